@@ -1,0 +1,108 @@
+"""A certificate authority for one deployment: who may speak to whom over TLS.
+
+A certificate's common name is the party's role; services check it on their mutual-TLS ports. These certificates protect
+connections only: what a party states is signed with its Ed25519 identity, which is another key.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from hubbub.protos.keys import write_private
+
+AUTHORITY_DAYS = 3650
+"""Validity of the authority's own certificate."""
+
+CERTIFICATE_DAYS = 825
+"""Validity of a party's certificate; `hubbub init` must be run again, or another authority used, before it ends."""
+
+_BACKDATE = timedelta(hours=1)
+"""Certificates are valid a little before they are made, for machines whose clocks are behind."""
+
+
+class Authority:
+    """An authority's private key and certificate, in memory."""
+
+    def __init__(self, key: ec.EllipticCurvePrivateKey, certificate: x509.Certificate) -> None:
+        self._key = key
+        self.certificate = certificate
+
+    @classmethod
+    def generate(cls, name: str = "hubbub") -> Authority:
+        """Make a new authority (ECDSA P-256)."""
+        key = ec.generate_private_key(ec.SECP256R1())
+        subject = _name(f"{name} authority")
+        usage = x509.KeyUsage(False, False, False, False, False, True, True, False, False)
+        certificate = (
+            _builder(subject, subject, key.public_key(), AUTHORITY_DAYS)
+            .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+            .add_extension(usage, critical=True)
+            .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+            .sign(key, hashes.SHA256())
+        )
+        return cls(key, certificate)
+
+    def save_certificate(self, path: Path) -> None:
+        """Write the authority's certificate: what everyone trusts."""
+        path.write_bytes(self.certificate.public_bytes(serialization.Encoding.PEM))
+
+    def save_key(self, path: Path) -> None:
+        """Write the authority's private key into a new file that only its owner can read."""
+        write_private(path, _pem(self._key))
+
+    def issue(self, role: str, hosts: Iterable[str], certificate_path: Path, key_path: Path) -> None:
+        """Make a key and a certificate for `role`: a server on `hosts` (names or addresses), and a client."""
+        key = ec.generate_private_key(ec.SECP256R1())
+        usages = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH])
+        builder = _builder(_name(role), self.certificate.subject, key.public_key(), CERTIFICATE_DAYS)
+        names = [_general_name(host) for host in hosts]
+        if names:
+            builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
+        authority_id = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())
+        certificate = (
+            builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+            .add_extension(usages, critical=False)
+            .add_extension(authority_id, critical=False)
+            .sign(self._key, hashes.SHA256())
+        )
+        write_private(key_path, _pem(key))
+        certificate_path.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+
+
+def _name(common_name: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
+
+
+def _builder(
+    subject: x509.Name, issuer: x509.Name, public_key: ec.EllipticCurvePublicKey, days: int
+) -> x509.CertificateBuilder:
+    now = datetime.now(UTC)
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(public_key)
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - _BACKDATE)
+        .not_valid_after(now + timedelta(days=days))
+    )
+
+
+def _general_name(host: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(host))
+    except ValueError:
+        return x509.DNSName(host)
+
+
+def _pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+    encoding, form = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
+    return key.private_bytes(encoding, form, serialization.NoEncryption())

@@ -1,0 +1,104 @@
+"""Batches: one query's permuted inner envelopes, and the shuffler's signed record of what it released."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from hubbub.protos.envelope import NUMBER_LIMIT
+from hubbub.protos.errors import SignatureError
+from hubbub.protos.keys import HASH_BYTES, Identity
+from hubbub.protos.refusals import Reason
+from hubbub.protos.signed import Label, SignedDocument, from_hex
+from hubbub.protos.task import MAXIMUM_REPORTS, Close
+
+BATCH_RECORD_FORMAT = "hubbub-batch/1"
+
+
+@dataclass(frozen=True, order=True)
+class BatchId:
+    """Which batch: the task's id (32 bytes), the round, and the query's index in the task."""
+
+    task_id: bytes
+    round: int
+    query: int
+
+
+def released_digest(envelopes: Iterable[bytes]) -> bytes:
+    """Return the SHA-256 (32 bytes) of a released list: a label, then the envelopes, all of one length, in order."""
+    digest = hashlib.sha256(Label.BATCH_DIGEST.value.encode())
+    for envelope in envelopes:
+        digest.update(envelope)
+    return digest.digest()
+
+
+@dataclass(frozen=True)
+class BatchRecord:
+    """What the shuffler says of a batch: `reports` envelopes with that digest, and the round's refusals by reason.
+
+    `closed_by` is how the round was cut; `key_set_hash` what all its envelopes were bound to.
+    """
+
+    batch: BatchId
+    reports: int
+    digest: bytes
+    key_set_hash: bytes
+    closed_by: Close
+    refusals: Mapping[str, int] = field(default_factory=dict)
+
+    def signed_by(self, identity: Identity) -> SignedDocument:
+        """Sign this record."""
+        return SignedDocument.make(Label.BATCH_RECORD, self._content(), identity.key)
+
+    def _content(self) -> dict[str, Any]:
+        return {
+            "closed_by": self.closed_by,
+            "digest": self.digest.hex(),
+            "format": BATCH_RECORD_FORMAT,
+            "key_set": self.key_set_hash.hex(),
+            "query": self.batch.query,
+            "refusals": dict(self.refusals),
+            "reports": self.reports,
+            "round": self.batch.round,
+            "task": self.batch.task_id.hex(),
+        }
+
+    @classmethod
+    def read(cls, document: SignedDocument, identity: bytes) -> BatchRecord:
+        """Return the record, checked to be signed by the shuffler's `identity` (32 bytes).
+
+        Raises:
+            SignatureError: where the signature does not hold or the content is not a batch record's.
+        """
+        content = document.content(Label.BATCH_RECORD, identity)
+        try:
+            record = cls._from_content(content)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise SignatureError(f"not a batch record of {BATCH_RECORD_FORMAT}: {error!r:.200}") from error
+        if record._content() != content:
+            raise SignatureError(f"not a batch record of {BATCH_RECORD_FORMAT}; is the other side of another version?")
+        return record
+
+    @classmethod
+    def _from_content(cls, content: dict[str, Any]) -> BatchRecord:
+        refusals = content["refusals"]
+        numbers = [content["query"], content["round"], content["reports"], *refusals.values()]
+        if any(type(number) is not int or not 0 <= number <= MAXIMUM_REPORTS for number in numbers):
+            raise ValueError(f"counts are whole numbers up to {MAXIMUM_REPORTS}")
+        if max(content["query"], content["round"]) >= NUMBER_LIMIT:
+            raise ValueError(f"rounds and queries are numbers below {NUMBER_LIMIT}")
+        if not set(refusals) <= {reason.value for reason in Reason} or content["closed_by"] not in (
+            "schedule",
+            "operator",
+        ):
+            raise ValueError("unknown reason")
+        return cls(
+            batch=BatchId(from_hex(content["task"], HASH_BYTES, "task"), content["round"], content["query"]),
+            reports=content["reports"],
+            digest=from_hex(content["digest"], HASH_BYTES, "digest"),
+            key_set_hash=from_hex(content["key_set"], HASH_BYTES, "key_set"),
+            closed_by=content["closed_by"],
+            refusals=dict(refusals),
+        )

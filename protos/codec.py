@@ -1,0 +1,396 @@
+"""Messages to and from the generated protobuf types, which go no further than this module and `wire`.
+
+Every `read_*` checks what the contract says of lengths and enumerations and raises `MessageError` otherwise; every
+`write_*` is its inverse.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+from hubbub.protos.batch import BatchId
+from hubbub.protos.envelope import INNER_BYTES, NUMBER_LIMIT, SUBMISSION_ID_BYTES, Destination
+from hubbub.protos.errors import MessageError
+from hubbub.protos.keys import HASH_BYTES, KeySet
+from hubbub.protos.messages import Answer, Committed, Envelopes, Receipt, RoundState, RoundStatus, Submission
+from hubbub.protos.refusals import Reason, Refusal
+from hubbub.protos.results import (
+    Estimate,
+    HistogramEstimate,
+    QueryResult,
+    QueryState,
+    RoundId,
+    RoundResults,
+    SumEstimate,
+)
+from hubbub.protos.signed import SIGNATURE_BYTES, SignedDocument, shown
+from hubbub.protos.v1 import control_pb2, delivery_pb2, document_pb2, results_pb2, submission_pb2
+
+_STATES = {state: control_pb2.RoundState.Value(f"ROUND_STATE_{state.name}") for state in RoundState}
+_QUERY_STATES = {state: results_pb2.QueryState.Value(f"QUERY_STATE_{state.name}") for state in QueryState}
+
+
+LONGEST_MESSAGE = 500
+"""Characters of a refusal's message: it travels in a gRPC trailer, which holds 8 KB at most."""
+
+LONGEST_RETRY = 366 * 86400.0
+"""Seconds after which a refused call is to be made again, at most; a longer wait is not meant."""
+
+LONGEST_WAIT = 3600.0
+"""Seconds that one call for results waits, at most."""
+
+
+def checked(value: bytes, length: int, what: str) -> bytes:
+    """Return `value` if it has `length` bytes.
+
+    Raises:
+        MessageError: otherwise, naming `what` and both lengths.
+    """
+    if len(value) != length:
+        raise MessageError(f"{what} has {len(value)} bytes, {length} expected")
+    return value
+
+
+# Documents
+
+
+def write_document(document: SignedDocument) -> document_pb2.SignedDocument:
+    """Encode a signed document."""
+    return document_pb2.SignedDocument(body=document.body, signature=document.signature)
+
+
+def read_document(message: document_pb2.SignedDocument) -> SignedDocument:
+    """Decode a signed document; its signature is still to be checked."""
+    return SignedDocument(message.body, checked(message.signature, SIGNATURE_BYTES, "a signature"))
+
+
+def write_key_record(document: SignedDocument) -> document_pb2.KeyRecord:
+    """Encode a signed key record."""
+    return document_pb2.KeyRecord(document=write_document(document))
+
+
+def read_key_record(message: document_pb2.KeyRecord) -> SignedDocument:
+    """Decode a signed key record; its signature is still to be checked."""
+    return read_document(message.document)
+
+
+def write_batch_record(document: SignedDocument) -> document_pb2.BatchRecord:
+    """Encode a signed batch record."""
+    return document_pb2.BatchRecord(document=write_document(document))
+
+
+def read_batch_record(message: document_pb2.BatchRecord) -> SignedDocument:
+    """Decode a signed batch record; its signature is still to be checked."""
+    return read_document(message.document)
+
+
+def write_key_set(key_set: KeySet) -> document_pb2.KeySet:
+    """Encode a key set."""
+    return document_pb2.KeySet(shuffler=write_key_record(key_set.shuffler), analyzer=write_key_record(key_set.analyzer))
+
+
+def read_key_set(message: document_pb2.KeySet) -> KeySet:
+    """Decode a key set; its signatures are still to be checked."""
+    return KeySet(read_key_record(message.shuffler), read_key_record(message.analyzer))
+
+
+# Submissions
+
+
+def write_destination(destination: Destination) -> submission_pb2.Destination:
+    """Encode a destination."""
+    return submission_pb2.Destination(
+        task_id=destination.task_id, round=destination.round, key_set_hash=destination.key_set_hash
+    )
+
+
+def read_destination(message: submission_pb2.Destination) -> Destination:
+    """Decode a destination."""
+    return Destination(
+        read_task_id(message.task_id), message.round, checked(message.key_set_hash, HASH_BYTES, "the key-set hash")
+    )
+
+
+def read_task_id(value: bytes) -> bytes:
+    """Check a task id's length."""
+    return checked(value, HASH_BYTES, "the task id")
+
+
+def checked_number(value: int, what: str) -> int:
+    """Return the number of a round or a query if a message can hold it.
+
+    Raises:
+        MessageError: otherwise.
+    """
+    if not 0 <= value < NUMBER_LIMIT:
+        raise MessageError(f"{what} is {shown(value)}, it must be a whole number from 0 to {NUMBER_LIMIT - 1}")
+    return value
+
+
+def read_digest(value: bytes) -> bytes:
+    """Check a digest's length."""
+    return checked(value, HASH_BYTES, "the digest")
+
+
+def write_submission(submission: Submission) -> submission_pb2.Submission:
+    """Encode a submission."""
+    return submission_pb2.Submission(id=submission.id, envelope=submission.envelope)
+
+
+def read_submission(message: submission_pb2.Submission) -> Submission:
+    """Decode a submission; the size of its envelope is the task's business."""
+    return Submission(checked(message.id, SUBMISSION_ID_BYTES, "the submission id"), message.envelope)
+
+
+def write_receipt(receipt: Receipt) -> submission_pb2.Receipt:
+    """Encode a receipt."""
+    return submission_pb2.Receipt(submission_id=receipt.submission_id, round=receipt.round)
+
+
+def read_receipt(message: submission_pb2.Receipt) -> Receipt:
+    """Decode a receipt."""
+    return Receipt(checked(message.submission_id, SUBMISSION_ID_BYTES, "the submission id"), message.round)
+
+
+def write_answer(answer: Answer) -> submission_pb2.Answer:
+    """Encode what one submission of many got."""
+    if isinstance(answer, Receipt):
+        return submission_pb2.Answer(receipt=write_receipt(answer))
+    return submission_pb2.Answer(
+        refusal=submission_pb2.Refusal(
+            reason=answer.reason.value, message=plain(answer.message), retry_after_ms=retry_after_ms(answer) or 0
+        )
+    )
+
+
+def retry_after_ms(refusal: Refusal) -> int | None:
+    """Return when to try again in whole milliseconds, at least 1 and never earlier than meant; None for never."""
+    if refusal.retry_after is None:
+        return None
+    # The inner rounding takes away the noise of the product: 0.07 s are 70 ms, not 71.
+    return math.ceil(round(min(max(0.001, refusal.retry_after), LONGEST_RETRY) * 1000, 3))
+
+
+def plain(text: str) -> str:
+    """Return a message of the other side as it may be shown: one line, printable, at most `LONGEST_MESSAGE` long."""
+    return "".join(mark if mark.isprintable() else " " for mark in text[:LONGEST_MESSAGE])
+
+
+def read_answer(message: submission_pb2.Answer) -> Answer:
+    """Decode what one submission of many got."""
+    match message.WhichOneof("answer"):
+        case "receipt":
+            return read_receipt(message.receipt)
+        case "refusal":
+            return read_refusal(message.refusal.reason, message.refusal.message, message.refusal.retry_after_ms or None)
+        case _:
+            raise MessageError("an answer holds neither a receipt nor a refusal")
+
+
+def read_refusal(reason: str, message: str, retry_after_ms: int | None) -> Refusal:
+    """Build a refusal from its parts on the wire."""
+    try:
+        known = Reason(reason)
+    except ValueError as error:
+        raise MessageError(f"refused for a reason unknown to this version: {reason!r:.80}") from error
+    retry_after = None if retry_after_ms is None else min(retry_after_ms / 1000, LONGEST_RETRY)
+    return Refusal(known, plain(message), retry_after)
+
+
+# Rounds
+
+
+def write_status(status: RoundStatus) -> control_pb2.RoundStatus:
+    """Encode a round's status."""
+    return control_pb2.RoundStatus(
+        task_id=status.task_id,
+        round=status.round,
+        state=_STATES[status.state],
+        submissions=status.submissions,
+        minimum_reports=status.minimum_reports,
+        refusals=status.refusals,
+        waiting_for=status.waiting_for,
+    )
+
+
+def read_status(message: control_pb2.RoundStatus) -> RoundStatus:
+    """Decode a round's status."""
+    states = {number: state for state, number in _STATES.items()}
+    if message.state not in states:
+        raise MessageError(f"a round's state {message.state} is unknown to this version")
+    return RoundStatus(
+        task_id=read_task_id(message.task_id),
+        round=message.round,
+        state=states[message.state],
+        submissions=message.submissions,
+        minimum_reports=message.minimum_reports,
+        refusals=dict(message.refusals),
+        waiting_for=message.waiting_for,
+    )
+
+
+# Delivery
+
+
+def write_batch_id(batch: BatchId) -> delivery_pb2.BatchId:
+    """Encode a batch's id."""
+    return delivery_pb2.BatchId(
+        task_id=batch.task_id,
+        round=checked_number(batch.round, "the round"),
+        query=checked_number(batch.query, "the query"),
+    )
+
+
+def read_batch_id(message: delivery_pb2.BatchId) -> BatchId:
+    """Decode a batch's id."""
+    return BatchId(read_task_id(message.task_id), message.round, message.query)
+
+
+def write_envelopes(stretch: Envelopes) -> delivery_pb2.PutEnvelopesRequest:
+    """Encode a stretch of a batch."""
+    return delivery_pb2.PutEnvelopesRequest(
+        batch=write_batch_id(stretch.batch), offset=stretch.offset, envelopes=stretch.envelopes
+    )
+
+
+def read_envelopes(message: delivery_pb2.PutEnvelopesRequest) -> Envelopes:
+    """Decode a stretch of a batch, every envelope of the one length."""
+    envelopes = tuple(checked(envelope, INNER_BYTES, "an inner envelope") for envelope in message.envelopes)
+    return Envelopes(read_batch_id(message.batch), message.offset, envelopes)
+
+
+def write_committed(committed: Committed) -> delivery_pb2.CommitDeliveryResponse:
+    """Encode the acknowledgement of a batch."""
+    return delivery_pb2.CommitDeliveryResponse(counted=committed.counted, left_out=committed.left_out)
+
+
+def read_committed(message: delivery_pb2.CommitDeliveryResponse) -> Committed:
+    """Decode the acknowledgement of a batch."""
+    return Committed(message.counted, dict(message.left_out))
+
+
+# Results
+
+
+def read_wait(seconds: float) -> float:
+    """Check for how many seconds a call for results is to wait; above an hour it is an hour.
+
+    Raises:
+        MessageError: where it is no number or negative.
+    """
+    if not seconds >= 0:
+        raise MessageError(f"wait_seconds is {seconds}, it must be a number from 0")
+    return min(seconds, LONGEST_WAIT)
+
+
+def write_round_id(round_id: RoundId) -> results_pb2.RoundId:
+    """Encode which round."""
+    return results_pb2.RoundId(task_id=round_id.task_id, task_name=round_id.task_name, round=round_id.round)
+
+
+def read_round_id(message: results_pb2.RoundId) -> RoundId:
+    """Decode which round."""
+    return RoundId(read_task_id(message.task_id), message.task_name, message.round)
+
+
+def write_results(results: RoundResults) -> results_pb2.RoundResults:
+    """Encode a round's results."""
+    return results_pb2.RoundResults(
+        id=write_round_id(results.id),
+        queries=[_write_query(query) for query in results.queries],
+        certificate=document_pb2.Certificate(document=results.certificate),
+    )
+
+
+def read_results(message: results_pb2.RoundResults) -> RoundResults:
+    """Decode a round's results."""
+    queries = tuple(_read_query(query) for query in message.queries)
+    return RoundResults(read_round_id(message.id), queries, message.certificate.document)
+
+
+def _write_query(result: QueryResult) -> results_pb2.QueryResult:
+    message = results_pb2.QueryResult(
+        name=result.name,
+        state=_QUERY_STATES[result.state],
+        reports=result.reports,
+        valid=result.valid,
+        left_out=result.left_out,
+    )
+    if isinstance(result.estimate, HistogramEstimate):
+        message.histogram.CopyFrom(_write_histogram(result.estimate))
+    elif isinstance(result.estimate, SumEstimate):
+        message.sum.CopyFrom(_write_sum(result.estimate))
+    return message
+
+
+def _read_query(message: results_pb2.QueryResult) -> QueryResult:
+    states = {number: state for state, number in _QUERY_STATES.items()}
+    if message.state not in states:
+        raise MessageError(f"a query's state {message.state} is unknown to this version")
+    estimate: HistogramEstimate | SumEstimate | None = None
+    match message.WhichOneof("estimate"):
+        case "histogram":
+            estimate = _read_histogram(message.histogram)
+        case "sum":
+            estimate = _read_sum(message.sum)
+    left_out = dict(message.left_out)
+    return QueryResult(message.name, states[message.state], message.reports, message.valid, left_out, estimate)
+
+
+def _write_estimate(estimate: Estimate) -> results_pb2.Estimate:
+    return results_pb2.Estimate(
+        value=estimate.value, standard_error=estimate.standard_error, lower=estimate.lower, upper=estimate.upper
+    )
+
+
+def _read_estimate(message: results_pb2.Estimate) -> Estimate:
+    return Estimate(message.value, message.standard_error, message.lower, message.upper)
+
+
+def _read_estimates(messages: Iterable[results_pb2.Estimate]) -> tuple[Estimate, ...]:
+    return tuple(_read_estimate(message) for message in messages)
+
+
+def _write_histogram(estimate: HistogramEstimate) -> results_pb2.HistogramEstimate:
+    return results_pb2.HistogramEstimate(
+        categories=estimate.categories,
+        counts=[_write_estimate(count) for count in estimate.counts],
+        consistent=estimate.consistent,
+        answered=_write_estimate(estimate.answered),
+    )
+
+
+def _read_histogram(message: results_pb2.HistogramEstimate) -> HistogramEstimate:
+    if not len(message.categories) == len(message.counts) == len(message.consistent):
+        raise MessageError("a histogram's categories and counts differ in number")
+    return HistogramEstimate(
+        tuple(message.categories),
+        _read_estimates(message.counts),
+        tuple(message.consistent),
+        _read_estimate(message.answered),
+    )
+
+
+def _write_sum(estimate: SumEstimate) -> results_pb2.SumEstimate:
+    message = results_pb2.SumEstimate(
+        unit=estimate.unit,
+        lower=estimate.lower,
+        upper=estimate.upper,
+        answered=_write_estimate(estimate.answered),
+        sum=_write_estimate(estimate.sum),
+    )
+    if estimate.mean is not None:
+        message.mean.CopyFrom(_write_estimate(estimate.mean))
+    return message
+
+
+def _read_sum(message: results_pb2.SumEstimate) -> SumEstimate:
+    return SumEstimate(
+        message.unit,
+        message.lower,
+        message.upper,
+        _read_estimate(message.answered),
+        _read_estimate(message.sum),
+        _read_estimate(message.mean) if message.HasField("mean") else None,
+    )

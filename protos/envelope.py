@@ -1,0 +1,170 @@
+"""HPKE (RFC 9180) envelopes: one inner per query for the analyzer, one outer per submission for the shuffler.
+
+HPKE's single-shot API has no public associated data, so everything an envelope belongs to goes into `info`, at a fixed
+width: protocol version, role, task id, round, key-set hash, and then the submission id (outer) or the query's index
+(inner). An envelope that is moved to another task, round, query, submission or key set does not open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, Suite
+
+from hubbub.protos.errors import EnvelopeError
+
+SUITE_NAME = "X25519-HKDF-SHA256-CHACHA20POLY1305"
+"""The one HPKE suite of protocol version 1, as tasks and key records name it."""
+
+OVERHEAD_BYTES = 48
+"""What a layer adds: the encapsulated key (32) and the tag (16)."""
+
+SYMBOL_BYTES = 4
+"""Width of a randomized symbol inside an inner envelope, big-endian."""
+
+INNER_BYTES = SYMBOL_BYTES + OVERHEAD_BYTES
+"""Length of an inner envelope: the same for every query, symbol and device."""
+
+PUBLIC_KEY_BYTES = 32
+"""Length of a raw X25519 public key."""
+
+SUBMISSION_ID_BYTES = 16
+
+TASK_ID_BYTES = 32
+"""Length of a task id, and of a key-set hash: both are SHA-256."""
+
+NUMBER_LIMIT = 2**32
+"""Rounds, queries and symbols are below this: they stand in four bytes of an envelope."""
+
+_SUITE = Suite(KEM.X25519, KDF.HKDF_SHA256, AEAD.CHACHA20_POLY1305)
+_OUTER_LABEL = b"hubbub/v1 shuffler"
+_INNER_LABEL = b"hubbub/v1 analyzer"
+
+
+@dataclass(frozen=True)
+class Destination:
+    """What every envelope of a round is bound to: task id (32 bytes), round, key-set hash (32 bytes).
+
+    Raises:
+        EnvelopeError: where a part has another width: only fixed widths keep two destinations apart.
+    """
+
+    task_id: bytes
+    round: int
+    key_set_hash: bytes
+
+    def __post_init__(self) -> None:
+        if len(self.task_id) != TASK_ID_BYTES or len(self.key_set_hash) != TASK_ID_BYTES:
+            raise EnvelopeError(f"a task id and a key-set hash have {TASK_ID_BYTES} bytes each")
+        if not 0 <= self.round < NUMBER_LIMIT:
+            raise EnvelopeError(f"round is {self.round}; rounds are numbers from 0 to {NUMBER_LIMIT - 1}")
+
+    def _encode(self) -> bytes:
+        return self.task_id + self.round.to_bytes(4, "big") + self.key_set_hash
+
+
+def outer_bytes(queries: int) -> int:
+    """Return the length of the outer envelope of a task with that many queries."""
+    return queries * INNER_BYTES + OVERHEAD_BYTES
+
+
+def generate_key() -> tuple[bytes, bytes]:
+    """Make an HPKE key pair from the operating system's randomness: (private, public), 32 bytes each."""
+    private = X25519PrivateKey.generate()
+    return private.private_bytes_raw(), private.public_key().public_bytes_raw()
+
+
+class Sealer:
+    """Seals the two layers of one round's submissions. Takes raw public keys (32 bytes)."""
+
+    def __init__(self, destination: Destination, shuffler_key: bytes, analyzer_key: bytes) -> None:
+        self._outer_info = _OUTER_LABEL + destination._encode()
+        self._inner_info = _INNER_LABEL + destination._encode()
+        try:
+            self._shuffler = X25519PublicKey.from_public_bytes(shuffler_key)
+            self._analyzer = X25519PublicKey.from_public_bytes(analyzer_key)
+        except ValueError as error:
+            raise EnvelopeError("a public key of the round is no X25519 key of 32 bytes") from error
+
+    def inner(self, symbol: int, query: int) -> bytes:
+        """Seal one query's randomized symbol to the analyzer: `INNER_BYTES` bytes.
+
+        Raises:
+            EnvelopeError: where the analyzer's public key is none that can be sealed to.
+        """
+        info = self._inner_info + query.to_bytes(4, "big")
+        return _encrypt(symbol.to_bytes(SYMBOL_BYTES, "big"), self._analyzer, info)
+
+    def outer(self, inners: Sequence[bytes], submission_id: bytes) -> bytes:
+        """Seal the inner envelopes, in the order of the task's queries, to the shuffler.
+
+        Raises:
+            EnvelopeError: where an inner envelope or the submission id has another length than all have, or the
+                shuffler's public key is none that can be sealed to.
+        """
+        if len(submission_id) != SUBMISSION_ID_BYTES or any(len(inner) != INNER_BYTES for inner in inners):
+            raise EnvelopeError(
+                f"a submission id has {SUBMISSION_ID_BYTES} bytes and an inner envelope {INNER_BYTES}; "
+                "others would tell submissions apart"
+            )
+        return _encrypt(b"".join(inners), self._shuffler, self._outer_info + submission_id)
+
+
+class OuterOpener:
+    """Opens a round's outer envelopes with the shuffler's raw private key (32 bytes)."""
+
+    def __init__(self, destination: Destination, private_key: bytes, queries: int) -> None:
+        self._info = _OUTER_LABEL + destination._encode()
+        self._key = X25519PrivateKey.from_private_bytes(private_key)
+        self._queries = queries
+
+    def open(self, envelope: bytes, submission_id: bytes) -> tuple[bytes, ...]:
+        """Return the inner envelopes in the order of the task's queries.
+
+        Raises:
+            EnvelopeError: where it does not open, or holds another number of inner envelopes.
+        """
+        plain = _decrypt(envelope, self._key, self._info + submission_id)
+        if len(plain) != self._queries * INNER_BYTES:
+            raise EnvelopeError(f"holds {len(plain)} bytes, {self._queries} inner envelopes of {INNER_BYTES} expected")
+        return tuple(plain[start : start + INNER_BYTES] for start in range(0, len(plain), INNER_BYTES))
+
+
+class InnerOpener:
+    """Opens one query's inner envelopes with the analyzer's raw private key (32 bytes)."""
+
+    def __init__(self, destination: Destination, private_key: bytes, query: int) -> None:
+        self._info = _INNER_LABEL + destination._encode() + query.to_bytes(4, "big")
+        self._key = X25519PrivateKey.from_private_bytes(private_key)
+
+    def open(self, envelope: bytes) -> int:
+        """Return the symbol inside; whether it is one of the query's is for the caller to check.
+
+        Raises:
+            EnvelopeError: where it does not open or holds no symbol.
+        """
+        plain = _decrypt(envelope, self._key, self._info)
+        if len(plain) != SYMBOL_BYTES:
+            raise EnvelopeError(f"holds {len(plain)} bytes, a symbol has {SYMBOL_BYTES}")
+        return int.from_bytes(plain, "big")
+
+
+def _encrypt(plain: bytes, key: X25519PublicKey, info: bytes) -> bytes:
+    try:
+        return _SUITE.encrypt(plain, key, info=info)
+    except ValueError as error:
+        raise EnvelopeError(
+            "a public key of the round is a point of low order; whoever published it is not to be trusted"
+        ) from error
+
+
+def _decrypt(envelope: bytes, key: X25519PrivateKey, info: bytes) -> bytes:
+    try:
+        return _SUITE.decrypt(envelope, key, info=info)
+    except (InvalidTag, ValueError) as error:
+        raise EnvelopeError(
+            "does not open with this round's key; it was changed, or sealed for something else"
+        ) from error

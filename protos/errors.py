@@ -1,0 +1,29 @@
+"""The errors that cross every border of hubbub, each with what was wrong, the limit, and what to do."""
+
+
+class HubbubError(Exception):
+    """Something a caller can act on: the message names the value, the limit and the remedy."""
+
+
+class TaskError(HubbubError):
+    """A task, or a draft of one, that hubbub does not run."""
+
+
+class SignatureError(HubbubError):
+    """A signed statement whose signature, signer or form does not hold."""
+
+
+class KeyRecordError(HubbubError):
+    """A key record that is not for this round, role or time."""
+
+
+class EnvelopeError(HubbubError):
+    """An envelope that does not open; says nothing about what was in it."""
+
+
+class MessageError(HubbubError):
+    """A message from the wire whose fields are not of the contract's form."""
+
+
+class Unreachable(HubbubError):
+    """The other side did not answer, or not in time; the call may be made again."""

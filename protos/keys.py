@@ -1,0 +1,256 @@
+"""Keys: the Ed25519 identities that sign, and the HPKE keys of a round that open.
+
+An identity is a party's lasting name. HPKE keys are made for one round of one task and destroyed with it. The service
+that holds one says so in a signed `KeyRecord`; the two records of a round are its `KeySet`, and every envelope is bound
+to its hash.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+
+from hubbub.protos.envelope import NUMBER_LIMIT, PUBLIC_KEY_BYTES, SUITE_NAME
+from hubbub.protos.errors import KeyRecordError, SignatureError
+from hubbub.protos.signed import IDENTITY_BYTES, Label, SignedDocument, from_hex, shown
+
+KEY_RECORD_FORMAT = "hubbub-key/1"
+LATEST_TIME = 253_402_300_799
+"""The last second of the year 9999: what a time stamp can say."""
+
+HASH_BYTES = 32
+"""Length of a task id and of a key-set hash (SHA-256)."""
+
+
+class Role(StrEnum):
+    """Who signs what."""
+
+    OPERATOR = "operator"
+    SHUFFLER = "shuffler"
+    ANALYZER = "analyzer"
+
+
+class Identity:
+    """A party's Ed25519 private key. Never printed, never pickled."""
+
+    def __init__(self, key: Ed25519PrivateKey) -> None:
+        self.key = key
+        self.public = key.public_key().public_bytes_raw()
+
+    def __repr__(self) -> str:
+        return f"Identity({self.public.hex()[:16]}…)"
+
+    @classmethod
+    def generate(cls) -> Identity:
+        """Make a new identity from the operating system's randomness."""
+        return cls(Ed25519PrivateKey.generate())
+
+    @classmethod
+    def load(cls, path: Path) -> Identity:
+        """Read a PEM (PKCS 8) private key.
+
+        Raises:
+            SignatureError: where there is no such file, or it holds no Ed25519 private key.
+        """
+        try:
+            key = serialization.load_pem_private_key(_read(path), password=None)
+        except (ValueError, TypeError, UnsupportedAlgorithm) as error:
+            raise SignatureError(f"{path} holds no readable private key; `hubbub init` makes one") from error
+        if not isinstance(key, Ed25519PrivateKey):
+            raise SignatureError(f"{path} holds a {type(key).__name__}, an identity is an Ed25519 key")
+        return cls(key)
+
+    def save(self, path: Path) -> None:
+        """Write the private key as PEM into a new file that only its owner can read."""
+        pem = self.key.private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        )
+        write_private(path, pem)
+
+    def save_public(self, path: Path) -> None:
+        """Write the public key as PEM."""
+        encoding, form = serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
+        path.write_bytes(self.key.public_key().public_bytes(encoding, form))
+
+
+def write_private(path: Path, content: bytes) -> None:
+    """Create `path` with mode 0600 and write `content`; an existing file is never overwritten.
+
+    Raises:
+        FileExistsError: where there is a file already.
+    """
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(content)
+
+
+def load_public(path: Path) -> bytes:
+    """Return the raw public key (32 bytes) of a PEM file.
+
+    Raises:
+        SignatureError: where there is no such file, or it holds no Ed25519 public key.
+    """
+    return parse_public(_read(path), str(path))
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise SignatureError(f"cannot read {path}: {error.strerror}; `hubbub init` makes keys") from error
+
+
+def parse_public(pem: bytes, name: str = "the key") -> bytes:
+    """Return the raw public key (32 bytes) of PEM bytes; `name` is used in errors.
+
+    Raises:
+        SignatureError: where they hold no Ed25519 public key.
+    """
+    try:
+        key = serialization.load_pem_public_key(pem)
+    except (ValueError, UnsupportedAlgorithm) as error:
+        raise SignatureError(f"{name} holds no readable public key; give the file *.pub.pem") from error
+    if not isinstance(key, Ed25519PublicKey):
+        raise SignatureError(f"{name} holds a {type(key).__name__}, an identity is an Ed25519 key")
+    return key.public_bytes_raw()
+
+
+@dataclass(frozen=True)
+class KeyRecord:
+    """Which HPKE key a service opens one round of one task with. Times are seconds since 1970, UTC."""
+
+    role: Role
+    task_id: bytes
+    round: int
+    suite: str
+    public_key: bytes
+    not_before: int
+    not_after: int
+
+    @property
+    def key_id(self) -> str:
+        """The first 16 hex digits of the public key's SHA-256."""
+        return hashlib.sha256(self.public_key).hexdigest()[:16]
+
+    def signed_by(self, identity: Identity) -> SignedDocument:
+        """Sign this record."""
+        return SignedDocument.make(Label.KEY_RECORD, self._content(), identity.key)
+
+    def _content(self) -> dict[str, Any]:
+        return {
+            "format": KEY_RECORD_FORMAT,
+            "key_id": self.key_id,
+            "not_after": self.not_after,
+            "not_before": self.not_before,
+            "public_key": self.public_key.hex(),
+            "role": self.role.value,
+            "round": self.round,
+            "suite": self.suite,
+            "task": self.task_id.hex(),
+        }
+
+    @classmethod
+    def read(cls, document: SignedDocument, identity: bytes) -> KeyRecord:
+        """Return the record, checked to be signed by `identity` (32 bytes).
+
+        Raises:
+            SignatureError: where the signature does not hold.
+            KeyRecordError: where the signed content is not a key record's.
+        """
+        content = document.content(Label.KEY_RECORD, identity)
+        try:
+            record = cls._from_content(content)
+        except (KeyError, TypeError, ValueError, SignatureError) as error:
+            raise KeyRecordError(f"not a key record of {KEY_RECORD_FORMAT}: {error!s:.200}") from error
+        if record._content() != content:
+            raise KeyRecordError(f"not a key record of {KEY_RECORD_FORMAT}; is the other side of another version?")
+        return record
+
+    @classmethod
+    def _from_content(cls, content: dict[str, Any]) -> KeyRecord:
+        numbers = [content[name] for name in ("round", "not_before", "not_after")]
+        if any(type(number) is not int or not 0 <= number <= LATEST_TIME for number in numbers):
+            raise ValueError(f"round and times are whole numbers up to {LATEST_TIME}")
+        if content["not_before"] > content["not_after"] or content["round"] >= NUMBER_LIMIT:
+            raise ValueError("it is never valid: it ends before it begins, or is for no round")
+        if content["suite"] != SUITE_NAME:
+            raise ValueError(f"its suite is {shown(content['suite'])}; this version knows {SUITE_NAME}")
+        return cls(
+            role=Role(content["role"]),
+            task_id=from_hex(content["task"], HASH_BYTES, "task"),
+            round=content["round"],
+            suite=content["suite"],
+            public_key=from_hex(content["public_key"], PUBLIC_KEY_BYTES, "public_key"),
+            not_before=content["not_before"],
+            not_after=content["not_after"],
+        )
+
+    def check_for(self, role: Role, task_id: bytes, round_number: int, suite: str) -> None:
+        """Return only if this is the key of `role` for that round of that task.
+
+        Raises:
+            KeyRecordError: naming what differs.
+        """
+        expected = {"role": role, "task_id": task_id, "round": round_number, "suite": suite}
+        for name, value in expected.items():
+            if getattr(self, name) != value:
+                raise KeyRecordError(f"the {role.value}'s key record is for another {name.replace('_id', '')}")
+
+    def check_time(self, now: float) -> None:
+        """Return only if the key is valid at `now` (seconds since 1970).
+
+        Raises:
+            KeyRecordError: naming the validity.
+        """
+        if not self.not_before <= now <= self.not_after:
+            raise KeyRecordError(
+                f"the {self.role.value}'s key {self.key_id} is valid from {self.not_before} to {self.not_after}, "
+                f"now is {now:.0f}; check this machine's clock"
+            )
+
+
+@dataclass(frozen=True)
+class KeySet:
+    """The signed key records of a round, one per role."""
+
+    shuffler: SignedDocument
+    analyzer: SignedDocument
+
+    @property
+    def hash(self) -> bytes:
+        """SHA-256 (32 bytes) over both records' bodies; the same for every device of a round."""
+        digest = hashlib.sha256(Label.KEY_SET.value.encode())
+        for document in (self.shuffler, self.analyzer):
+            digest.update(hashlib.sha256(document.body).digest())
+        return digest.digest()
+
+    def read(
+        self, task_id: bytes, round_number: int, suite: str, shuffler: bytes, analyzer: bytes
+    ) -> tuple[KeyRecord, KeyRecord]:
+        """Return both records (shuffler's, analyzer's), checked against the identities (32 bytes each) and the round.
+
+        Raises:
+            SignatureError: where a record is not signed by its service.
+            KeyRecordError: where a record is for something else.
+        """
+        records = KeyRecord.read(self.shuffler, shuffler), KeyRecord.read(self.analyzer, analyzer)
+        for record, role in zip(records, (Role.SHUFFLER, Role.ANALYZER), strict=True):
+            record.check_for(role, task_id, round_number, suite)
+        return records
+
+
+def identity_from_hex(value: Any, role: Role) -> bytes:
+    """Return a role's raw public key (32 bytes) from hex.
+
+    Raises:
+        SignatureError: where it is not 64 hex digits.
+    """
+    return from_hex(value, IDENTITY_BYTES, f"the identity of the {role.value}")

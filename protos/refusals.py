@@ -1,0 +1,51 @@
+"""Refusals: the typed reasons for which a service does not do what it was asked, counted by the same names."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from hubbub.protos.errors import HubbubError
+
+
+class Reason(StrEnum):
+    """Why. The value is what stands in counts, records and metrics."""
+
+    MALFORMED = "malformed"
+    WRONG_SIZE = "wrong_size"
+    UNKNOWN_TASK = "unknown_task"
+    UNKNOWN_ROUND = "unknown_round"
+    TOO_EARLY = "too_early"
+    TOO_LATE = "too_late"
+    ERASED = "erased"
+    KEY_SET_DIFFERS = "key_set_differs"
+    ID_CONFLICT = "id_conflict"
+    UNOPENABLE = "unopenable"
+    OVERLOADED = "overloaded"
+    NOT_READY = "not_ready"
+    NOT_ALLOWED = "not_allowed"
+    BELOW_MINIMUM = "below_minimum"
+    CLOSED_BY_SCHEDULE = "closed_by_schedule"
+    BAD_RECORD = "bad_record"
+    DIGEST_DIFFERS = "digest_differs"
+    WRONG_OFFSET = "wrong_offset"
+    INCOMPLETE = "incomplete"
+    NO_RESULTS = "no_results"
+
+
+TRANSIENT = frozenset({Reason.OVERLOADED, Reason.NOT_READY})
+"""Refusals after which the same call may succeed later."""
+
+
+class Refusal(HubbubError):
+    """A call that was refused, with the reason, a message for people, and when to try again, if that is of use."""
+
+    def __init__(self, reason: Reason, message: str, retry_after: float | None = None) -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.message = message
+        self.retry_after = retry_after
+        """Seconds to wait before the next try; None where trying again is of no use."""
+
+    def __reduce__(self) -> tuple[type[Refusal], tuple[Reason, str, float | None]]:
+        """Refusals cross process borders with all their parts."""
+        return type(self), (self.reason, self.message, self.retry_after)

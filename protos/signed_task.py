@@ -1,0 +1,193 @@
+"""A signed task: the task file that operator and shuffler have put their names under, and how one is read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from hubbub.protos.draft import check_draft
+from hubbub.protos.envelope import SUITE_NAME
+from hubbub.protos.errors import SignatureError, TaskError
+from hubbub.protos.keys import Identity, Role, identity_from_hex
+from hubbub.protos.signed import (
+    SIGNATURE_BYTES,
+    Label,
+    canonical,
+    check_signature,
+    from_hex,
+    parse_canonical,
+    shown,
+    sign,
+)
+from hubbub.protos.task import (
+    GAMMA_DENOMINATOR,
+    MAXIMUM_CATEGORIES,
+    TASK_FORMAT,
+    Draft,
+    Histogram,
+    Identities,
+    Privacy,
+    Query,
+    Question,
+    Schedule,
+    Sum,
+    Task,
+    task_content,
+)
+
+
+@dataclass(frozen=True)
+class SignedTask:
+    """A task with the signatures of operator and shuffler; None where one has not signed yet."""
+
+    task: Task
+    operator_signature: bytes | None = None
+    shuffler_signature: bytes | None = None
+
+    def signed_by(self, identity: Identity) -> SignedTask:
+        """Add the signature of the party whose identity this is.
+
+        Raises:
+            SignatureError: where it is neither the operator's nor the shuffler's.
+        """
+        signature = sign(Label.TASK, self.task.canonical, identity.key)
+        if identity.public == self.task.identities.operator:
+            return SignedTask(self.task, signature, self.shuffler_signature)
+        if identity.public == self.task.identities.shuffler:
+            return SignedTask(self.task, self.operator_signature, signature)
+        raise SignatureError("this key is neither the task's operator's nor its shuffler's; only those two sign a task")
+
+    def check(self, operator: bytes, shuffler: bytes) -> Task:
+        """Return the task, checked to name and to be signed by both identities (32 bytes each), known out of band.
+
+        Raises:
+            SignatureError: naming the party whose identity or signature does not hold.
+        """
+        for role, identity in ((Role.OPERATOR, operator), (Role.SHUFFLER, shuffler)):
+            signature = getattr(self, f"{role.value}_signature")
+            if self.task.identities.of(role) != identity:
+                raise SignatureError(f"the task names another {role.value} than the one that is trusted here")
+            if signature is None:
+                raise SignatureError(f"the {role.value} has not signed the task; `hubbub sign` does")
+            check_signature(Label.TASK, self.task.canonical, signature, identity)
+        return self.task
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the task and its signatures as JSON."""
+        signatures = {"operator": self.operator_signature, "shuffler": self.shuffler_signature}
+        return {
+            "signatures": {role: signature.hex() for role, signature in signatures.items() if signature is not None},
+            "task": task_content(self.task),
+        }
+
+    def encode(self) -> bytes:
+        """Return the canonical bytes of the signed task: what a task file holds."""
+        return canonical(self.as_json())
+
+    @classmethod
+    def from_json(cls, value: Any) -> SignedTask:
+        """Read what `as_json` wrote; `check` is still to be called.
+
+        Raises:
+            SignatureError: where the form is wrong.
+            TaskError: where the task itself is not one that hubbub runs.
+        """
+        if not isinstance(value, dict) or set(value) != {"signatures", "task"}:
+            raise SignatureError("a task file has exactly the members signatures and task; `hubbub plan` writes one")
+        signatures = value["signatures"]
+        if not isinstance(signatures, dict) or not set(signatures) <= {"operator", "shuffler"}:
+            raise SignatureError("a task is signed by operator and shuffler only")
+        raw = {role: from_hex(text, SIGNATURE_BYTES, f"the {role}'s signature") for role, text in signatures.items()}
+        return cls(read_task(value["task"]), raw.get("operator"), raw.get("shuffler"))
+
+    @classmethod
+    def decode(cls, document: bytes) -> SignedTask:
+        """Read a task file; `check` is still to be called.
+
+        Raises:
+            SignatureError: where the bytes are not in canonical form.
+            TaskError: where the task itself is not one that hubbub runs.
+        """
+        return cls.from_json(parse_canonical(document))
+
+
+def read_task(content: Any) -> Task:
+    """Return the task that `task_content` wrote, checked as a draft is, and for its randomizers.
+
+    Raises:
+        TaskError: naming the value, the limit and what to do.
+    """
+    try:
+        task = _task_from(content)
+        same = task.canonical == canonical(content)  # a comparison of values would take 1.0 for 1
+    except SignatureError as error:
+        raise TaskError(str(error)) from error
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise TaskError(f"not a task of {TASK_FORMAT}: {error!r:.200}; `hubbub plan` writes one") from error
+    if not same:
+        raise TaskError(f"not a task of {TASK_FORMAT}: it has members or forms of another version")
+    return task
+
+
+def _task_from(content: Any) -> Task:
+    if content["format"] != TASK_FORMAT or content["suite"] != SUITE_NAME:
+        raise TaskError(
+            f"task of {shown(content['format'])} with suite {shown(content['suite'])}; "
+            f"this version runs {TASK_FORMAT} with {SUITE_NAME}"
+        )
+    queries = tuple(_query_from(query) for query in content["queries"])
+    draft = Draft(
+        name=content["name"],
+        schedule=_schedule_from(content["schedule"]),
+        minimum_reports=content["minimum_reports"],
+        privacy=Privacy(**content["privacy"]),
+        questions=tuple(query.question for query in queries),
+    )
+    check_draft(draft)
+    identities = _identities_from(content["identities"])
+    return Task(draft.name, draft.schedule, draft.minimum_reports, draft.privacy, queries, identities)
+
+
+def _schedule_from(content: dict[str, Any]) -> Schedule:
+    start = datetime.strptime(content["start"], "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
+    return Schedule(**{**content, "start": int(start.timestamp())})
+
+
+def _query_from(content: dict[str, Any]) -> Query:
+    gamma, denominator = content["gamma"]
+    if type(gamma) is not int or not 0 < gamma < GAMMA_DENOMINATOR or denominator != GAMMA_DENOMINATOR:
+        raise TaskError(
+            f"gamma is {shown(content['gamma'])}; it must be [w, {GAMMA_DENOMINATOR}] with w from 1 to "
+            f"{GAMMA_DENOMINATOR - 1}: at 0 there is no privacy, at 1 no answer"
+        )
+    question = _question_from(content)
+    if isinstance(question, Histogram):
+        return Query(question, gamma)
+    levels = content["levels"]
+    if type(levels) is not int or not 1 <= levels < MAXIMUM_CATEGORIES - 1:
+        raise TaskError(
+            f"levels of {shown(question.name)} is {shown(levels)}; "
+            f"it must be a whole number from 1 to {MAXIMUM_CATEGORIES - 2}"
+        )
+    return Query(question, gamma, levels)
+
+
+def _question_from(content: dict[str, Any]) -> Question:
+    shared = {name: content[name] for name in ("name", "optional", "weight")}
+    if content["kind"] == "histogram":
+        return Histogram(categories=tuple(content["categories"]), **shared)
+    if content["kind"] == "sum":
+        return Sum(lower=content["lower"], upper=content["upper"], unit=content["unit"], **shared)
+    raise TaskError(f"kind {shown(content['kind'])} is neither histogram nor sum")
+
+
+def _identities_from(content: Any) -> Identities:
+    if not isinstance(content, dict) or set(content) != {role.value for role in Role}:
+        raise SignatureError("identities names exactly operator, shuffler and analyzer")
+    identities = Identities(**{role.value: identity_from_hex(content[role.value], role) for role in Role})
+    if len({identities.of(role) for role in Role}) != len(Role):
+        raise TaskError(
+            "two of the three identities are the same; operator, shuffler and analyzer must be three parties"
+        )
+    return identities

@@ -1,0 +1,233 @@
+"""A task: what is asked, under which privacy. Written as TOML, checked, frozen, signed by operator and shuffler.
+
+A `Draft` is what a person writes; `Task` adds what `hubbub plan` chose, the exact randomizer of each query (γ as a
+whole number over 2³²) and the parties' identities. The SHA-256 of a task's canonical bytes is its id.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, Literal
+
+from hubbub.protos.envelope import SUITE_NAME
+from hubbub.protos.errors import TaskError
+from hubbub.protos.keys import Role
+from hubbub.protos.signed import canonical
+
+TASK_FORMAT = "hubbub-task/1"
+
+GAMMA_DENOMINATOR = 2**32
+"""Denominator of every γ in a task: a 32-bit draw decides exactly."""
+
+MAXIMUM_REPORTS = 10**12
+"""Most reports of one round; the accountant's bounds are checked up to here."""
+
+MAXIMUM_CATEGORIES = 1_000_000
+"""Most symbols of one query; the accountant's bounds are checked up to here."""
+
+Close = Literal["schedule", "operator"]
+
+
+@dataclass(frozen=True)
+class Histogram:
+    """How many hold each of the named categories; `optional` where a device may have no answer."""
+
+    name: str
+    categories: tuple[str, ...]
+    optional: bool = False
+    weight: float = 1.0
+
+
+@dataclass(frozen=True)
+class Sum:
+    """The sum, and the mean, of a number clipped to [lower, upper], in `unit`."""
+
+    name: str
+    lower: float
+    upper: float
+    unit: str = ""
+    optional: bool = False
+    weight: float = 1.0
+
+
+Question = Histogram | Sum
+
+
+@dataclass(frozen=True)
+class Query:
+    """A question with its exact randomizer: kRR with blanket probability gamma / 2³² on `symbols` symbols.
+
+    `levels` (sums only) is the number of steps of the fixed-point encoding: symbols 0 … levels stand for lower … upper.
+    """
+
+    question: Question
+    gamma: int
+    levels: int | None = None
+
+    @property
+    def name(self) -> str:
+        """The question's name."""
+        return self.question.name
+
+    @property
+    def answers(self) -> int:
+        """How many symbols stand for an answer."""
+        if isinstance(self.question, Histogram):
+            return len(self.question.categories)
+        return (self.levels or 0) + 1
+
+    @property
+    def symbols(self) -> int:
+        """Size k of the randomizer's domain: the answers, and one more for "no answer" where the query is optional."""
+        return self.answers + (1 if self.question.optional else 0)
+
+    @property
+    def no_answer(self) -> int | None:
+        """The symbol for "no answer", the last one; None where the query is not optional."""
+        return self.answers if self.question.optional else None
+
+    @property
+    def gamma_fraction(self) -> Fraction:
+        """The blanket probability γ."""
+        return Fraction(self.gamma, GAMMA_DENOMINATOR)
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Rounds 0 … rounds-1 of `length` seconds from `start` (UTC, since 1970), each cut `grace` after its end."""
+
+    start: int
+    length: int
+    grace: int
+    rounds: int
+    close: Close = "schedule"
+
+    def opens(self, round_number: int) -> int:
+        """When a round begins to take submissions."""
+        return self.start + round_number * self.length
+
+    def ends(self, round_number: int) -> int:
+        """When a round ends; what is on its way is still taken for `grace` seconds."""
+        return self.opens(round_number) + self.length
+
+    def cut(self, round_number: int) -> int:
+        """When a round stops taking submissions."""
+        return self.ends(round_number) + self.grace
+
+    def round_at(self, now: float) -> int | None:
+        """The round whose time `now` (seconds since 1970) is in; None before the first and after the last."""
+        number = math.floor((now - self.start) / self.length)
+        return number if 0 <= number < self.rounds else None
+
+
+@dataclass(frozen=True)
+class Privacy:
+    """What one person is promised for everything sent in a round: (ε, δ), the cap on ε_local, the honest share."""
+
+    epsilon: float
+    delta: float
+    epsilon_local: float = 8.0
+    honest_share: float = 1.0
+
+
+@dataclass(frozen=True)
+class Identities:
+    """The raw Ed25519 public keys (32 bytes each) of the three parties."""
+
+    operator: bytes
+    shuffler: bytes
+    analyzer: bytes
+
+    def of(self, role: Role) -> bytes:
+        """The identity of a role."""
+        return {Role.OPERATOR: self.operator, Role.SHUFFLER: self.shuffler, Role.ANALYZER: self.analyzer}[role]
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A task as a person writes it, checked."""
+
+    name: str
+    schedule: Schedule
+    minimum_reports: int
+    privacy: Privacy
+    questions: tuple[Question, ...]
+
+
+@dataclass(frozen=True)
+class Task:
+    """A task as devices and services run it."""
+
+    name: str
+    schedule: Schedule
+    minimum_reports: int
+    privacy: Privacy
+    queries: tuple[Query, ...]
+    identities: Identities
+    suite: str = SUITE_NAME
+
+    @cached_property
+    def canonical(self) -> bytes:
+        """The bytes that are signed and hashed."""
+        return canonical(task_content(self))
+
+    @cached_property
+    def id(self) -> bytes:
+        """SHA-256 (32 bytes) of the canonical bytes."""
+        return hashlib.sha256(self.canonical).digest()
+
+    def query_index(self, name: str) -> int:
+        """The place of a query in the task.
+
+        Raises:
+            TaskError: where the task has no query of that name, naming those it has.
+        """
+        names = [query.name for query in self.queries]
+        if name not in names:
+            raise TaskError(f"task {self.name} has no query {name!r}; it asks {', '.join(names)}")
+        return names.index(name)
+
+
+def task_content(task: Task) -> dict[str, Any]:
+    """Return a task as JSON."""
+    schedule, privacy = task.schedule, task.privacy
+    return {
+        "format": TASK_FORMAT,
+        "identities": {role.value: task.identities.of(role).hex() for role in Role},
+        "minimum_reports": task.minimum_reports,
+        "name": task.name,
+        "privacy": {
+            "delta": privacy.delta,
+            "epsilon": privacy.epsilon,
+            "epsilon_local": privacy.epsilon_local,
+            "honest_share": privacy.honest_share,
+        },
+        "queries": [_query_content(query) for query in task.queries],
+        "schedule": {
+            "close": schedule.close,
+            "grace": schedule.grace,
+            "length": schedule.length,
+            "rounds": schedule.rounds,
+            "start": datetime.fromtimestamp(schedule.start, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        },
+        "suite": task.suite,
+    }
+
+
+def _query_content(query: Query) -> dict[str, Any]:
+    question = query.question
+    content: dict[str, Any] = {
+        "gamma": [query.gamma, GAMMA_DENOMINATOR],
+        "name": question.name,
+        "optional": question.optional,
+        "weight": question.weight,
+    }
+    if isinstance(question, Histogram):
+        return content | {"categories": list(question.categories), "kind": "histogram"}
+    bounds = {"lower": question.lower, "upper": question.upper}
+    return content | bounds | {"kind": "sum", "levels": query.levels, "unit": question.unit}

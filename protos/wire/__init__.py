@@ -1,0 +1,29 @@
+"""Typed service adapters: handlers and callers work with values; gRPC's types and statuses stay in here."""
+
+from hubbub.protos.wire.calling import ControlCaller, DeliveryCaller, ResultsCaller, SubmissionCaller
+from hubbub.protos.wire.handlers import ControlHandler, DeliveryHandler, ResultsHandler, SubmissionHandler
+from hubbub.protos.wire.serving import serve_control, serve_delivery, serve_results, serve_submissions
+
+SUBMISSION_SERVICE = "hubbub.v1.SubmissionService"
+CONTROL_SERVICE = "hubbub.v1.RoundControlService"
+DELIVERY_SERVICE = "hubbub.v1.DeliveryService"
+RESULTS_SERVICE = "hubbub.v1.ResultsService"
+
+__all__ = [
+    "CONTROL_SERVICE",
+    "DELIVERY_SERVICE",
+    "RESULTS_SERVICE",
+    "SUBMISSION_SERVICE",
+    "ControlCaller",
+    "ControlHandler",
+    "DeliveryCaller",
+    "DeliveryHandler",
+    "ResultsCaller",
+    "ResultsHandler",
+    "SubmissionCaller",
+    "SubmissionHandler",
+    "serve_control",
+    "serve_delivery",
+    "serve_results",
+    "serve_submissions",
+]

@@ -1,0 +1,159 @@
+"""Calling: the services as their callers see them. A caller gets a value, a `Refusal`, or `Unreachable`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+import grpc
+from google.protobuf.message import Message
+
+from hubbub.protos import codec
+from hubbub.protos.batch import BatchId
+from hubbub.protos.envelope import Destination
+from hubbub.protos.errors import MessageError
+from hubbub.protos.keys import KeySet
+from hubbub.protos.messages import Answer, Committed, Envelopes, Receipt, RoundStatus, Submission
+from hubbub.protos.results import RoundId, RoundResults
+from hubbub.protos.signed import SignedDocument
+from hubbub.protos.transport import MAXIMUM_MESSAGE_BYTES
+from hubbub.protos.v1 import (
+    control_pb2,
+    control_pb2_grpc,
+    delivery_pb2,
+    delivery_pb2_grpc,
+    results_pb2,
+    results_pb2_grpc,
+    submission_pb2,
+    submission_pb2_grpc,
+)
+from hubbub.protos.wire.statuses import call
+
+T = TypeVar("T", bound=Message)
+
+
+def _round(number: int) -> int:
+    return codec.checked_number(number, "the round")
+
+
+def _fitting(request: T) -> T:
+    """Return the request if the other side takes messages of its size: sending it again would not make it smaller."""
+    if request.ByteSize() > MAXIMUM_MESSAGE_BYTES:
+        raise MessageError(f"{request.ByteSize()} bytes in one call; send at most {MAXIMUM_MESSAGE_BYTES}")
+    return request
+
+
+def _receipt_for(destination: Destination, submission: Submission, receipt: Receipt) -> Receipt:
+    if (receipt.submission_id, receipt.round) != (submission.id, destination.round):
+        raise MessageError("the shuffler's receipt is for another submission or round; do not trust it")
+    return receipt
+
+
+class SubmissionCaller:
+    """The shuffler as devices and gateways see it. Deadlines are seconds."""
+
+    def __init__(self, channel: grpc.aio.Channel) -> None:
+        self._stub = submission_pb2_grpc.SubmissionServiceStub(channel)
+
+    async def get_round(self, task_id: bytes, round_number: int, deadline: float) -> KeySet:
+        """Return the round's keys; their signatures are still to be checked."""
+        request = submission_pb2.GetRoundRequest(task_id=task_id, round=_round(round_number))
+        answer = await call(self._stub.GetRound(request, timeout=deadline), "the shuffler")
+        return codec.read_key_set(answer.key_set)
+
+    async def submit(self, destination: Destination, submission: Submission, deadline: float) -> Receipt:
+        """Send one submission."""
+        request = submission_pb2.SubmitRequest(
+            destination=codec.write_destination(destination), submission=codec.write_submission(submission)
+        )
+        answer = await call(self._stub.Submit(_fitting(request), timeout=deadline), "the shuffler")
+        return _receipt_for(destination, submission, codec.read_receipt(answer.receipt))
+
+    async def submit_batch(
+        self, destination: Destination, submissions: Sequence[Submission], deadline: float
+    ) -> list[Answer]:
+        """Send many submissions; each gets its own answer, in order.
+
+        Raises:
+            MessageError: where they do not fit into one call, or the answers are not to these submissions.
+        """
+        request = submission_pb2.SubmitBatchRequest(
+            destination=codec.write_destination(destination),
+            submissions=[codec.write_submission(submission) for submission in submissions],
+        )
+        response = await call(self._stub.SubmitBatch(_fitting(request), timeout=deadline), "the shuffler")
+        if len(response.answers) != len(submissions):
+            raise MessageError(f"{len(response.answers)} answers to {len(submissions)} submissions")
+        answers = [codec.read_answer(answer) for answer in response.answers]
+        for submission, answer in zip(submissions, answers, strict=True):
+            if isinstance(answer, Receipt):
+                _receipt_for(destination, submission, answer)
+        return answers
+
+
+class ControlCaller:
+    """The shuffler as the operator sees it. Deadlines are seconds."""
+
+    def __init__(self, channel: grpc.aio.Channel) -> None:
+        self._stub = control_pb2_grpc.RoundControlServiceStub(channel)
+
+    async def close_round(self, task_id: bytes, round_number: int, deadline: float) -> RoundStatus:
+        """Cut a round now."""
+        request = control_pb2.CloseRoundRequest(task_id=task_id, round=_round(round_number))
+        answer = await call(self._stub.CloseRound(request, timeout=deadline), "the shuffler")
+        return codec.read_status(answer.status)
+
+    async def get_status(self, task_id: bytes | None, deadline: float) -> list[RoundStatus]:
+        """Return where rounds stand, of one task or of all."""
+        request = control_pb2.GetStatusRequest(task_id=task_id or b"")
+        answer = await call(self._stub.GetStatus(request, timeout=deadline), "the shuffler")
+        return [codec.read_status(status) for status in answer.rounds]
+
+
+class DeliveryCaller:
+    """The analyzer as the shuffler sees it. Deadlines are seconds."""
+
+    def __init__(self, channel: grpc.aio.Channel) -> None:
+        self._stub = delivery_pb2_grpc.DeliveryServiceStub(channel)
+
+    async def get_key(self, task_id: bytes, round_number: int, deadline: float) -> SignedDocument:
+        """Return the analyzer's key record for a round; its signature is still to be checked."""
+        request = delivery_pb2.GetKeyRequest(task_id=task_id, round=_round(round_number))
+        answer = await call(self._stub.GetKey(request, timeout=deadline), "the analyzer")
+        return codec.read_key_record(answer.record)
+
+    async def begin(self, record: SignedDocument, key_set: KeySet, deadline: float) -> int:
+        """Announce a batch; return the offset to go on from."""
+        request = delivery_pb2.BeginDeliveryRequest(
+            record=codec.write_batch_record(record), key_set=codec.write_key_set(key_set)
+        )
+        return (await call(self._stub.BeginDelivery(request, timeout=deadline), "the analyzer")).next_offset
+
+    async def put(self, stretch: Envelopes, deadline: float) -> int:
+        """Send a stretch; return the offset to go on from."""
+        request = _fitting(codec.write_envelopes(stretch))
+        return (await call(self._stub.PutEnvelopes(request, timeout=deadline), "the analyzer")).next_offset
+
+    async def commit(self, batch: BatchId, digest: bytes, deadline: float) -> Committed:
+        """Have the batch opened, counted and committed."""
+        request = delivery_pb2.CommitDeliveryRequest(batch=codec.write_batch_id(batch), digest=digest)
+        return codec.read_committed(await call(self._stub.CommitDelivery(request, timeout=deadline), "the analyzer"))
+
+
+class ResultsCaller:
+    """The analyzer as readers see it. Deadlines are seconds."""
+
+    def __init__(self, channel: grpc.aio.Channel) -> None:
+        self._stub = results_pb2_grpc.ResultsServiceStub(channel)
+
+    async def get_results(self, task_id: bytes, round_number: int, wait: float, deadline: float) -> RoundResults:
+        """Return a round's results, waiting up to `wait` seconds for them."""
+        request = results_pb2.GetResultsRequest(task_id=task_id, round=_round(round_number), wait_seconds=wait)
+        answer = await call(self._stub.GetResults(request, timeout=deadline), "the analyzer")
+        return codec.read_results(answer.results)
+
+    async def list_results(self, task_id: bytes | None, deadline: float) -> list[RoundId]:
+        """Return the certified rounds, of one task or of all."""
+        request = results_pb2.ListResultsRequest(task_id=task_id or b"")
+        answer = await call(self._stub.ListResults(request, timeout=deadline), "the analyzer")
+        return [codec.read_round_id(round_id) for round_id in answer.rounds]

@@ -1,0 +1,59 @@
+"""What each service does, as interfaces over values: the services implement them, `serving` calls them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from hubbub.protos.batch import BatchId
+from hubbub.protos.envelope import Destination
+from hubbub.protos.keys import KeySet
+from hubbub.protos.messages import Answer, Committed, Envelopes, RoundStatus, Submission
+from hubbub.protos.results import RoundId, RoundResults
+from hubbub.protos.signed import SignedDocument
+
+
+class SubmissionHandler(Protocol):
+    """What the shuffler does for devices."""
+
+    async def get_round(self, task_id: bytes, round_number: int) -> KeySet:
+        """Return the round's signed keys."""
+
+    async def submit(self, destination: Destination, submissions: Sequence[Submission]) -> list[Answer]:
+        """Answer each submission, in order; a receipt means that it is on disk."""
+
+
+class ControlHandler(Protocol):
+    """What the shuffler does for the operator."""
+
+    async def close_round(self, task_id: bytes, round_number: int) -> RoundStatus:
+        """Cut the round now."""
+
+    async def get_status(self, task_id: bytes | None) -> list[RoundStatus]:
+        """Return where rounds stand, of one task or of all."""
+
+
+class DeliveryHandler(Protocol):
+    """What the analyzer does for the shuffler."""
+
+    async def get_key(self, task_id: bytes, round_number: int) -> SignedDocument:
+        """Return the analyzer's key record for a round."""
+
+    async def begin(self, record: SignedDocument, key_set: KeySet) -> int:
+        """Take a batch's announcement; return the offset to go on from."""
+
+    async def put(self, stretch: Envelopes) -> int:
+        """Store a stretch; return the offset to go on from."""
+
+    async def commit(self, batch: BatchId, digest: bytes) -> Committed:
+        """Open, count and commit the batch."""
+
+
+class ResultsHandler(Protocol):
+    """What the analyzer does for readers."""
+
+    async def get_results(self, task_id: bytes, round_number: int, wait: float) -> RoundResults:
+        """Return a round's results, waiting up to `wait` seconds for them."""
+
+    async def list_results(self, task_id: bytes | None) -> list[RoundId]:
+        """Return the certified rounds, of one task or of all."""

@@ -1,0 +1,215 @@
+"""Serving: generated servicers over handlers. A handler answers with a value or raises `Refusal`."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+import grpc
+
+from hubbub.protos import codec
+from hubbub.protos.envelope import Destination
+from hubbub.protos.errors import MessageError
+from hubbub.protos.messages import Answer
+from hubbub.protos.refusals import Reason, Refusal
+from hubbub.protos.transport import MAXIMUM_SUBMISSIONS
+from hubbub.protos.v1 import (
+    control_pb2,
+    control_pb2_grpc,
+    delivery_pb2,
+    delivery_pb2_grpc,
+    results_pb2,
+    results_pb2_grpc,
+    submission_pb2,
+    submission_pb2_grpc,
+)
+from hubbub.protos.wire.handlers import ControlHandler, DeliveryHandler, ResultsHandler, SubmissionHandler
+from hubbub.protos.wire.statuses import Context, answer
+
+
+def _check_peer(context: Context, allowed: Collection[str]) -> None:
+    names = context.auth_context().get("x509_common_name", [])
+    if not any(name.decode(errors="replace") in allowed for name in names):
+        raise Refusal(
+            Reason.NOT_ALLOWED, f"this port answers {' and '.join(sorted(allowed))} only; show that certificate"
+        )
+
+
+class _SubmissionServicer(submission_pb2_grpc.SubmissionServiceServicer):
+    def __init__(self, handler: SubmissionHandler) -> None:
+        self._handler = handler
+
+    async def GetRound(  # noqa: N802 - gRPC's name
+        self, request: submission_pb2.GetRoundRequest, context: Context
+    ) -> submission_pb2.GetRoundResponse:
+        async def work() -> submission_pb2.GetRoundResponse:
+            key_set = await self._handler.get_round(codec.read_task_id(request.task_id), request.round)
+            return submission_pb2.GetRoundResponse(key_set=codec.write_key_set(key_set))
+
+        return await answer(context, work)
+
+    async def Submit(  # noqa: N802 - gRPC's name
+        self, request: submission_pb2.SubmitRequest, context: Context
+    ) -> submission_pb2.SubmitResponse:
+        async def work() -> submission_pb2.SubmitResponse:
+            destination = codec.read_destination(request.destination)
+            (answer,) = await self._handler.submit(destination, [codec.read_submission(request.submission)])
+            if isinstance(answer, Refusal):
+                raise answer
+            return submission_pb2.SubmitResponse(receipt=codec.write_receipt(answer))
+
+        return await answer(context, work)
+
+    async def SubmitBatch(  # noqa: N802 - gRPC's name
+        self, request: submission_pb2.SubmitBatchRequest, context: Context
+    ) -> submission_pb2.SubmitBatchResponse:
+        async def work() -> submission_pb2.SubmitBatchResponse:
+            destination = codec.read_destination(request.destination)
+            answers = await _answer_each(self._handler, destination, request.submissions)
+            return submission_pb2.SubmitBatchResponse(answers=[codec.write_answer(answer) for answer in answers])
+
+        return await answer(context, work)
+
+
+async def _answer_each(
+    handler: SubmissionHandler, destination: Destination, messages: Sequence[submission_pb2.Submission]
+) -> list[Answer]:
+    """Answer each submission by itself: a malformed one is refused without touching its neighbours."""
+    if len(messages) > MAXIMUM_SUBMISSIONS:
+        raise MessageError(f"{len(messages)} submissions in one call; send at most {MAXIMUM_SUBMISSIONS}")
+    answers: list[Answer | None] = []
+    submissions = []
+    for message in messages:
+        try:
+            submissions.append(codec.read_submission(message))
+            answers.append(None)
+        except MessageError as error:
+            answers.append(Refusal(Reason.MALFORMED, str(error)))
+    handled = await handler.submit(destination, submissions) if submissions else []
+    if len(handled) != len(submissions):
+        raise RuntimeError(f"{len(handled)} answers to {len(submissions)} submissions")
+    remaining = iter(handled)
+    return [next(remaining) if answer is None else answer for answer in answers]
+
+
+class _ControlServicer(control_pb2_grpc.RoundControlServiceServicer):
+    def __init__(self, handler: ControlHandler, allowed: Collection[str]) -> None:
+        self._handler = handler
+        self._allowed = allowed
+
+    async def CloseRound(  # noqa: N802 - gRPC's name
+        self, request: control_pb2.CloseRoundRequest, context: Context
+    ) -> control_pb2.CloseRoundResponse:
+        async def work() -> control_pb2.CloseRoundResponse:
+            _check_peer(context, self._allowed)
+            status = await self._handler.close_round(codec.read_task_id(request.task_id), request.round)
+            return control_pb2.CloseRoundResponse(status=codec.write_status(status))
+
+        return await answer(context, work)
+
+    async def GetStatus(  # noqa: N802 - gRPC's name
+        self, request: control_pb2.GetStatusRequest, context: Context
+    ) -> control_pb2.GetStatusResponse:
+        async def work() -> control_pb2.GetStatusResponse:
+            _check_peer(context, self._allowed)
+            statuses = await self._handler.get_status(_optional_task(request.task_id))
+            return control_pb2.GetStatusResponse(rounds=[codec.write_status(status) for status in statuses])
+
+        return await answer(context, work)
+
+
+class _DeliveryServicer(delivery_pb2_grpc.DeliveryServiceServicer):
+    def __init__(self, handler: DeliveryHandler, allowed: Collection[str]) -> None:
+        self._handler = handler
+        self._allowed = allowed
+
+    async def GetKey(  # noqa: N802 - gRPC's name
+        self, request: delivery_pb2.GetKeyRequest, context: Context
+    ) -> delivery_pb2.GetKeyResponse:
+        async def work() -> delivery_pb2.GetKeyResponse:
+            _check_peer(context, self._allowed)
+            record = await self._handler.get_key(codec.read_task_id(request.task_id), request.round)
+            return delivery_pb2.GetKeyResponse(record=codec.write_key_record(record))
+
+        return await answer(context, work)
+
+    async def BeginDelivery(  # noqa: N802 - gRPC's name
+        self, request: delivery_pb2.BeginDeliveryRequest, context: Context
+    ) -> delivery_pb2.BeginDeliveryResponse:
+        async def work() -> delivery_pb2.BeginDeliveryResponse:
+            _check_peer(context, self._allowed)
+            record, key_set = codec.read_batch_record(request.record), codec.read_key_set(request.key_set)
+            return delivery_pb2.BeginDeliveryResponse(next_offset=await self._handler.begin(record, key_set))
+
+        return await answer(context, work)
+
+    async def PutEnvelopes(  # noqa: N802 - gRPC's name
+        self, request: delivery_pb2.PutEnvelopesRequest, context: Context
+    ) -> delivery_pb2.PutEnvelopesResponse:
+        async def work() -> delivery_pb2.PutEnvelopesResponse:
+            _check_peer(context, self._allowed)
+            offset = await self._handler.put(codec.read_envelopes(request))
+            return delivery_pb2.PutEnvelopesResponse(next_offset=offset)
+
+        return await answer(context, work)
+
+    async def CommitDelivery(  # noqa: N802 - gRPC's name
+        self, request: delivery_pb2.CommitDeliveryRequest, context: Context
+    ) -> delivery_pb2.CommitDeliveryResponse:
+        async def work() -> delivery_pb2.CommitDeliveryResponse:
+            _check_peer(context, self._allowed)
+            batch, digest = codec.read_batch_id(request.batch), codec.read_digest(request.digest)
+            return codec.write_committed(await self._handler.commit(batch, digest))
+
+        return await answer(context, work)
+
+
+class _ResultsServicer(results_pb2_grpc.ResultsServiceServicer):
+    def __init__(self, handler: ResultsHandler, allowed: Collection[str]) -> None:
+        self._handler = handler
+        self._allowed = allowed
+
+    async def GetResults(  # noqa: N802 - gRPC's name
+        self, request: results_pb2.GetResultsRequest, context: Context
+    ) -> results_pb2.GetResultsResponse:
+        async def work() -> results_pb2.GetResultsResponse:
+            _check_peer(context, self._allowed)
+            task_id = codec.read_task_id(request.task_id)
+            wait = codec.read_wait(request.wait_seconds)
+            results = await self._handler.get_results(task_id, request.round, wait)
+            return results_pb2.GetResultsResponse(results=codec.write_results(results))
+
+        return await answer(context, work)
+
+    async def ListResults(  # noqa: N802 - gRPC's name
+        self, request: results_pb2.ListResultsRequest, context: Context
+    ) -> results_pb2.ListResultsResponse:
+        async def work() -> results_pb2.ListResultsResponse:
+            _check_peer(context, self._allowed)
+            rounds = await self._handler.list_results(_optional_task(request.task_id))
+            return results_pb2.ListResultsResponse(rounds=[codec.write_round_id(round_id) for round_id in rounds])
+
+        return await answer(context, work)
+
+
+def _optional_task(task_id: bytes) -> bytes | None:
+    return codec.read_task_id(task_id) if task_id else None
+
+
+def serve_submissions(server: grpc.aio.Server, handler: SubmissionHandler) -> None:
+    """Answer devices on this server."""
+    submission_pb2_grpc.add_SubmissionServiceServicer_to_server(_SubmissionServicer(handler), server)
+
+
+def serve_control(server: grpc.aio.Server, handler: ControlHandler, allowed: Collection[str]) -> None:
+    """Answer those whose certificate's common name is among `allowed`."""
+    control_pb2_grpc.add_RoundControlServiceServicer_to_server(_ControlServicer(handler, allowed), server)
+
+
+def serve_delivery(server: grpc.aio.Server, handler: DeliveryHandler, allowed: Collection[str]) -> None:
+    """Answer those whose certificate's common name is among `allowed`."""
+    delivery_pb2_grpc.add_DeliveryServiceServicer_to_server(_DeliveryServicer(handler, allowed), server)
+
+
+def serve_results(server: grpc.aio.Server, handler: ResultsHandler, allowed: Collection[str]) -> None:
+    """Answer those whose certificate's common name is among `allowed`."""
+    results_pb2_grpc.add_ResultsServiceServicer_to_server(_ResultsServicer(handler, allowed), server)

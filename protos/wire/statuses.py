@@ -1,0 +1,104 @@
+"""Refusals become gRPC statuses on one side and refusals again on the other; this is the only place that maps them."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Awaitable, Callable
+from typing import Any, NoReturn, TypeVar
+
+import grpc
+
+from hubbub.protos import codec
+from hubbub.protos.errors import HubbubError, MessageError, Unreachable
+from hubbub.protos.refusals import Reason, Refusal
+
+STATUS = {
+    Reason.MALFORMED: grpc.StatusCode.INVALID_ARGUMENT,
+    Reason.WRONG_SIZE: grpc.StatusCode.INVALID_ARGUMENT,
+    Reason.UNKNOWN_TASK: grpc.StatusCode.NOT_FOUND,
+    Reason.UNKNOWN_ROUND: grpc.StatusCode.NOT_FOUND,
+    Reason.TOO_EARLY: grpc.StatusCode.FAILED_PRECONDITION,
+    Reason.TOO_LATE: grpc.StatusCode.FAILED_PRECONDITION,
+    Reason.ERASED: grpc.StatusCode.FAILED_PRECONDITION,
+    Reason.KEY_SET_DIFFERS: grpc.StatusCode.FAILED_PRECONDITION,
+    Reason.ID_CONFLICT: grpc.StatusCode.ALREADY_EXISTS,
+    Reason.UNOPENABLE: grpc.StatusCode.INVALID_ARGUMENT,
+    Reason.OVERLOADED: grpc.StatusCode.RESOURCE_EXHAUSTED,
+    Reason.NOT_READY: grpc.StatusCode.UNAVAILABLE,
+    Reason.NOT_ALLOWED: grpc.StatusCode.PERMISSION_DENIED,
+    Reason.BELOW_MINIMUM: grpc.StatusCode.FAILED_PRECONDITION,
+    Reason.CLOSED_BY_SCHEDULE: grpc.StatusCode.FAILED_PRECONDITION,
+    Reason.BAD_RECORD: grpc.StatusCode.INVALID_ARGUMENT,
+    Reason.DIGEST_DIFFERS: grpc.StatusCode.ALREADY_EXISTS,
+    Reason.WRONG_OFFSET: grpc.StatusCode.OUT_OF_RANGE,
+    Reason.INCOMPLETE: grpc.StatusCode.FAILED_PRECONDITION,
+    Reason.NO_RESULTS: grpc.StatusCode.NOT_FOUND,
+}
+"""The gRPC status of every refusal."""
+
+_REASON_KEY = "hubbub-reason"
+_RETRY_KEY = "hubbub-retry-after-ms"
+_MILLISECONDS = re.compile(r"[0-9]{1,15}")
+_LOG = logging.getLogger(__name__)
+_UNANSWERED = frozenset(
+    {
+        grpc.StatusCode.UNAVAILABLE,
+        grpc.StatusCode.DEADLINE_EXCEEDED,
+        grpc.StatusCode.RESOURCE_EXHAUSTED,
+        grpc.StatusCode.CANCELLED,
+        grpc.StatusCode.INTERNAL,
+        grpc.StatusCode.UNKNOWN,
+        grpc.StatusCode.ABORTED,
+    }
+)
+
+T = TypeVar("T")
+Context = grpc.aio.ServicerContext[Any, Any]
+
+
+async def answer(context: Context, work: Callable[[], Awaitable[T]]) -> T:
+    """Do the work; a refusal becomes a status with its reason, anything unforeseen an INTERNAL without details."""
+    try:
+        return await work()
+    except Refusal as refusal:
+        await _abort(context, refusal)
+    except MessageError as error:
+        await _abort(context, Refusal(Reason.MALFORMED, str(error)))
+    except Exception:
+        _LOG.exception("a call failed")
+        await context.abort(grpc.StatusCode.INTERNAL, "the service failed at this call; its log says why")
+
+
+async def _abort(context: Context, refusal: Refusal) -> NoReturn:
+    metadata = [(_REASON_KEY, refusal.reason.value)]
+    retry_after_ms = codec.retry_after_ms(refusal)
+    if retry_after_ms is not None:
+        metadata.append((_RETRY_KEY, str(retry_after_ms)))
+    await context.abort(STATUS[refusal.reason], codec.plain(refusal.message), tuple(metadata))
+
+
+async def call(pending: Awaitable[T], what: str) -> T:
+    """Await a call; a status becomes a `Refusal`, or `Unreachable` where nobody answered.
+
+    Raises:
+        Refusal: as the other side raised it.
+        Unreachable: where the call may be made again.
+        MessageError: where the answer is none of the contract's.
+        HubbubError: where the other side does not know the call.
+    """
+    try:
+        answer = await pending
+        if answer is None:  # what gRPC makes of bytes that are no message
+            raise MessageError(f"{what} answered with bytes that are no message of this version")
+        return answer
+    except grpc.aio.AioRpcError as error:
+        details = codec.plain(error.details() or error.code().name)
+        metadata = {key: str(value) for key, value in error.trailing_metadata() or ()}
+        if _REASON_KEY in metadata:
+            retry = metadata.get(_RETRY_KEY, "")
+            retry_after_ms = int(retry) if _MILLISECONDS.fullmatch(retry) else None
+            raise codec.read_refusal(metadata[_REASON_KEY], details, retry_after_ms) from error
+        if error.code() in _UNANSWERED:
+            raise Unreachable(f"{what} did not answer: {details}") from error
+        raise HubbubError(f"{what} answered {error.code().name}: {details}; is it of another version?") from error

@@ -1,0 +1,74 @@
+"""Samples: identities, a task with both kinds of query, and a TLS authority, all made afresh."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from hubbub.deploy.authority import Authority
+from hubbub.protos.keys import Identity
+from hubbub.protos.signed_task import SignedTask
+from hubbub.protos.task import Histogram, Identities, Privacy, Query, Schedule, Sum, Task
+from hubbub.protos.transport import TLS
+
+START = 1_767_225_600
+"""2026-01-01T00:00:00Z: when sample tasks start."""
+
+HALF = 2**31
+"""γ = 1/2."""
+
+
+@dataclass(frozen=True)
+class Parties:
+    """The three identities, with their private keys."""
+
+    operator: Identity
+    shuffler: Identity
+    analyzer: Identity
+
+    @classmethod
+    def generate(cls) -> Parties:
+        return cls(Identity.generate(), Identity.generate(), Identity.generate())
+
+    @property
+    def public(self) -> Identities:
+        return Identities(self.operator.public, self.shuffler.public, self.analyzer.public)
+
+
+QUERIES = (
+    Query(Histogram("carrier", ("AA", "B6", "UA")), HALF),
+    Query(Sum("delay", -30.0, 180.0, "minutes", optional=True), HALF, levels=7),
+)
+
+
+def sample_task(
+    parties: Parties,
+    *,
+    name: str = "flights",
+    minimum_reports: int = 20,
+    schedule: Schedule | None = None,
+    queries: tuple[Query, ...] = QUERIES,
+    privacy: Privacy | None = None,
+) -> Task:
+    """A task with a histogram and an optional sum. The default privacy is weak, so that small minimums support it."""
+    schedule = schedule or Schedule(START, length=3600, grace=60, rounds=3)
+    privacy = privacy or Privacy(epsilon=10.0, delta=1e-2, epsilon_local=20.0)
+    return Task(name, schedule, minimum_reports, privacy, queries, parties.public)
+
+
+def signed(task: Task, parties: Parties) -> SignedTask:
+    """The task with both signatures."""
+    return SignedTask(task).signed_by(parties.operator).signed_by(parties.shuffler)
+
+
+def make_tls(folder: Path, *roles: str) -> dict[str, TLS]:
+    """An authority and a loopback certificate for each role."""
+    folder.mkdir(parents=True, exist_ok=True)
+    authority = Authority.generate()
+    authority.save_certificate(folder / "authority.pem")
+    parties = {}
+    for role in roles:
+        certificate, key = folder / f"{role}.pem", folder / f"{role}.key"
+        authority.issue(role, ["localhost", "127.0.0.1"], certificate, key)
+        parties[role] = TLS(folder / "authority.pem", certificate, key)
+    return parties

@@ -1,0 +1,276 @@
+"""Every message comes back as it was written, and what is not of the contract's form is a `MessageError`."""
+
+import math
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from google.protobuf.message import DecodeError, Message
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hubbub.protos import codec
+from hubbub.protos.batch import BatchId
+from hubbub.protos.envelope import INNER_BYTES, Destination
+from hubbub.protos.errors import MessageError
+from hubbub.protos.keys import KeySet
+from hubbub.protos.messages import Committed, Envelopes, Receipt, RoundState, RoundStatus, Submission
+from hubbub.protos.refusals import Reason, Refusal
+from hubbub.protos.results import (
+    Estimate,
+    HistogramEstimate,
+    QueryResult,
+    QueryState,
+    RoundId,
+    RoundResults,
+    SumEstimate,
+)
+from hubbub.protos.signed import SignedDocument
+
+
+def exactly(length: int) -> st.SearchStrategy[bytes]:
+    return st.binary(min_size=length, max_size=length)
+
+
+WORDS = st.text(st.characters(exclude_categories=["Cs"]), max_size=10)
+MESSAGES = WORDS.filter(str.isprintable)
+NUMBERS, COUNTS, FLOATS = st.integers(0, 2**32 - 1), st.integers(0, 2**64 - 1), st.floats(allow_nan=False)
+COUNTED = st.dictionaries(WORDS, COUNTS, max_size=4)
+DOCUMENTS = st.builds(SignedDocument, st.binary(max_size=40), exactly(64))
+KEY_SETS = st.builds(KeySet, DOCUMENTS, DOCUMENTS)
+DESTINATIONS = st.builds(Destination, exactly(32), NUMBERS, exactly(32))
+SUBMISSIONS = st.builds(Submission, exactly(16), st.binary(max_size=200))
+RECEIPTS = st.builds(Receipt, exactly(16), NUMBERS)
+STATUSES = st.builds(RoundStatus, exactly(32), NUMBERS, st.sampled_from(RoundState), COUNTS, COUNTS, COUNTED, WORDS)
+BATCHES = st.builds(BatchId, exactly(32), NUMBERS, NUMBERS)
+STRETCHES = st.builds(Envelopes, BATCHES, COUNTS, st.lists(exactly(INNER_BYTES), max_size=4).map(tuple))
+ESTIMATES = st.builds(Estimate, FLOATS, FLOATS, FLOATS, FLOATS)
+
+
+@st.composite
+def histograms(draw: st.DrawFn) -> HistogramEstimate:
+    names = draw(st.lists(WORDS, max_size=4))
+    counts = tuple(draw(ESTIMATES) for _ in names)
+    return HistogramEstimate(tuple(names), counts, tuple(draw(FLOATS) for _ in names), draw(ESTIMATES))
+
+
+SUMS = st.builds(SumEstimate, WORDS, FLOATS, FLOATS, ESTIMATES, ESTIMATES, st.none() | ESTIMATES)
+QUERIES = st.builds(
+    QueryResult, WORDS, st.sampled_from(QueryState), COUNTS, COUNTS, COUNTED, st.none() | histograms() | SUMS
+)
+ROUND_IDS = st.builds(RoundId, exactly(32), WORDS, NUMBERS)
+RESULTS = st.builds(RoundResults, ROUND_IDS, st.lists(QUERIES, max_size=3).map(tuple), st.binary(max_size=40))
+
+PAIRS: dict[str, tuple[st.SearchStrategy[Any], Callable[[Any], Message], Callable[[Any], Any]]] = {
+    "document": (DOCUMENTS, codec.write_document, codec.read_document),
+    "key record": (DOCUMENTS, codec.write_key_record, codec.read_key_record),
+    "batch record": (DOCUMENTS, codec.write_batch_record, codec.read_batch_record),
+    "key set": (KEY_SETS, codec.write_key_set, codec.read_key_set),
+    "destination": (DESTINATIONS, codec.write_destination, codec.read_destination),
+    "submission": (SUBMISSIONS, codec.write_submission, codec.read_submission),
+    "receipt": (RECEIPTS, codec.write_receipt, codec.read_receipt),
+    "receipt as answer": (RECEIPTS, codec.write_answer, codec.read_answer),
+    "status": (STATUSES, codec.write_status, codec.read_status),
+    "batch id": (BATCHES, codec.write_batch_id, codec.read_batch_id),
+    "stretch": (STRETCHES, codec.write_envelopes, codec.read_envelopes),
+    "committed": (st.builds(Committed, COUNTS, COUNTED), codec.write_committed, codec.read_committed),
+    "round id": (ROUND_IDS, codec.write_round_id, codec.read_round_id),
+    "results": (RESULTS, codec.write_results, codec.read_results),
+}
+
+
+def through_bytes(message: Message) -> Any:
+    again = type(message)()
+    again.ParseFromString(message.SerializeToString())
+    return again
+
+
+def test_every_writer_is_tested_with_its_reader() -> None:
+    tested = {function.__name__ for _, write, read in PAIRS.values() for function in (write, read)}
+    offered = {name for name in vars(codec) if name.startswith(("write_", "read_"))}
+    parts = {"read_task_id", "read_digest", "read_refusal", "read_wait"}
+    assert offered - parts == tested
+
+
+@pytest.mark.parametrize("name", PAIRS)
+@given(data=st.data())
+def test_message_comes_back_as_it_was(name: str, data: st.DataObject) -> None:
+    values, write, read = PAIRS[name]
+    value = data.draw(values)
+    assert read(through_bytes(write(value))) == value
+
+
+@pytest.mark.parametrize("name", PAIRS)
+@given(data=st.data())
+def test_only_message_errors_come_out_of_any_bytes(name: str, data: st.DataObject) -> None:
+    """Bytes that protobuf itself does not parse never reach a reader; all others are read or refused."""
+    values, write, read = PAIRS[name]
+    content = bytearray(write(data.draw(values)).SerializeToString())
+    for place, value in data.draw(st.lists(st.tuples(st.integers(0, 300), st.integers(0, 255)), max_size=4)):
+        if content:
+            content[place % len(content)] = value
+    message = type(write(data.draw(values)))()
+    with suppress(DecodeError):
+        message.ParseFromString(bytes(content[: data.draw(st.integers(0, len(content)))]))
+        with suppress(MessageError):
+            read(message)
+
+
+@given(st.sampled_from(Reason), MESSAGES, st.none() | st.integers(1, 10**9))
+def test_refusal_comes_back_with_all_its_parts(reason: Reason, message: str, milliseconds: int | None) -> None:
+    retry_after = None if milliseconds is None else milliseconds / 1000
+    again = codec.read_answer(through_bytes(codec.write_answer(Refusal(reason, message, retry_after))))
+    assert isinstance(again, Refusal)
+    assert (again.reason, again.message, again.retry_after) == (reason, message, retry_after)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "milliseconds"),
+    [
+        (None, None),
+        (0.0, 1),
+        (0.0001, 1),
+        (0.0011, 2),
+        (0.07, 70),
+        (1.1, 1100),
+        (1.00001, 1001),
+        (3600, 3_600_000),
+        (-5.0, 1),
+        (math.nan, 1),
+        (math.inf, 366 * 86_400_000),
+        (1e300, 366 * 86_400_000),
+        (10**400, 366 * 86_400_000),
+    ],
+)
+def test_retry_is_never_earlier_than_meant(seconds: float | None, milliseconds: int | None) -> None:
+    assert codec.retry_after_ms(Refusal(Reason.OVERLOADED, "", seconds)) == milliseconds
+
+
+@given(st.floats(0, 1e6))
+def test_retry_is_rounded_up_by_less_than_two_milliseconds(seconds: float) -> None:
+    milliseconds = codec.retry_after_ms(Refusal(Reason.OVERLOADED, "", seconds))
+    assert milliseconds is not None
+    assert seconds * 1000 - 0.001 <= milliseconds < seconds * 1000 + 2
+
+
+def test_endless_retry_of_the_other_side_is_cut() -> None:
+    assert codec.read_refusal("overloaded", "", 2**64 - 1).retry_after == codec.LONGEST_RETRY
+
+
+def test_message_of_the_other_side_cannot_steer_a_terminal() -> None:
+    refusal = codec.read_refusal("overloaded", "a\x1b[31m\r\nb\u202e" + "x" * 10_000, None)
+    assert refusal.message.isprintable()
+    assert refusal.message.startswith("a [31m  b x")
+    assert len(refusal.message) == codec.LONGEST_MESSAGE
+
+
+@pytest.mark.parametrize("reason", ["", "unheard", "MALFORMED", "x" * 10_000])
+def test_reason_of_another_version_is_a_message_error(reason: str) -> None:
+    with pytest.raises(MessageError, match="unknown to this version") as caught:
+        codec.read_refusal(reason, "", None)
+    assert len(str(caught.value)) < 200
+
+
+DOCUMENT = SignedDocument(b"{}", bytes(64))
+GOOD: dict[str, Any] = {
+    "document": DOCUMENT,
+    "destination": Destination(bytes(32), 0, bytes(32)),
+    "submission": Submission(bytes(16), b""),
+    "receipt": Receipt(bytes(16), 0),
+    "status": RoundStatus(bytes(32), 0, RoundState.OPEN, 0, 0, {}, ""),
+    "batch id": BatchId(bytes(32), 0, 0),
+    "stretch": Envelopes(BatchId(bytes(32), 0, 0), 0, (bytes(INNER_BYTES),)),
+    "round id": RoundId(bytes(32), "", 0),
+    "key set": KeySet(DOCUMENT, DOCUMENT),
+    "key record": DOCUMENT,
+    "batch record": DOCUMENT,
+    "receipt as answer": Receipt(bytes(16), 0),
+    "results": RoundResults(RoundId(bytes(32), "", 0), (), b""),
+}
+WRONG_LENGTHS = [
+    ("document", "signature", bytes(63)),
+    ("document", "signature", b""),
+    ("destination", "task_id", bytes(31)),
+    ("destination", "key_set_hash", bytes(33)),
+    ("submission", "id", bytes(15)),
+    ("submission", "id", b""),
+    ("receipt", "submission_id", bytes(17)),
+    ("status", "task_id", b""),
+    ("batch id", "task_id", bytes(64)),
+    ("round id", "task_id", bytes(1)),
+]
+
+
+@pytest.mark.parametrize(("name", "field", "value"), WRONG_LENGTHS, ids=range(len(WRONG_LENGTHS)))
+def test_part_of_another_length_is_refused(name: str, field: str, value: bytes) -> None:
+    _, write, read = PAIRS[name]
+    message = write(GOOD[name])
+    setattr(message, field, value)
+    with pytest.raises(MessageError, match=f"has {len(value)} bytes, .* expected"):
+        read(through_bytes(message))
+
+
+@pytest.mark.parametrize("name", GOOD)
+def test_empty_message_is_refused(name: str) -> None:
+    _, write, read = PAIRS[name]
+    with pytest.raises(MessageError):
+        read(type(write(GOOD[name]))())
+
+
+@pytest.mark.parametrize("length", [0, INNER_BYTES - 1, INNER_BYTES + 1])
+def test_envelope_of_another_length_spoils_its_stretch(length: int) -> None:
+    message: Any = codec.write_envelopes(GOOD["stretch"])
+    message.envelopes.append(bytes(length))
+    with pytest.raises(MessageError, match="an inner envelope"):
+        codec.read_envelopes(through_bytes(message))
+
+
+@pytest.mark.parametrize("state", [0, 99, -1])
+def test_unknown_state_is_refused(state: int) -> None:
+    status: Any = codec.write_status(GOOD["status"])
+    status.state = state
+    with pytest.raises(MessageError, match="unknown to this version"):
+        codec.read_status(through_bytes(status))
+    results: Any = codec.write_results(RoundResults(GOOD["round id"], (_query(),), b""))
+    results.queries[0].state = state
+    with pytest.raises(MessageError, match="unknown to this version"):
+        codec.read_results(through_bytes(results))
+
+
+def _query() -> QueryResult:
+    number = Estimate(1.0, 1.0, 0.0, 2.0)
+    histogram = HistogramEstimate(("a", "b"), (number, number), (1.0, 1.0), number)
+    return QueryResult("q", QueryState.PUBLISHED, 2, 2, {}, histogram)
+
+
+@pytest.mark.parametrize("field", ["categories", "counts", "consistent"])
+def test_histogram_with_parts_of_different_number_is_refused(field: str) -> None:
+    message: Any = codec.write_results(RoundResults(GOOD["round id"], (_query(),), b""))
+    del getattr(message.queries[0].histogram, field)[0]
+    with pytest.raises(MessageError, match="differ in number"):
+        codec.read_results(through_bytes(message))
+
+
+def test_mean_that_is_absent_stays_absent() -> None:
+    zero = Estimate(0.0, 0.0, 0.0, 0.0)
+    for mean in (None, zero):
+        result = QueryResult("q", QueryState.PUBLISHED, 0, 0, {}, SumEstimate("", 0.0, 1.0, zero, zero, mean))
+        again = codec.read_results(through_bytes(codec.write_results(RoundResults(GOOD["round id"], (result,), b""))))
+        assert again.queries == (result,)
+
+
+@pytest.mark.parametrize("number", [-1, 2**32, 10**400], ids=["below", "above", "far above"])
+def test_number_that_no_message_holds_is_refused(number: int) -> None:
+    with pytest.raises(MessageError, match=r"the round is .*, it must be a whole number from 0 to 4294967295"):
+        codec.checked_number(number, "the round")
+    for batch in (BatchId(bytes(32), number, 0), BatchId(bytes(32), 0, number)):
+        with pytest.raises(MessageError):
+            codec.write_batch_id(batch)
+
+
+def test_wait_is_a_number_of_seconds_up_to_an_hour() -> None:
+    assert [codec.read_wait(wait) for wait in (0.0, 2.5, 1e9, math.inf)] == [0.0, 2.5, 3600.0, 3600.0]
+    for wait in (-1.0, math.nan, -math.inf):
+        with pytest.raises(MessageError, match="it must be a number from 0"):
+            codec.read_wait(wait)

@@ -1,0 +1,242 @@
+"""An envelope opens where it was sealed for, and nowhere else."""
+
+from dataclasses import replace
+from itertools import product
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hubbub.protos.envelope import (
+    INNER_BYTES,
+    OVERHEAD_BYTES,
+    SUBMISSION_ID_BYTES,
+    Destination,
+    InnerOpener,
+    OuterOpener,
+    Sealer,
+    generate_key,
+    outer_bytes,
+)
+from hubbub.protos.errors import EnvelopeError
+
+HERE = Destination(b"t" * 32, 7, b"k" * 32)
+ELSEWHERE = [
+    replace(HERE, task_id=b"T" + b"t" * 31),
+    replace(HERE, task_id=b"t" * 31 + b"T"),
+    replace(HERE, round=8),
+    replace(HERE, round=7 << 24),
+    replace(HERE, key_set_hash=b"k" * 31 + b"K"),
+    replace(HERE, task_id=HERE.key_set_hash, key_set_hash=HERE.task_id),
+]
+ID = b"0123456789abcdef"
+SHUFFLER, ANALYZER, STRANGER = generate_key(), generate_key(), generate_key()
+SEALER = Sealer(HERE, SHUFFLER[1], ANALYZER[1])
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(0, 2**32 - 1))
+def test_inner_envelope_opens_to_its_symbol(symbol: int, query: int) -> None:
+    assert InnerOpener(HERE, ANALYZER[0], query).open(SEALER.inner(symbol, query)) == symbol
+
+
+@given(st.integers(0, 6), st.binary(min_size=16, max_size=16))
+def test_outer_envelope_opens_to_its_inner_envelopes_in_order(queries: int, submission_id: bytes) -> None:
+    inners = tuple(SEALER.inner(query, query) for query in range(queries))
+    sealed = SEALER.outer(inners, submission_id)
+    assert len(sealed) == outer_bytes(queries)
+    assert OuterOpener(HERE, SHUFFLER[0], queries).open(sealed, submission_id) == inners
+
+
+def test_all_symbols_and_queries_have_one_length() -> None:
+    symbols = (0, 1, 255, 256, 65_535, 10**6, 2**32 - 1)
+    lengths = {len(SEALER.inner(symbol, query)) for symbol, query in product(symbols, (0, 1, 63))}
+    assert lengths == {INNER_BYTES} == {4 + OVERHEAD_BYTES}
+
+
+def test_same_symbol_is_never_sealed_to_the_same_bytes() -> None:
+    sealed = {SEALER.inner(1, 0) for _ in range(50)}
+    assert len(sealed) == 50
+    assert len({envelope[:32] for envelope in sealed}) == 50
+
+
+@pytest.mark.parametrize("elsewhere", ELSEWHERE, ids=range(len(ELSEWHERE)))
+def test_envelopes_do_not_open_at_another_destination(elsewhere: Destination) -> None:
+    inner = SEALER.inner(1, 0)
+    outer = SEALER.outer([inner], ID)
+    with pytest.raises(EnvelopeError):
+        InnerOpener(elsewhere, ANALYZER[0], 0).open(inner)
+    with pytest.raises(EnvelopeError):
+        OuterOpener(elsewhere, SHUFFLER[0], 1).open(outer, ID)
+
+
+def test_inner_envelope_does_not_open_for_another_query() -> None:
+    inner = SEALER.inner(1, 0)
+    for query in (1, 2, 256, 1 << 24):
+        with pytest.raises(EnvelopeError):
+            InnerOpener(HERE, ANALYZER[0], query).open(inner)
+
+
+def test_outer_envelope_does_not_open_under_another_submission_id() -> None:
+    outer = SEALER.outer([SEALER.inner(1, 0)], ID)
+    opener = OuterOpener(HERE, SHUFFLER[0], 1)
+    for other in (b"", ID[:-1], ID + b"\0", ID[::-1], bytes(16)):
+        with pytest.raises(EnvelopeError):
+            opener.open(outer, other)
+
+
+def test_envelopes_do_not_open_with_another_key() -> None:
+    inner = SEALER.inner(1, 0)
+    outer = SEALER.outer([inner], ID)
+    for key, _ in (SHUFFLER, STRANGER):
+        with pytest.raises(EnvelopeError):
+            InnerOpener(HERE, key, 0).open(inner)
+    for key, _ in (ANALYZER, STRANGER):
+        with pytest.raises(EnvelopeError):
+            OuterOpener(HERE, key, 1).open(outer, ID)
+
+
+def test_layers_do_not_stand_in_for_each_other() -> None:
+    """With one key for both roles, which no service has, the role in the info alone keeps the layers apart."""
+    sealer = Sealer(HERE, SHUFFLER[1], SHUFFLER[1])
+    inner = sealer.inner(1, 0)
+    for submission_id in (bytes(4), bytes(16), b""):
+        with pytest.raises(EnvelopeError):
+            OuterOpener(HERE, SHUFFLER[0], 0).open(inner, submission_id)
+    with pytest.raises(EnvelopeError):
+        InnerOpener(HERE, SHUFFLER[0], 0).open(sealer.outer([], ID))
+
+
+def test_every_changed_bit_is_refused() -> None:
+    inner, outer = SEALER.inner(1, 0), SEALER.outer([SEALER.inner(1, 0)], ID)
+    inner_opener, outer_opener = InnerOpener(HERE, ANALYZER[0], 0), OuterOpener(HERE, SHUFFLER[0], 1)
+    # Of the encapsulated key's 256 bits X25519 ignores the last; the key schedule takes it up all the same.
+    for bit in range(8 * len(inner)):
+        with pytest.raises(EnvelopeError):
+            inner_opener.open(_flipped(inner, bit))
+    for bit in range(8 * len(outer)):
+        with pytest.raises(EnvelopeError):
+            outer_opener.open(_flipped(outer, bit), ID)
+
+
+def _flipped(value: bytes, bit: int) -> bytes:
+    changed = bytearray(value)
+    changed[bit // 8] ^= 1 << bit % 8
+    return bytes(changed)
+
+
+def test_every_truncated_or_extended_envelope_is_refused() -> None:
+    inner = SEALER.inner(1, 0)
+    opener = InnerOpener(HERE, ANALYZER[0], 0)
+    for length in range(len(inner)):
+        with pytest.raises(EnvelopeError):
+            opener.open(inner[:length])
+    for other in (inner + b"\0", b"\0" + inner, inner * 2, inner[::-1]):
+        with pytest.raises(EnvelopeError):
+            opener.open(other)
+
+
+@given(st.binary(max_size=120))
+def test_only_envelope_errors_come_out_of_any_bytes(envelope: bytes) -> None:
+    with pytest.raises(EnvelopeError):
+        InnerOpener(HERE, ANALYZER[0], 0).open(envelope)
+    with pytest.raises(EnvelopeError):
+        OuterOpener(HERE, SHUFFLER[0], 1).open(envelope, ID)
+
+
+def test_another_number_of_inner_envelopes_is_refused() -> None:
+    inners = [SEALER.inner(1, query) for query in range(3)]
+    for sealed, expected in ((0, 1), (1, 0), (1, 2), (3, 2), (2, 3)):
+        with pytest.raises(EnvelopeError, match=f"{expected} inner envelopes"):
+            OuterOpener(HERE, SHUFFLER[0], expected).open(SEALER.outer(inners[:sealed], ID), ID)
+
+
+def test_content_that_is_no_symbol_is_refused() -> None:
+    """What an outer envelope holds, sealed as an inner one would be: it opens, and is no symbol."""
+    sealer = Sealer(HERE, SHUFFLER[1], ANALYZER[1])
+    sealer._outer_info, sealer._shuffler = sealer._inner_info, sealer._analyzer
+    longer = sealer.outer([], bytes(12) + b"none")
+    opener = InnerOpener(HERE, ANALYZER[0], 0)
+    opener._info = sealer._inner_info + bytes(12) + b"none"
+    with pytest.raises(EnvelopeError, match="holds 0 bytes, a symbol has 4"):
+        opener.open(longer)
+
+
+@pytest.mark.parametrize("key", [b"", b"k" * 31, b"k" * 33, bytes(64)], ids=len)
+def test_public_keys_of_another_length_are_refused(key: bytes) -> None:
+    for pair in ((key, ANALYZER[1]), (SHUFFLER[1], key)):
+        with pytest.raises(EnvelopeError):
+            Sealer(HERE, *pair)
+
+
+LOW_ORDER = [
+    bytes(32),
+    b"\x01" + bytes(31),
+    bytes.fromhex("e0eb7a7c3b41b8ae1656e3faf19fc46ada098deb9c32b1fd866205165f49b800"),
+    bytes.fromhex("5f9c95bca3508c24b1d0b1559c83ef5b04445cc4581c8e86d8224eddd09f1157"),
+    bytes.fromhex("ecffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f"),
+]
+"""Points of low order on Curve25519 (RFC 7748, section 7): the shared secret would be zero, whoever computes it."""
+
+
+@pytest.mark.parametrize("key", LOW_ORDER, ids=range(len(LOW_ORDER)))
+def test_nothing_is_sealed_to_a_point_of_low_order(key: bytes) -> None:
+    with pytest.raises(EnvelopeError, match="low order"):
+        Sealer(HERE, SHUFFLER[1], key).inner(1, 0)
+    with pytest.raises(EnvelopeError, match="low order"):
+        Sealer(HERE, key, ANALYZER[1]).outer([SEALER.inner(1, 0)], ID)
+
+
+@pytest.mark.parametrize("key", LOW_ORDER, ids=range(len(LOW_ORDER)))
+def test_envelope_from_a_point_of_low_order_is_refused(key: bytes) -> None:
+    with pytest.raises(EnvelopeError):
+        InnerOpener(HERE, ANALYZER[0], 0).open(key + bytes(INNER_BYTES - 32))
+
+
+@pytest.mark.parametrize(
+    ("inners", "submission_id"),
+    [
+        ([b"x" * (INNER_BYTES - 1)], ID),
+        ([b"x" * (INNER_BYTES + 1)], ID),
+        ([b"x" * 2 * INNER_BYTES], ID),
+        ([], ID[:-1]),
+        ([], ID + b"\0"),
+    ],
+    ids=range(5),
+)
+def test_nothing_of_another_length_is_sealed(inners: list[bytes], submission_id: bytes) -> None:
+    with pytest.raises(EnvelopeError, match=f"{SUBMISSION_ID_BYTES} bytes"):
+        SEALER.outer(inners, submission_id)
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {"task_id": b"t" * 31},
+        {"task_id": b"t" * 33},
+        {"key_set_hash": b""},
+        {"key_set_hash": b"k" * 33},
+        {"round": -1},
+        {"round": 2**32},
+        {"task_id": b"t" * 31, "key_set_hash": b"k" * 33},
+    ],
+    ids=range(7),
+)
+def test_destination_has_parts_of_fixed_width_only(parts: dict[str, Any]) -> None:
+    with pytest.raises(EnvelopeError):
+        replace(HERE, **parts)
+
+
+def test_info_of_different_destinations_layers_and_places_differ() -> None:
+    places = (b"", bytes(4), bytes(16))
+    infos = set()
+    for destination in (HERE, *ELSEWHERE):
+        sealer = Sealer(destination, SHUFFLER[1], ANALYZER[1])
+        infos |= {info + place for info, place in product((sealer._outer_info, sealer._inner_info), places)}
+    assert len(infos) == 2 * len(places) * (1 + len(ELSEWHERE))
+
+
+def test_errors_say_nothing_of_what_was_inside() -> None:
+    with pytest.raises(EnvelopeError) as caught:
+        InnerOpener(HERE, STRANGER[0], 0).open(SEALER.inner(123_456, 0))
+    assert "123456" not in str(caught.value)

@@ -1,0 +1,238 @@
+"""A signed task comes back as it was, or not at all."""
+
+import json
+from collections.abc import Iterator
+from copy import deepcopy
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hubbub.protos.errors import HubbubError, SignatureError, TaskError
+from hubbub.protos.keys import Identity
+from hubbub.protos.signed import Label, canonical, sign
+from hubbub.protos.signed_task import SignedTask, read_task
+from hubbub.protos.task import task_content
+from support.samples import Parties, sample_task, signed
+
+PARTIES = Parties.generate()
+STRANGER = Identity.generate()
+TASK = sample_task(PARTIES)
+SIGNED = signed(TASK, PARTIES)
+CONTENT = task_content(TASK)
+
+
+def check(task: SignedTask) -> None:
+    assert task.check(PARTIES.operator.public, PARTIES.shuffler.public) == task.task
+
+
+def test_signed_task_comes_back_as_it_was() -> None:
+    again = SignedTask.decode(SIGNED.encode())
+    assert again == SIGNED
+    assert again.task.id == TASK.id
+    assert again.encode() == SIGNED.encode()
+    check(again)
+
+
+def test_unsigned_task_is_read_and_does_not_check() -> None:
+    unsigned = SignedTask.decode(SignedTask(TASK).encode())
+    assert unsigned == SignedTask(TASK)
+    with pytest.raises(SignatureError, match="the operator has not signed"):
+        check(unsigned)
+    with pytest.raises(SignatureError, match="the shuffler has not signed"):
+        check(unsigned.signed_by(PARTIES.operator))
+
+
+def test_only_operator_and_shuffler_sign() -> None:
+    for identity in (PARTIES.analyzer, STRANGER):
+        with pytest.raises(SignatureError, match="only those two"):
+            SignedTask(TASK).signed_by(identity)
+
+
+def test_task_of_other_parties_is_refused_though_it_is_signed() -> None:
+    other = Parties.generate()
+    with pytest.raises(SignatureError, match="another operator"):
+        signed(sample_task(other), other).check(PARTIES.operator.public, other.shuffler.public)
+    with pytest.raises(SignatureError, match="another shuffler"):
+        signed(sample_task(other), other).check(other.operator.public, PARTIES.shuffler.public)
+
+
+def test_signatures_do_not_stand_in_for_each_other() -> None:
+    operator, shuffler = SIGNED.operator_signature, SIGNED.shuffler_signature
+    for pair in ((shuffler, operator), (operator, operator), (shuffler, shuffler)):
+        with pytest.raises(SignatureError):
+            check(SignedTask(TASK, *pair))
+
+
+def test_signature_under_another_label_is_refused() -> None:
+    for label in set(Label) - {Label.TASK}:
+        forged = sign(label, TASK.canonical, PARTIES.operator.key)
+        with pytest.raises(SignatureError):
+            check(SignedTask(TASK, forged, SIGNED.shuffler_signature))
+
+
+def paths(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    if isinstance(value, dict):
+        for key, member in value.items():
+            yield (*path, key)
+            yield from paths(member, (*path, key))
+    elif isinstance(value, list):
+        for index, member in enumerate(value):
+            yield (*path, index)
+            yield from paths(member, (*path, index))
+
+
+def at(value: Any, path: tuple[Any, ...]) -> Any:
+    for key in path:
+        value = value[key]
+    return value
+
+
+PATHS = list(paths(CONTENT))
+NUMBER_LIKE: tuple[Any, ...] = (None, True, False, 0, 1, -1, 1.5, 10**40, 1e308)
+REPLACEMENTS: tuple[Any, ...] = (*NUMBER_LIKE, "", "a", "AA", [], {}, [1, 2], {"a": 1})
+
+
+def refuse(content: Any) -> None:
+    """Refused: either the task is none, or no party has signed it."""
+    with pytest.raises((TaskError, SignatureError)):
+        check(SignedTask.from_json({"signatures": SIGNED.as_json()["signatures"], "task": content}))
+
+
+@pytest.mark.parametrize("path", PATHS, ids=lambda path: ".".join(map(str, path)))
+def test_every_member_is_guarded(path: tuple[Any, ...]) -> None:
+    original = canonical(CONTENT)
+    for replacement in REPLACEMENTS:
+        content = deepcopy(CONTENT)
+        at(content, path[:-1])[path[-1]] = replacement
+        if canonical(content) != original:
+            refuse(content)
+    content = deepcopy(CONTENT)
+    del at(content, path[:-1])[path[-1]]
+    refuse(content)
+
+
+NUMBERS = [path for path in PATHS if type(at(CONTENT, path)) in (int, float)]
+
+
+@pytest.mark.parametrize("path", NUMBERS, ids=lambda path: ".".join(map(str, path)))
+def test_number_has_one_form(path: tuple[Any, ...]) -> None:
+    """1 and 1.0 are equal in Python and differ in JSON: only the form that the task itself writes is read."""
+    content = deepcopy(CONTENT)
+    value = at(content, path)
+    at(content, path[:-1])[path[-1]] = float(value) if isinstance(value, int) else int(value)
+    with pytest.raises(TaskError):
+        read_task(content)
+
+
+@pytest.mark.parametrize("path", [(), ("schedule",), ("privacy",), ("identities",), ("queries", 0), ("queries", 1)])
+def test_unknown_member_is_refused(path: tuple[Any, ...]) -> None:
+    content = deepcopy(CONTENT)
+    at(content, path)["more"] = 1
+    with pytest.raises(TaskError):
+        read_task(content)
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "says"),
+    [
+        (("format",), "hubbub-task/2", "'hubbub-task/2'.*this version runs hubbub-task/1"),
+        (("suite",), "none", "suite 'none'"),
+        (("queries", 0, "gamma", 0), 0, r"gamma is \[0, 4294967296\]; it must be"),
+        (("queries", 0, "gamma", 0), 2**32, "at 1 no answer"),
+        (("queries", 0, "gamma", 1), 2**31, "it must be"),
+        (("queries", 1, "levels"), 0, "levels of 'delay' is 0; it must be a whole number from 1 to 999998"),
+        (("queries", 1, "levels"), 999_999, "to 999998"),
+        (("queries", 0, "categories"), ["AA", "AA"], "holds 'AA' twice"),
+        (("queries", 1, "name"), "carrier", "again"),
+        (("queries", 1, "lower"), 180.0, "not below upper"),
+        (("privacy", "delta"), 1.0, "below 1"),
+        (("minimum_reports",), 1, "from 2"),
+        (("schedule", "start"), "2026-1-1T00:00:00Z", "members or forms of another version"),
+        (("schedule", "start"), "2026-01-01T00:00:00", "not a task of"),
+        (("schedule", "start"), "1969-01-01T00:00:00Z", "before 1970"),
+        (("identities", "analyzer"), PARTIES.operator.public.hex(), "two of the three identities are the same"),
+        (("identities", "analyzer"), "00" * 31, "must be 64 lower-case hex digits"),
+        (("identities", "analyzer"), PARTIES.analyzer.public.hex().upper(), "lower-case hex"),
+        (("queries",), [], "1 to 64 queries"),
+    ],
+    ids=range(19),
+)
+def test_frozen_task_is_held_to_the_limits_of_a_draft(path: tuple[Any, ...], value: Any, says: str) -> None:
+    content = deepcopy(CONTENT)
+    at(content, path[:-1])[path[-1]] = value
+    with pytest.raises(TaskError, match=says) as caught:
+        read_task(content)
+    assert len(str(caught.value)) < 400
+
+
+def test_every_changed_character_of_a_task_file_is_refused() -> None:
+    document = SIGNED.encode()
+    for place in range(len(document)):
+        changed = bytearray(document)
+        changed[place] ^= 0x01
+        with pytest.raises(HubbubError):
+            check(SignedTask.decode(bytes(changed)))
+
+
+def test_reformatted_task_file_is_refused() -> None:
+    with pytest.raises(SignatureError, match="canonical"):
+        SignedTask.decode(json.dumps(SIGNED.as_json(), indent=2).encode())
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *(None, 1, [], {}, {"task": CONTENT}, {"signatures": {}, "task": CONTENT, "more": 1}),
+        *({"signatures": [], "task": CONTENT}, {"signatures": {"analyzer": "00" * 64}, "task": CONTENT}),
+        *({"signatures": {"operator": None}, "task": CONTENT}, {"signatures": {"operator": "00"}, "task": CONTENT}),
+    ],
+    ids=range(10),
+)
+def test_files_of_another_form_are_refused(value: Any) -> None:
+    with pytest.raises(SignatureError):
+        SignedTask.from_json(value)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-(10**20), 10**20) | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@given(JSON)
+def test_only_hubbub_errors_come_out_of_any_content(content: Any) -> None:
+    with pytest.raises(TaskError):
+        read_task(content)
+
+
+@given(st.dictionaries(st.sampled_from(PATHS), JSON, min_size=1, max_size=3))
+def test_only_hubbub_errors_come_out_of_any_changed_content(changes: dict[tuple[Any, ...], Any]) -> None:
+    content: Any = deepcopy(CONTENT)
+    for path, value in changes.items():
+        try:
+            at(content, path[:-1])[path[-1]] = value
+        except (KeyError, IndexError, TypeError):
+            continue
+    try:
+        task = read_task(content)
+    except TaskError:
+        return
+    assert task.canonical == canonical(content)
+
+
+@given(st.binary(max_size=60))
+def test_only_hubbub_errors_come_out_of_any_bytes(document: bytes) -> None:
+    with pytest.raises(HubbubError):
+        SignedTask.decode(document)
+
+
+def test_long_values_do_not_make_long_errors() -> None:
+    for path in (("name",), ("format",), ("suite",), ("queries", 0, "kind"), ("schedule", "start"), ("privacy",)):
+        content = deepcopy(CONTENT)
+        at(content, path[:-1])[path[-1]] = "x" * 100_000
+        with pytest.raises(TaskError) as caught:
+            read_task(content)
+        assert len(str(caught.value)) < 400
