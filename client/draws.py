@@ -1,0 +1,47 @@
+"""Exact draws: a uniform number and a biased coin from whole random bytes. No float decides anything here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+
+Random = Callable[[int], bytes]
+"""Returns that many uniform, independent bytes; `os.urandom` wherever nothing else is handed in."""
+
+DRAW_BYTES = 4
+"""Width of a draw: γ is a whole number over 2³², so 32 bits decide it exactly."""
+
+
+def draw(random: Random, width: int = DRAW_BYTES) -> int:
+    """Return a uniform number below 256 ** `width`."""
+    return int.from_bytes(random(width), "big")
+
+
+def uniform(count: int, random: Random, width: int = DRAW_BYTES) -> int:
+    """Return a number from 0 to `count` - 1, exactly uniform; `count` is at most 256 ** `width`.
+
+    Draws above the largest multiple of `count` are rejected, so each residue is hit by equally many draws.
+    """
+    span = 256**width
+    limit = span - span % count
+    while True:
+        number = draw(random, width)
+        if number < limit:
+            return number % count
+
+
+def happens(probability: Fraction, random: Random, width: int = DRAW_BYTES) -> bool:
+    """Return True with exactly `probability`, a rational in [0, 1).
+
+    The digits of a uniform real, to base 256 ** `width`, are drawn until one differs from the probability's own: the
+    real is then known to be below it or not. One draw is nearly always enough.
+    """
+    rest: int = probability.numerator
+    span: int = 256**width
+    while True:
+        digit, rest = divmod(rest * span, probability.denominator)
+        drawn = draw(random, width)
+        if drawn != digit:
+            return drawn < digit
+        if rest == 0:
+            return False

@@ -1,0 +1,211 @@
+"""Gateway: carries the submissions of many devices, many in one call; what it sees is what the wire sees."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import TypeVar
+
+from hubbub.client.encode import Value
+from hubbub.client.errors import AnswerError
+from hubbub.client.participant import OVER, Participant, checked_name
+from hubbub.client.rounds import RoundKeys
+from hubbub.client.seal import seal
+from hubbub.client.state import DONE, Entry, Round
+from hubbub.client.submit import submit_batch
+from hubbub.protos.envelope import Sealer, outer_bytes
+from hubbub.protos.errors import HubbubError
+from hubbub.protos.messages import Receipt, Submission
+from hubbub.protos.transport import MAXIMUM_MESSAGE_BYTES, MAXIMUM_SUBMISSIONS
+
+BAD_ANSWER = "bad_answer"
+"""The reason under which devices are counted whose answers did not fit; nothing was sent for them."""
+
+PREPARED_CALLS = 10
+"""Calls whose submissions are sealed, and stored in one transaction, at a time."""
+
+SUBMISSION_OVERHEAD = 64
+"""Bytes a submission adds to its envelope on the wire, rounded up: its id and the fields' frames."""
+
+T = TypeVar("T")
+Answers = tuple[str, Mapping[str, Value]]
+"""A device's name, which is never sent, and its answers by query."""
+
+
+@dataclass
+class Summary:
+    """How many devices the shuffler acknowledged, how many were refused by reason, and each reason's first message."""
+
+    accepted: int = 0
+    refused: Counter[str] = field(default_factory=Counter)
+    messages: dict[str, str] = field(default_factory=dict)
+
+    def refuse(self, reason: str, message: str, devices: int) -> None:
+        """Count a refusal."""
+        self.refused[reason] += devices
+        self.messages.setdefault(reason, message)
+
+    def add(self, other: Summary) -> None:
+        """Add another's counts."""
+        self.accepted += other.accepted
+        for reason, devices in other.refused.items():
+            self.refuse(reason, other.messages[reason], devices)
+
+    @property
+    def devices(self) -> int:
+        """How many devices were dealt with."""
+        return self.accepted + self.refused.total()
+
+
+@dataclass(frozen=True)
+class _Parcel:
+    """A device's stored submission, and how often the device was named."""
+
+    device: str
+    submission: Submission
+    mentions: int
+
+
+class Gateway(Participant):
+    """Answers a task's rounds for many devices, whose sealed bytes stay in one state file until they are acknowledged.
+
+    Takes the arguments of `Device`, but for its name. The rules are a device's: each device's answers are randomized
+    and sealed once a round; what was acknowledged is not sent again; what was not is sent again as it was.
+    """
+
+    async def submit_many(
+        self,
+        answers: Iterable[Answers],
+        round: int | None = None,  # noqa: A002 - its name
+        *,
+        progress: Callable[[int], None] | None = None,
+        per_call: int = 100,
+        calls: int = 8,
+    ) -> Summary:
+        """Answer a round, the current one by default, for every (device, answers); return the counts.
+
+        A device named twice counts twice and is answered by its first answers. `progress` is told how many more devices
+        are dealt with; `per_call` submissions go in one call, and at most `calls` calls are on their way at a time.
+
+        Raises:
+            NoRound, KeyRecordError, SignatureError, KeySetChanged, StateError: as `Device.submit` does.
+            Refusal: where the round's keys are refused.
+            Unreachable: where the shuffler does not answer; calling again goes on where this call ended.
+        """
+        most = _most_per_call(len(self.task.queries))
+        if not 1 <= per_call <= most or calls < 1:
+            raise HubbubError(
+                f"{per_call} submissions a call, {calls} calls at a time; take 1 to {most}, and 1 or more"
+            )
+        of = await self._choose(round)
+        keys = await self._keys(self._link, of)
+        tally = _Tally(progress)
+        try:
+            await self._carry_all(of, keys, answers, tally, per_call, asyncio.Semaphore(calls))
+        except BaseExceptionGroup as group:
+            raise group.exceptions[0] from None
+        return tally.summary
+
+    async def _carry_all(
+        self,
+        of: Round,
+        keys: RoundKeys,
+        answers: Iterable[Answers],
+        tally: _Tally,
+        per_call: int,
+        slots: asyncio.Semaphore,
+    ) -> None:
+        """Prepare stretch by stretch, while calls with earlier ones are on their way."""
+        sealer = keys.sealer(self._clock())
+        async with asyncio.TaskGroup() as group:
+            for stretch in _stretches(answers, per_call * PREPARED_CALLS):
+                parcels, settled = await asyncio.to_thread(self._prepare, of, sealer, stretch)
+                tally.add(settled)
+                for load in _stretches(parcels, per_call):
+                    await slots.acquire()
+                    group.create_task(self._carry(of, keys, load, tally)).add_done_callback(lambda _: slots.release())
+
+    def _prepare(self, of: Round, sealer: Sealer, stretch: Sequence[Answers]) -> tuple[list[_Parcel], Summary]:
+        """Return what is to be sent, all of it on disk, and the counts of what is not to be sent."""
+        settled = Summary()
+        first, mentions = _by_device(stretch, settled)
+        entries = self._state.find(of, first)
+        fresh: dict[str, Submission] = {}
+        for device, answers in first.items():
+            try:
+                if device not in entries:
+                    fresh[device] = seal(sealer, self._reports(answers), self._random)
+            except AnswerError as error:
+                settled.refuse(BAD_ANSWER, str(error), mentions[device])
+        if fresh:
+            entries |= self._state.keep(of, fresh)
+        return _parcels(entries, mentions, settled), settled
+
+    async def _carry(self, of: Round, keys: RoundKeys, load: Sequence[_Parcel], tally: _Tally) -> None:
+        """Send one call's submissions, and note what became of each."""
+        submissions = [parcel.submission for parcel in load]
+        answers = await submit_batch(self._link.caller, keys.destination, submissions, self._pacing)
+        summary, outcomes = Summary(), dict[str, str]()
+        for parcel, answer in zip(load, answers, strict=True):
+            if isinstance(answer, Receipt):
+                summary.accepted += parcel.mentions
+                outcomes[parcel.device] = DONE
+            else:
+                summary.refuse(answer.reason.value, answer.message, parcel.mentions)
+                if answer.reason in OVER:
+                    outcomes[parcel.device] = answer.reason.value
+        await asyncio.to_thread(self._state.settle, of, outcomes)
+        tally.add(summary)
+
+
+class _Tally:
+    """The counts so far, and whom to tell."""
+
+    def __init__(self, progress: Callable[[int], None] | None) -> None:
+        self.summary = Summary()
+        self._progress = progress
+
+    def add(self, summary: Summary) -> None:
+        self.summary.add(summary)
+        if self._progress is not None and summary.devices:
+            self._progress(summary.devices)
+
+
+def _by_device(stretch: Sequence[Answers], settled: Summary) -> tuple[dict[str, Mapping[str, Value]], Counter[str]]:
+    """Each device's first answers, and how often it was named; names that cannot be stored are refused."""
+    first: dict[str, Mapping[str, Value]] = {}
+    mentions: Counter[str] = Counter()
+    for device, answers in stretch:
+        try:
+            mentions[checked_name(device)] += 1
+            first.setdefault(device, answers)
+        except AnswerError as error:
+            settled.refuse(BAD_ANSWER, str(error), 1)
+    return first, mentions
+
+
+def _parcels(entries: Mapping[str, Entry], mentions: Counter[str], settled: Summary) -> list[_Parcel]:
+    """What still waits; what has an outcome is counted."""
+    parcels = []
+    for device, entry in entries.items():
+        if entry.submission is not None:
+            parcels.append(_Parcel(device, entry.submission, mentions[device]))
+        elif entry.outcome == DONE:
+            settled.accepted += mentions[device]
+        else:
+            settled.refuse(str(entry.outcome), "the round was over when it came; it was discarded", mentions[device])
+    return parcels
+
+
+def _most_per_call(queries: int) -> int:
+    """How many submissions fit one message, and are taken in one."""
+    return min(MAXIMUM_SUBMISSIONS, MAXIMUM_MESSAGE_BYTES // (outer_bytes(queries) + SUBMISSION_OVERHEAD))
+
+
+def _stretches(items: Iterable[T], length: int) -> Iterator[list[T]]:
+    remaining = iter(items)
+    while stretch := list(islice(remaining, length)):
+        yield stretch

@@ -1,0 +1,107 @@
+"""Participant: what a device and a gateway have in common, a trusted task, a state, and a way to the shuffler."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from hubbub.client.draws import Random
+from hubbub.client.encode import Value, encode_all
+from hubbub.client.errors import AnswerError
+from hubbub.client.randomize import randomize_all
+from hubbub.client.rounds import RoundKeys, choose_round, over_at
+from hubbub.client.state import Round, State
+from hubbub.client.submit import Link, Pacing
+from hubbub.client.trust import trusted_task
+from hubbub.protos.keys import KeySet
+from hubbub.protos.refusals import Reason
+from hubbub.protos.transport import TLS
+
+OVER = frozenset({Reason.TOO_LATE, Reason.ERASED})
+"""Refusals after which a submission is discarded: its round takes nothing any more."""
+
+LONGEST_NAME = 200
+"""Most characters of a device's name; it stays in the state file and is never sent."""
+
+
+class Participant:
+    """Holds a task only after its signatures, its identities and its cap on epsilon_local were checked."""
+
+    def __init__(
+        self,
+        task: bytes,
+        *,
+        operator_key: bytes,
+        shuffler_key: bytes,
+        state: Path,
+        shuffler: str,
+        authority: Path | bytes,
+        pacing: Pacing | None = None,
+        random: Random = os.urandom,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """See `Device` and `Gateway`."""
+        self.task = trusted_task(task, operator_key, shuffler_key)
+        self._state = State(state)
+        self._address = shuffler
+        self._tls = TLS(authority)
+        self._pacing = pacing or Pacing()
+        self._random = random
+        self._clock = clock
+        self._link = self._new_link()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close the connection and the state file; both are opened again where they are used again."""
+        await self._link.close()
+        self._state.close()
+
+    def _new_link(self) -> Link:
+        return Link(self._address, self._tls)
+
+    async def _choose(self, wanted: int | None) -> Round:
+        """The round to answer; those that are over are forgotten first."""
+        now = self._clock()
+        number = choose_round(self.task, wanted, now)
+        await asyncio.to_thread(self._state.forget, now)
+        return Round(self.task.id, number)
+
+    def _reports(self, answers: Mapping[str, Value]) -> tuple[int, ...]:
+        """Encoded and randomized answers, one per query: nothing of them has left the device yet."""
+        return randomize_all(self.task, encode_all(self.task, answers, self._random), self._random)
+
+    async def _keys(self, link: Link, of: Round) -> RoundKeys:
+        """The round's keys: those it was first seen with, else the shuffler's, checked and kept."""
+        known = await asyncio.to_thread(self._state.key_set, of)
+        if known is not None:
+            return RoundKeys.read(known, self.task, of.number)
+        key_set = await self._fetch(link, of)
+        keys = RoundKeys.read(key_set, self.task, of.number)
+        await asyncio.to_thread(self._state.pin, of, key_set, over_at(self.task.schedule, of.number))
+        return keys
+
+    async def _fetch(self, link: Link, of: Round) -> KeySet:
+        return await self._pacing.persist(lambda deadline: link.caller.get_round(of.task_id, of.number, deadline))
+
+
+def checked_name(device: str) -> str:
+    """Return a device's name if it can be stored.
+
+    Raises:
+        AnswerError: where it is too long or not printable.
+    """
+    if not isinstance(device, str) or len(device) > LONGEST_NAME or not device.isprintable():
+        raise AnswerError(f"a device's name must be a text of at most {LONGEST_NAME} printable characters")
+    return device

@@ -1,0 +1,78 @@
+"""Rounds: which one takes answers now, and the keys that its submissions are sealed with."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from hubbub.client.errors import NoRound
+from hubbub.protos.envelope import Destination, Sealer
+from hubbub.protos.keys import KeyRecord, KeySet
+from hubbub.protos.task import Schedule, Task
+
+
+def choose_round(task: Task, wanted: int | None, now: float) -> int:
+    """Return the round to answer: the one that `now` (seconds since 1970) is in, or `wanted` if it is not over.
+
+    Raises:
+        NoRound: where there is none, naming the next and its time.
+    """
+    schedule = task.schedule
+    if wanted is None:
+        number = schedule.round_at(now)
+        if number is None:
+            raise NoRound(f"task {task.name} has no round now; {_next_round(schedule, now)}")
+        return number
+    if isinstance(wanted, bool) or not isinstance(wanted, int) or not 0 <= wanted < schedule.rounds:
+        raise NoRound(f"task {task.name} has no round {wanted!r}; its rounds are 0 to {schedule.rounds - 1}")
+    if now > over_at(schedule, wanted):
+        raise NoRound(f"round {wanted} of task {task.name} is over; {_next_round(schedule, now)}")
+    return wanted
+
+
+def over_at(schedule: Schedule, round_number: int) -> float:
+    """When a device forgets a round (seconds since 1970): a grace after its cut, when clocks agree that it was cut."""
+    return schedule.cut(round_number) + schedule.grace
+
+
+def _next_round(schedule: Schedule, now: float) -> str:
+    number = max(0, math.floor((now - schedule.start) / schedule.length) + 1)
+    if number >= schedule.rounds:
+        return f"its last round ended at {_time(schedule.ends(schedule.rounds - 1))}"
+    return f"round {number} begins at {_time(schedule.opens(number))}"
+
+
+def _time(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+@dataclass(frozen=True)
+class RoundKeys:
+    """A round's keys, checked to be signed by the task's shuffler and analyzer for this round."""
+
+    destination: Destination
+    shuffler: KeyRecord
+    analyzer: KeyRecord
+
+    @classmethod
+    def read(cls, key_set: KeySet, task: Task, round_number: int) -> RoundKeys:
+        """Check a key set against the task's identities.
+
+        Raises:
+            SignatureError: where a record is not signed by its service.
+            KeyRecordError: where a record is for something else.
+        """
+        identities = task.identities
+        records = key_set.read(task.id, round_number, task.suite, identities.shuffler, identities.analyzer)
+        return cls(Destination(task.id, round_number, key_set.hash), *records)
+
+    def sealer(self, now: float) -> Sealer:
+        """Return what seals for this round.
+
+        Raises:
+            KeyRecordError: where a key is not valid at `now` (seconds since 1970).
+        """
+        for record in (self.shuffler, self.analyzer):
+            record.check_time(now)
+        return Sealer(self.destination, self.shuffler.public_key, self.analyzer.public_key)

@@ -1,0 +1,107 @@
+"""The state file itself: made for its owner alone, durable at every commit, refused where it is of another version."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+import threading
+import time
+from pathlib import Path
+
+from hubbub.client.errors import StateError
+
+STATE_VERSION = 1
+"""The layout below; written as SQLite's `user_version`."""
+
+BUSY_SECONDS = 30.0
+"""How long to wait for another process that uses the same file."""
+
+BUSY_PAUSE = 0.01
+"""Seconds between two tries to open a file that another process is making."""
+
+_MAKING = threading.Lock()
+"""Held while a file is made: nobody in this process has it open when it is closed again."""
+
+_LAYOUT = """
+CREATE TABLE round (
+    number INTEGER PRIMARY KEY,
+    task BLOB NOT NULL,
+    round INTEGER NOT NULL,
+    key_set BLOB NOT NULL,
+    key_set_hash BLOB NOT NULL,
+    over_at REAL NOT NULL,
+    UNIQUE (task, round)
+);
+CREATE TABLE submission (
+    number INTEGER PRIMARY KEY,
+    round INTEGER NOT NULL REFERENCES round (number) ON DELETE CASCADE,
+    device TEXT NOT NULL,
+    id BLOB NOT NULL,
+    envelope BLOB,
+    outcome TEXT,
+    UNIQUE (round, device)
+);
+CREATE TABLE forgotten (task BLOB PRIMARY KEY, round INTEGER NOT NULL);
+"""
+
+
+def open_state(path: Path) -> sqlite3.Connection:
+    """Open the state file, making it (mode 0600) where there is none.
+
+    Raises:
+        StateError: where it is of another version or another program's; it is not touched then.
+        OSError, sqlite3.Error: where it cannot be read or written.
+    """
+    deadline = time.monotonic() + BUSY_SECONDS
+    with _MAKING:
+        _make_file(path)
+    while True:
+        # Shared between threads, which State's lock lets in one at a time.
+        connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+        try:
+            _prepare(connection, path)
+            return connection
+        except BaseException as error:
+            connection.close()
+            if not _is_busy(error) or time.monotonic() > deadline:
+                raise
+        time.sleep(BUSY_PAUSE)
+
+
+def _make_file(path: Path) -> None:
+    """Make an empty file for its owner alone; one that exists is not opened: closing it would drop SQLite's locks."""
+    with contextlib.suppress(FileExistsError):
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+
+
+def _is_busy(error: BaseException) -> bool:
+    """Whether another process was in the way. Changing to WAL does not wait for it, as SQLite's other steps do."""
+    return isinstance(error, sqlite3.OperationalError) and error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
+
+
+def _prepare(connection: sqlite3.Connection, path: Path) -> None:
+    if _is_new(connection, path):
+        connection.execute("BEGIN IMMEDIATE")
+        # Another process may have been faster.
+        if _is_new(connection, path):
+            for statement in _LAYOUT.split(";"):
+                connection.execute(statement)
+            connection.execute(f"PRAGMA user_version = {STATE_VERSION}")
+        connection.execute("COMMIT")
+    for setting in ("journal_mode = WAL", "synchronous = FULL", "secure_delete = ON", "foreign_keys = ON"):
+        connection.execute(f"PRAGMA {setting}").fetchall()
+
+
+def _is_new(connection: sqlite3.Connection, path: Path) -> bool:
+    """Whether the file is empty, read at one moment; a file that is neither empty nor of this version is refused."""
+    query = "SELECT user_version, (SELECT count(*) FROM sqlite_master) FROM pragma_user_version"
+    version, tables = connection.execute(query).fetchone()
+    if version == STATE_VERSION:
+        return False
+    if version == 0 and tables == 0:
+        return True
+    raise StateError(
+        f"the state file {path} is of version {version}, this program writes {STATE_VERSION}; "
+        "use the program that wrote it, or name another file"
+    )

@@ -1,0 +1,177 @@
+"""Submit: calls to the shuffler with deadlines, made again with growing, random pauses while that can help.
+
+What is sent is what was stored; trying again never draws anything anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import TypeVar
+
+import grpc
+
+from hubbub.client.draws import Random, draw
+from hubbub.protos import transport
+from hubbub.protos.envelope import Destination
+from hubbub.protos.errors import HubbubError, MessageError, Unreachable
+from hubbub.protos.messages import Answer, Receipt, Submission
+from hubbub.protos.refusals import TRANSIENT, Refusal
+from hubbub.protos.wire import SubmissionCaller
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Patience:
+    """How long to try, in seconds: in all for one request, each call, and the first and longest pause between calls."""
+
+    total: float = 60.0
+    call: float = 10.0
+    first_pause: float = 0.2
+    longest_pause: float = 10.0
+
+    def __post_init__(self) -> None:
+        for name, seconds in vars(self).items():
+            if not seconds > 0:
+                raise HubbubError(f"patience {name} is {seconds!r}; it must be a number of seconds above 0")
+
+    def pause(self, tries: int, share: float, retry_after: float | None) -> float:
+        """Return the pause after that many failed tries; `share` is uniform in [0, 1).
+
+        The pause is uniform up to a limit that doubles each time ("full jitter": devices that failed together do not
+        come back together), after what the shuffler asked to wait.
+        """
+        limit = min(self.longest_pause, self.first_pause * 2.0 ** min(tries - 1, 30))
+        return (retry_after or 0.0) + share * limit
+
+
+@dataclass(frozen=True)
+class Pacing:
+    """Patience, and what it is measured and waited with."""
+
+    patience: Patience = field(default_factory=Patience)
+    monotonic: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    random: Random = os.urandom
+
+    async def persist(self, attempt: Callable[[float], Awaitable[T]]) -> T:
+        """Make `attempt`, given its deadline in seconds, until it succeeds or trying again cannot help.
+
+        Raises:
+            Refusal: a final one at once, a transient one where time is up.
+            Unreachable: where nobody answered in all that time.
+        """
+        patience, started = self.patience, self.monotonic()
+        tries = 0
+        while True:
+            left = patience.total - (self.monotonic() - started)
+            try:
+                return await attempt(min(patience.call, max(left, 0.001)))
+            except (Refusal, Unreachable) as error:
+                tries += 1
+                pause = self._pause_after(error, tries)
+                left = patience.total - (self.monotonic() - started)
+                if pause is None or pause >= left:
+                    raise _given_up(error, tries, patience) from error
+            await self.sleep(pause)
+
+    def _pause_after(self, error: Refusal | Unreachable, tries: int) -> float | None:
+        """The pause before the next try; None where the error is final."""
+        if isinstance(error, Refusal) and error.reason not in TRANSIENT:
+            return None
+        share = draw(self.random) / 2**32
+        return self.patience.pause(tries, share, error.retry_after if isinstance(error, Refusal) else None)
+
+
+def _given_up(error: Refusal | Unreachable, tries: int, patience: Patience) -> Refusal | Unreachable:
+    if isinstance(error, Refusal):
+        return error
+    times = "once" if tries == 1 else f"{tries} times"
+    return Unreachable(f"{error}; tried {times} within {patience.total:g} s, what was stored is kept: call again later")
+
+
+async def submit(caller: SubmissionCaller, to: Destination, submission: Submission, pacing: Pacing) -> Receipt:
+    """Send one submission until it is acknowledged.
+
+    Raises:
+        Refusal: where it is refused for good, or the shuffler stays overloaded.
+        Unreachable: where the shuffler does not answer.
+        MessageError: where the receipt is another submission's.
+    """
+    receipt = await pacing.persist(lambda deadline: caller.submit(to, submission, deadline))
+    return _checked(receipt, to, submission)
+
+
+async def submit_batch(
+    caller: SubmissionCaller, to: Destination, submissions: Sequence[Submission], pacing: Pacing
+) -> list[Answer]:
+    """Send many submissions, and again those that were refused for now; return each one's last answer, in order.
+
+    Raises:
+        Unreachable: where the shuffler does not answer.
+        MessageError: where a receipt is another submission's.
+    """
+    answers: dict[int, Answer] = {}
+    open_places = list(range(len(submissions)))
+
+    async def attempt(deadline: float) -> None:
+        sent = [submissions[place] for place in open_places]
+        answers.update(zip(open_places, await caller.submit_batch(to, sent, deadline), strict=True))
+        transient = {place: answer for place in open_places if (answer := _transient(answers[place])) is not None}
+        open_places[:] = transient
+        if transient:
+            raise max(transient.values(), key=lambda refusal: refusal.retry_after or 0.0)
+
+    try:
+        await pacing.persist(attempt)
+    except Refusal as refusal:
+        answers.update({place: answers.get(place, refusal) for place in open_places})
+    return [_checked(answers[place], to, submission) for place, submission in enumerate(submissions)]
+
+
+def _transient(answer: Answer) -> Refusal | None:
+    return answer if isinstance(answer, Refusal) and answer.reason in TRANSIENT else None
+
+
+A = TypeVar("A", Receipt, Answer)
+
+
+def _checked(answer: A, to: Destination, submission: Submission) -> A:
+    if isinstance(answer, Receipt) and answer != Receipt(submission.id, to.round):
+        raise MessageError("the shuffler's receipt is for another submission; the sealed bytes are kept, call again")
+    return answer
+
+
+class Link:
+    """A TLS connection to the shuffler (host:port), opened at first use in the event loop that uses it."""
+
+    def __init__(self, address: str, tls: transport.TLS) -> None:
+        self._address = address
+        self._tls = tls
+        self._channel: grpc.aio.Channel | None = None
+
+    @property
+    def caller(self) -> SubmissionCaller:
+        """The shuffler at the other end."""
+        if self._channel is None:
+            self._channel = transport.open_channel(self._address, self._tls)
+        return SubmissionCaller(self._channel)
+
+    async def close(self) -> None:
+        """Close the connection; a later use opens it again."""
+        channel, self._channel = self._channel, None
+        if channel is not None:
+            await channel.close()
+
+    async def __aenter__(self) -> Link:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()

@@ -1,0 +1,118 @@
+"""A shuffler that opens what it gets and fails as it is told, and a clock that is moved by hand."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Any
+
+from hubbub.protos.envelope import SUITE_NAME, Destination, InnerOpener, OuterOpener, generate_key
+from hubbub.protos.keys import KeyRecord, KeySet, Role
+from hubbub.protos.messages import Answer, Receipt, Submission
+from hubbub.protos.refusals import Reason, Refusal
+from hubbub.protos.task import Task
+from support.samples import START, Parties
+
+
+class Clock:
+    """A wall clock and a monotonic one, moved by hand or by sleeping."""
+
+    def __init__(self) -> None:
+        self.now = START + 100.0
+        self.slept: list[float] = []
+
+    def __call__(self) -> float:
+        return self.now
+
+    async def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        self.now += seconds
+
+
+class FakeShuffler:
+    """Takes submissions once by id. `failures` are used up, one per call, before anything is answered rightly.
+
+    A failure is a refusal of every submission, an exception before storing, or "lost": stored, but not answered.
+    `refuse` refuses the submissions at these places (from 0) in the order in which they come.
+    """
+
+    def __init__(self, task: Task, parties: Parties) -> None:
+        self.task = task
+        self.parties = parties
+        self.address = ""
+        self.seen: list[Submission] = []
+        self.sizes: list[int] = []
+        self.fetched: list[int] = []
+        self.held: dict[bytes, tuple[int, bytes]] = {}
+        self.failures: deque[Refusal | Exception | str] = deque()
+        self.refuse: dict[int, Refusal] = {}
+        self._keys: dict[int, tuple[bytes, bytes, KeySet]] = {}
+
+    def keys(self, round_number: int) -> tuple[bytes, bytes, KeySet]:
+        """(shuffler's private key, analyzer's private key, key set) of a round."""
+        if round_number not in self._keys:
+            self._keys[round_number] = self.new_keys(round_number)
+        return self._keys[round_number]
+
+    def new_keys(self, round_number: int) -> tuple[bytes, bytes, KeySet]:
+        shuffler, analyzer = generate_key(), generate_key()
+        records = (
+            self.record(Role.SHUFFLER, round_number, shuffler[1]).signed_by(self.parties.shuffler),
+            self.record(Role.ANALYZER, round_number, analyzer[1]).signed_by(self.parties.analyzer),
+        )
+        return shuffler[0], analyzer[0], KeySet(*records)
+
+    def record(self, role: Role, round_number: int, key: bytes, **changes: Any) -> KeyRecord:
+        schedule = self.task.schedule
+        validity = (schedule.opens(round_number) - 86400, schedule.cut(round_number) + 86400)
+        return KeyRecord(role, changes.get("task_id", self.task.id), round_number, SUITE_NAME, key, *validity)
+
+    def serve_keys(self, round_number: int, key_set: KeySet) -> None:
+        """Show these keys from now on, whatever they are."""
+        shuffler, analyzer, _ = self.keys(round_number)
+        self._keys[round_number] = (shuffler, analyzer, key_set)
+
+    def rotate(self, round_number: int) -> None:
+        """Show fresh keys from now on."""
+        self._keys[round_number] = self.new_keys(round_number)
+
+    def symbols(self, submission_id: bytes) -> tuple[int, ...]:
+        """What the analyzer would count of a held submission."""
+        round_number, envelope = self.held[submission_id]
+        shuffler, analyzer, key_set = self.keys(round_number)
+        to = Destination(self.task.id, round_number, key_set.hash)
+        inners = OuterOpener(to, shuffler, len(self.task.queries)).open(envelope, submission_id)
+        return tuple(InnerOpener(to, analyzer, query).open(inner) for query, inner in enumerate(inners))
+
+    async def get_round(self, task_id: bytes, round_number: int) -> KeySet:
+        self.fetched.append(round_number)
+        if task_id != self.task.id:
+            raise Refusal(Reason.UNKNOWN_TASK, "not this task")
+        if self.failures and isinstance(self.failures[0], Refusal) and self.failures[0].reason is Reason.NOT_READY:
+            raise self.failures.popleft()
+        return self.keys(round_number)[2]
+
+    async def submit(self, destination: Destination, submissions: Sequence[Submission]) -> list[Answer]:
+        before = len(self.seen)
+        self.seen += submissions
+        self.sizes.append(len(submissions))
+        failure = self.failures.popleft() if self.failures else None
+        if isinstance(failure, Exception) and not isinstance(failure, Refusal):
+            raise failure
+        if isinstance(failure, Refusal):
+            return [failure for _ in submissions]
+        answers = [
+            self.refuse.pop(place, None) or self._answer(destination, submission)
+            for place, submission in enumerate(submissions, before)
+        ]
+        if failure == "lost":
+            raise RuntimeError("the answer is lost")
+        return answers
+
+    def _answer(self, destination: Destination, submission: Submission) -> Answer:
+        if destination.key_set_hash != self.keys(destination.round)[2].hash:
+            return Refusal(Reason.KEY_SET_DIFFERS, "sealed for other keys")
+        held = self.held.setdefault(submission.id, (destination.round, submission.envelope))
+        if held != (destination.round, submission.envelope):
+            return Refusal(Reason.ID_CONFLICT, "another envelope came under this id")
+        return Receipt(submission.id, destination.round)

@@ -1,0 +1,110 @@
+"""The fake shuffler behind a real TLS port, and devices that talk to it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hubbub.client import Device, Gateway, Pacing, Patience
+from hubbub.protos import transport
+from hubbub.protos.signed_task import SignedTask
+from hubbub.protos.task import Task
+from hubbub.protos.wire import serve_submissions
+from support.fake_shuffler import Clock, FakeShuffler
+from support.samples import Parties, make_tls, sample_task, signed
+
+
+@pytest.fixture(scope="session")
+def parties() -> Parties:
+    return Parties.generate()
+
+
+@pytest.fixture(scope="session")
+def task(parties: Parties) -> Task:
+    return sample_task(parties)
+
+
+@pytest.fixture(scope="session")
+def document(task: Task, parties: Parties) -> SignedTask:
+    return signed(task, parties)
+
+
+@pytest.fixture(scope="session")
+def tls(tmp_path_factory: pytest.TempPathFactory) -> transport.TLS:
+    return make_tls(tmp_path_factory.mktemp("tls"), "shuffler")["shuffler"]
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def pacing(clock: Clock) -> Pacing:
+    return Pacing(Patience(total=30.0, call=5.0), monotonic=clock, sleep=clock.sleep)
+
+
+@pytest.fixture
+async def shuffler(task: Task, parties: Parties, tls: transport.TLS) -> AsyncIterator[FakeShuffler]:
+    fake = FakeShuffler(task, parties)
+    server = transport.new_server()
+    serve_submissions(server, fake)
+    fake.address = f"127.0.0.1:{transport.listen(server, '127.0.0.1:0', tls.server(mutual=False))}"
+    await server.start()
+    yield fake
+    await server.stop(0)
+
+
+@pytest.fixture
+def settings(
+    document: SignedTask, parties: Parties, tls: transport.TLS, clock: Clock, pacing: Pacing, tmp_path: Path
+) -> dict[str, Any]:
+    """What a device is made with, except for the shuffler's address."""
+    return {
+        "task": document.encode(),
+        "operator_key": parties.operator.public,
+        "shuffler_key": parties.shuffler.public,
+        "state": tmp_path / "device.sqlite",
+        "authority": tls.authority,
+        "pacing": pacing,
+        "clock": clock,
+    }
+
+
+@pytest.fixture
+async def device(settings: dict[str, Any], shuffler: FakeShuffler) -> AsyncIterator[Callable[..., Device]]:
+    made: list[Device] = []
+
+    def make(**changes: Any) -> Device:
+        made.append(Device(**{**settings, "shuffler": shuffler.address, **changes}))
+        return made[-1]
+
+    yield make
+    for one in made:
+        await one.close()
+
+
+@pytest.fixture
+async def gateway(settings: dict[str, Any], shuffler: FakeShuffler) -> AsyncIterator[Callable[..., Gateway]]:
+    made: list[Gateway] = []
+
+    def make(**changes: Any) -> Gateway:
+        made.append(Gateway(**{**settings, "shuffler": shuffler.address, **changes}))
+        return made[-1]
+
+    yield make
+    for one in made:
+        await one.close()
+
+
+@pytest.fixture(autouse=True)
+def quiet_log() -> Iterator[None]:
+    """The fake's failures are on purpose; their tracebacks are of no interest."""
+    logger = logging.getLogger("hubbub.protos.wire.statuses")
+    logger.disabled = True
+    yield
+    logger.disabled = False

@@ -1,0 +1,207 @@
+"""What a device remembers, for how long, and that nothing of it is lost or kept too long."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import stat
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hubbub.client import KeySetChanged, NoRound, StateError
+from hubbub.client.state import DONE, Entry, Round, State
+from hubbub.protos.messages import Submission
+from hubbub.protos.task import Task
+from support.fake_shuffler import FakeShuffler
+from support.samples import Parties
+
+OVER_AT = 1000.0
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "state.sqlite"
+
+
+@pytest.fixture
+def state(path: Path) -> Iterator[State]:
+    state = State(path)
+    yield state
+    state.close()
+
+
+@pytest.fixture
+def fake(task: Task, parties: Parties) -> FakeShuffler:
+    return FakeShuffler(task, parties)
+
+
+@pytest.fixture
+def of(state: State, fake: FakeShuffler) -> Round:
+    """Round 1, its keys pinned."""
+    of = Round(fake.task.id, 1)
+    state.pin(of, fake.keys(1)[2], OVER_AT)
+    return of
+
+
+def submission() -> Submission:
+    return Submission(os.urandom(16), os.urandom(152))
+
+
+def test_what_was_kept_is_found_by_another_process(state: State, path: Path, of: Round) -> None:
+    sent = submission()
+    state.keep(of, {"": sent})
+    other = State(path)
+    assert other.find(of, [""]) == {"": Entry(sent.id, sent.envelope, None)}
+    assert other.find(of, [""])[""].submission == sent
+    other.close()
+
+
+def test_the_first_submission_of_a_device_stays(state: State, of: Round) -> None:
+    first, second, other = submission(), submission(), submission()
+    state.keep(of, {"a": first})
+    kept = state.keep(of, {"a": second, "b": other})
+    assert {device: entry.submission for device, entry in kept.items()} == {"a": first, "b": other}
+
+
+def test_settled_submissions_lose_their_bytes_and_keep_their_id(state: State, path: Path, of: Round) -> None:
+    one, two = submission(), submission()
+    state.keep(of, {"a": one, "b": two})
+    state.settle(of, {"a": DONE, "b": "too_late"})
+    entries = state.find(of, ["a", "b", "c"])
+    assert entries == {"a": Entry(one.id, None, DONE), "b": Entry(two.id, None, "too_late")}
+    assert entries["a"].submission is None
+    state.close()
+    assert one.envelope not in path.read_bytes()
+    assert two.envelope not in path.read_bytes()
+
+
+def test_waiting_names_rounds_that_are_not_settled(state: State, fake: FakeShuffler) -> None:
+    for number in range(3):
+        of = Round(fake.task.id, number)
+        state.pin(of, fake.keys(number)[2], OVER_AT)
+        state.keep(of, {"": submission()})
+    state.settle(Round(fake.task.id, 1), {"": DONE})
+    assert state.waiting(fake.task.id, "") == [0, 2]
+    assert state.waiting(fake.task.id, "other") == []
+
+
+def test_a_round_has_one_key_set(state: State, of: Round, fake: FakeShuffler) -> None:
+    assert state.key_set(of) == fake.keys(1)[2]
+    state.pin(of, fake.keys(1)[2], OVER_AT)
+    fake.rotate(1)
+    with pytest.raises(KeySetChanged, match=r"it was first seen with .* tell the operator"):
+        state.pin(of, fake.keys(1)[2], OVER_AT)
+    assert state.key_set(Round(of.task_id, 2)) is None
+
+
+def test_a_round_that_is_over_is_forgotten_with_its_bytes(state: State, path: Path, of: Round) -> None:
+    sent = submission()
+    state.keep(of, {"": sent})
+    assert state.forget(OVER_AT) == 0
+    assert state.find(of, [""])
+    assert state.forget(OVER_AT + 1) == 1
+    assert state.find(of, [""]) == {}
+    for file in path.parent.iterdir():
+        content = file.read_bytes()
+        assert sent.envelope not in content, file
+        assert sent.id not in content, file
+
+
+def test_a_clock_that_runs_backwards_brings_no_round_back(state: State, of: Round, fake: FakeShuffler) -> None:
+    state.forget(OVER_AT + 1)
+    with pytest.raises(NoRound, match="round 1 is over on this device, the last one forgotten is 1"):
+        state.key_set(of)
+    with pytest.raises(NoRound):
+        state.pin(of, fake.keys(1)[2], OVER_AT)
+    with pytest.raises(NoRound):
+        state.key_set(Round(of.task_id, 0))
+    assert state.key_set(Round(of.task_id, 2)) is None
+    assert state.key_set(Round(b"o" * 32, 0)) is None
+
+
+def test_nothing_is_kept_for_a_round_without_keys(state: State) -> None:
+    with pytest.raises(NoRound, match="nothing is stored for it any more"):
+        state.keep(Round(b"t" * 32, 0), {"": submission()})
+
+
+def test_settling_what_was_forgotten_changes_nothing(state: State, of: Round) -> None:
+    state.keep(of, {"": submission()})
+    state.forget(OVER_AT + 1)
+    state.settle(of, {"": DONE})
+    assert state.find(of, [""]) == {}
+
+
+def test_the_file_is_its_owners_alone_and_every_commit_is_synced(state: State, path: Path, of: Round) -> None:
+    for file in path.parent.iterdir():
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600, file
+    connection = state._connection
+    assert connection is not None
+    settings = {name: connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("synchronous", "journal_mode")}
+    assert settings == {"synchronous": 2, "journal_mode": "wal"}
+
+
+def test_a_file_of_another_version_is_refused_untouched(path: Path) -> None:
+    connection = sqlite3.connect(path)
+    connection.execute("CREATE TABLE other (x)")
+    connection.execute("PRAGMA user_version = 99")
+    connection.close()
+    before = path.read_bytes()
+    with pytest.raises(StateError, match="is of version 99, this program writes 1"):
+        State(path).forget(0)
+    assert path.read_bytes() == before
+
+
+def test_another_programs_file_is_refused_untouched(path: Path) -> None:
+    connection = sqlite3.connect(path)
+    connection.execute("CREATE TABLE other (x)")
+    connection.close()
+    before = path.read_bytes()
+    with pytest.raises(StateError, match="is of version 0"):
+        State(path).forget(0)
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("place", ["missing/state.sqlite", "."])
+def test_a_path_that_cannot_be_used_is_named(tmp_path: Path, place: str) -> None:
+    with pytest.raises(StateError, match="cannot use the state file"):
+        State(tmp_path / place).forget(0)
+
+
+def test_a_damaged_file_is_named(path: Path) -> None:
+    path.write_bytes(b"not a database, but long enough to look like one" * 50)
+    with pytest.raises(StateError, match="not a database"):
+        State(path).forget(0)
+
+
+def test_a_failed_commit_stores_nothing_and_says_so(state: State, of: Round) -> None:
+    connection = state._connection
+    assert connection is not None
+    connection.execute(f"PRAGMA max_page_count = {connection.execute('PRAGMA page_count').fetchone()[0]}")
+    with pytest.raises(StateError, match="disk"):
+        state.keep(of, {str(number): submission() for number in range(1000)})
+    assert state.find(of, [str(number) for number in range(1000)]) == {}
+
+
+@pytest.mark.parametrize("attempt", range(5))
+def test_connections_that_open_and_keep_at_once_agree(path: Path, fake: FakeShuffler, attempt: int) -> None:
+    of, key_set = Round(fake.task.id, 1), fake.keys(1)[2]
+    results: list[Entry] = []
+    start = threading.Barrier(16)
+
+    def work() -> None:
+        state = State(path)
+        start.wait()
+        state.pin(of, key_set, OVER_AT)
+        results.append(state.keep(of, {"": submission()})[""])
+        state.close()
+
+    threads = [threading.Thread(target=work) for _ in range(16)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(results) == 16
+    assert len(set(results)) == 1

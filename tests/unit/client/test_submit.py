@@ -1,0 +1,200 @@
+"""Calls are made again while that can help, after pauses that grow, vary and obey the shuffler; then errors say so."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from hubbub.client import HubbubError, MessageError, Pacing, Patience, Reason, Refusal, Unreachable
+from hubbub.client.submit import submit, submit_batch
+from hubbub.protos.envelope import Destination
+from hubbub.protos.messages import Answer, Receipt, Submission
+from support.fake_shuffler import Clock
+
+TO = Destination(b"t" * 32, 1, b"h" * 32)
+OVERLOADED = Refusal(Reason.OVERLOADED, "full", 3.0)
+
+
+def failing(*errors: Exception) -> tuple[Callable[[float], Awaitable[str]], list[float]]:
+    """An attempt that fails like this and then succeeds, and the deadlines it was given."""
+    left, deadlines = list(errors), list[float]()
+
+    async def attempt(deadline: float) -> str:
+        deadlines.append(deadline)
+        if left:
+            raise left.pop(0)
+        return "done"
+
+    return attempt, deadlines
+
+
+def paced(clock: Clock, share: float = 0.5, **patience: float) -> Pacing:
+    content = round(share * 2**32).to_bytes(4, "big")
+    return Pacing(Patience(**patience), monotonic=clock, sleep=clock.sleep, random=lambda _: content)
+
+
+async def test_pauses_double_up_to_the_longest(clock: Clock) -> None:
+    attempt, _ = failing(*[Unreachable("gone")] * 6)
+    assert await paced(clock, first_pause=1.0, longest_pause=5.0).persist(attempt) == "done"
+    assert clock.slept == [0.5, 1.0, 2.0, 2.5, 2.5, 2.5]
+
+
+async def test_pauses_vary_over_their_whole_range() -> None:
+    patience = Patience()
+    pauses = [patience.pause(4, share / 10, None) for share in range(10)]
+    assert pauses[0] == 0
+    assert max(pauses) < 0.2 * 8
+    assert len(set(pauses)) == 10
+
+
+async def test_a_retry_hint_is_obeyed_and_jitter_comes_after_it(clock: Clock) -> None:
+    attempt, _ = failing(OVERLOADED, Refusal(Reason.NOT_READY, "no keys yet", 7.0))
+    assert await paced(clock, first_pause=1.0).persist(attempt) == "done"
+    assert clock.slept == [3.5, 8.0]
+
+
+async def test_many_failures_do_not_overflow_the_pause() -> None:
+    assert Patience(longest_pause=9.0).pause(10**6, 1.0, None) == 9.0
+
+
+@pytest.mark.parametrize("reason", [reason for reason in Reason if reason not in (Reason.OVERLOADED, Reason.NOT_READY)])
+async def test_a_final_refusal_is_raised_at_once(clock: Clock, reason: Reason) -> None:
+    attempt, deadlines = failing(Refusal(reason, "no", 1.0))
+    with pytest.raises(Refusal) as caught:
+        await paced(clock).persist(attempt)
+    assert caught.value.reason is reason
+    assert len(deadlines) == 1
+
+
+async def test_what_is_not_foreseen_is_raised_at_once(clock: Clock) -> None:
+    attempt, deadlines = failing(MessageError("nonsense"))
+    with pytest.raises(MessageError):
+        await paced(clock).persist(attempt)
+    assert len(deadlines) == 1
+
+
+async def test_no_pause_is_begun_that_would_end_after_the_deadline(clock: Clock) -> None:
+    attempt, deadlines = failing(*[Unreachable("gone")] * 99)
+    began = clock.now
+    with pytest.raises(
+        Unreachable, match=r"gone; tried \d+ times within 20 s, what was stored is kept: call again later"
+    ):
+        await paced(clock, total=20.0, longest_pause=4.0).persist(attempt)
+    assert clock.now - began <= 20.0
+    assert len(deadlines) > 5
+
+
+async def test_a_transient_refusal_is_raised_itself_where_time_is_up(clock: Clock) -> None:
+    attempt, _ = failing(*[OVERLOADED] * 99)
+    with pytest.raises(Refusal) as caught:
+        await paced(clock, total=10.0).persist(attempt)
+    assert caught.value is OVERLOADED
+
+
+async def test_a_hint_beyond_the_deadline_is_not_waited_for(clock: Clock) -> None:
+    attempt, _ = failing(Refusal(Reason.NOT_READY, "tomorrow", 86400.0))
+    with pytest.raises(Refusal, match="tomorrow"):
+        await paced(clock).persist(attempt)
+    assert clock.slept == []
+
+
+async def test_each_call_has_its_deadline_and_never_more_than_is_left(clock: Clock) -> None:
+    attempt, deadlines = failing(Refusal(Reason.OVERLOADED, "full", 15.0))
+    await paced(clock, share=0.0, total=20.0, call=8.0).persist(attempt)
+    assert deadlines == [8.0, 5.0]
+
+
+@pytest.mark.parametrize("name", ["total", "call", "first_pause", "longest_pause"])
+@pytest.mark.parametrize("seconds", [0.0, -1.0, float("nan")])
+def test_patience_without_time_is_refused(name: str, seconds: float) -> None:
+    with pytest.raises(HubbubError, match=f"patience {name} is .* above 0"):
+        Patience(**{name: seconds})
+
+
+class Caller:
+    """A shuffler that gives each submission the answers planned for it, one per time it is sent."""
+
+    def __init__(self, plan: dict[bytes, list[Any]]) -> None:
+        self.plan = plan
+        self.sizes: list[int] = []
+
+    async def submit(self, to: Destination, submission: Submission, deadline: float) -> Receipt:
+        (answer,) = await self.submit_batch(to, [submission], deadline)
+        if isinstance(answer, Refusal):
+            raise answer
+        return answer
+
+    async def submit_batch(self, to: Destination, submissions: list[Submission], deadline: float) -> list[Answer]:
+        assert deadline > 0
+        self.sizes.append(len(submissions))
+        answers: list[Answer] = []
+        for submission in submissions:
+            planned = self.plan.get(submission.id, [])
+            answer = planned.pop(0) if planned else Receipt(submission.id, to.round)
+            if isinstance(answer, Exception) and not isinstance(answer, Refusal):
+                raise answer
+            answers.append(answer)
+        return answers
+
+
+def submissions(count: int) -> list[Submission]:
+    return [Submission(os.urandom(16), b"sealed") for _ in range(count)]
+
+
+async def test_only_those_refused_for_now_are_sent_again(clock: Clock) -> None:
+    some = submissions(5)
+    late = Refusal(Reason.TOO_LATE, "late")
+    caller: Any = Caller({some[1].id: [OVERLOADED], some[3].id: [OVERLOADED, OVERLOADED], some[4].id: [late]})
+    answers = await submit_batch(caller, TO, some, paced(clock))
+    assert answers == [*(Receipt(one.id, 1) for one in some[:4]), late]
+    assert caller.sizes == [5, 2, 1]
+
+
+async def test_those_still_refused_in_the_end_keep_their_refusal(clock: Clock) -> None:
+    some = submissions(3)
+    caller: Any = Caller({some[1].id: [OVERLOADED] * 99})
+    answers = await submit_batch(caller, TO, some, paced(clock, total=10.0))
+    assert answers == [Receipt(some[0].id, 1), OVERLOADED, Receipt(some[2].id, 1)]
+
+
+async def test_the_longest_hint_of_a_call_is_obeyed(clock: Clock) -> None:
+    some = submissions(2)
+    longer = Refusal(Reason.OVERLOADED, "full", 5.0)
+    caller: Any = Caller({some[0].id: [OVERLOADED], some[1].id: [longer]})
+    await submit_batch(caller, TO, some, paced(clock, share=0.0))
+    assert clock.slept == [5.0]
+
+
+async def test_a_call_refused_as_a_whole_refuses_each(clock: Clock) -> None:
+    class Refusing(Caller):
+        async def submit_batch(self, *_: Any) -> list[Answer]:
+            raise Refusal(Reason.MALFORMED, "too many")
+
+    caller: Any = Refusing({})
+    answers = await submit_batch(caller, TO, submissions(2), paced(clock))
+    assert [answer.reason for answer in answers if isinstance(answer, Refusal)] == [Reason.MALFORMED] * 2
+
+
+@pytest.mark.parametrize("receipt", [Receipt(b"o" * 16, 1), Receipt(b"s" * 16, 2)])
+async def test_a_receipt_for_something_else_is_not_taken(clock: Clock, receipt: Receipt) -> None:
+    one = Submission(b"s" * 16, b"sealed")
+    for send in (
+        submit(_caller(receipt), TO, one, paced(clock)),
+        submit_batch(_caller(receipt), TO, [one], paced(clock)),
+    ):
+        with pytest.raises(MessageError, match="receipt is for another submission"):
+            await send
+
+
+def _caller(receipt: Receipt) -> Any:
+    return Caller({b"s" * 16: [receipt]})
+
+
+async def test_cancelling_ends_the_tries(clock: Clock) -> None:
+    attempt, _ = failing(asyncio.CancelledError())  # type: ignore[arg-type]  # a BaseException, on purpose
+    with pytest.raises(asyncio.CancelledError):
+        await paced(clock).persist(attempt)
