@@ -1,0 +1,137 @@
+"""Certify: when all batches of a round are committed, state in a signed document what privacy everyone in it has.
+
+The certificate of round r composes r with every round of the task below r that is certified by then; its `history`
+names them. Rounds that complete in order are certified in order; one that completes after a later one is in the
+certificates of the rounds that follow both. Storing the certificate, erasing the round's envelopes and destroying its
+key are one transaction: after a crash before it, the certificate is made at the next start from the same counts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import structlog
+
+from hubbub.accountant.errors import AccountingError
+from hubbub.analyzer.store import Store
+from hubbub.analyzer.tables import StoredBatch, Tables
+from hubbub.protos.errors import HubbubError
+from hubbub.protos.keys import Identity
+from hubbub.protos.signed import Label, SignedDocument, canonical
+from hubbub.protos.signed_task import SignedTask
+from hubbub.protos.task import Task
+
+_LOG = structlog.get_logger(__name__)
+
+History = Sequence[tuple[int, Sequence[StoredBatch]]]
+"""Rounds in order, each with its batches in the task's order of queries."""
+
+Statement = Callable[[Task, History], dict[str, Any]]
+"""What makes the certificate's numbers for the last round of a history."""
+
+
+def accountant_statement(task: Task, history: History) -> dict[str, Any]:
+    """Return the certificate's members as the accountant states them."""
+    # The accountant brings scipy, which would double the service's start-up time; certificates come later.
+    from hubbub.analyzer.statements import certificate_statement
+
+    return certificate_statement(task, history)
+
+
+@dataclass(frozen=True)
+class _Round:
+    """What a certificate is made of: the task, and all rounds of its history with their batches, this one last."""
+
+    signed: SignedTask
+    number: int
+    history: History
+
+    @property
+    def batches(self) -> Sequence[StoredBatch]:
+        return self.history[-1][1]
+
+
+class Certifier:
+    """Makes certificates, one at a time. `changed` is set, and replaced, after each."""
+
+    def __init__(self, identity: Identity, store: Store, state: Statement = accountant_statement) -> None:
+        self._identity = identity
+        self._store = store
+        self._state = state
+        self._lock = asyncio.Lock()
+        self._running: set[asyncio.Task[None]] = set()
+        self.changed = asyncio.Event()
+        self.failures: dict[tuple[bytes, int], str] = {}
+        """Why a round that is complete has no certificate."""
+
+    def start(self) -> None:
+        """Certify in the background what is complete; called after each commit, and at the start."""
+        task = asyncio.create_task(self.run())
+        self._running.add(task)
+        task.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._running.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            _LOG.error("rounds not looked over", error=str(task.exception()))
+
+    async def settle(self) -> None:
+        """Wait for what `start` began."""
+        await asyncio.gather(*self._running, return_exceptions=True)
+
+    async def run(self) -> None:
+        """Certify every round that is complete."""
+        async with self._lock:
+            for task_id, round_number in await self._store.run(Tables.uncertified):
+                await self._certify(task_id, round_number)
+
+    def announce(self) -> None:
+        """Wake those who wait for a change."""
+        self.changed.set()
+        self.changed = asyncio.Event()
+
+    async def _certify(self, task_id: bytes, round_number: int) -> None:
+        try:
+            facts = await self._store.run(lambda tables: _gather(tables, task_id, round_number))
+            document = await asyncio.to_thread(self._document, facts)
+            withheld = [batch for batch in facts.batches if not is_published(facts.signed.task, batch)]
+            await self._store.run(lambda tables: tables.certify(task_id, round_number, document, withheld))
+        except (HubbubError, AccountingError) as error:
+            self._failed(task_id, round_number, str(error))
+        except Exception as error:
+            # A round that cannot be certified, for whatever reason, must not keep others from it.
+            self._failed(task_id, round_number, f"the certificate could not be made: {error!r}")
+        else:
+            self.failures.pop((task_id, round_number), None)
+            _LOG.info("round certified", task=facts.signed.task.name, round=round_number, withheld=len(withheld))
+        self.announce()
+
+    def _failed(self, task_id: bytes, round_number: int, problem: str) -> None:
+        self.failures[task_id, round_number] = problem
+        _LOG.error("round not certified", round=round_number, error=problem)
+
+    def _document(self, facts: _Round) -> bytes:
+        content = {
+            "batches": [batch.record.as_json() for batch in facts.batches],
+            "round": facts.number,
+            "task": facts.signed.as_json(),
+            **self._state(facts.signed.task, facts.history),
+        }
+        return canonical(SignedDocument.make(Label.CERTIFICATE, content, self._identity.key).as_json())
+
+
+def is_published(task: Task, batch: StoredBatch) -> bool:
+    """Whether a committed batch has enough valid reports for an estimate; it is withheld otherwise."""
+    return batch.committed is not None and batch.committed.counted >= task.minimum_reports
+
+
+def _gather(tables: Tables, task_id: bytes, round_number: int) -> _Round:
+    document = tables.task(task_id)
+    if document is None:
+        raise HubbubError("the store holds a round without its task; it was damaged")
+    numbers = [*tables.certified_before(task_id, round_number), round_number]
+    history = [(number, tables.batches(task_id, number)) for number in numbers]
+    return _Round(SignedTask.decode(document), round_number, history)

@@ -1,0 +1,42 @@
+"""Logs: structured lines on stderr."""
+
+from __future__ import annotations
+
+import logging
+import sys
+
+import structlog
+
+from hubbub.analyzer.settings import LogSettings
+
+
+class _StderrHandler(logging.Handler):
+    """Writes to whatever stderr is at that moment."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        sys.stderr.write(self.format(record) + "\n")
+
+
+def configure(settings: LogSettings) -> None:
+    """Send this process's log lines, our own and libraries', to stderr in one format."""
+    shared: list[structlog.typing.Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+    ]
+    last: list[structlog.typing.Processor] = [structlog.dev.ConsoleRenderer(colors=False)]
+    if settings.format == "json":
+        last = [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
+    structlog.configure(
+        processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        wrapper_class=structlog.stdlib.BoundLogger,
+    )
+    remove = structlog.stdlib.ProcessorFormatter.remove_processors_meta
+    handler = _StderrHandler()
+    handler.setFormatter(structlog.stdlib.ProcessorFormatter(foreign_pre_chain=shared, processors=[remove, *last]))
+    root = logging.getLogger()
+    for earlier in [other for other in root.handlers if isinstance(other, _StderrHandler)]:
+        root.removeHandler(earlier)
+    root.addHandler(handler)
+    root.setLevel(settings.level.upper())

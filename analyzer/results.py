@@ -1,0 +1,122 @@
+"""Results: what readers get. Estimates are computed from the stored counts whenever they are asked for."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+
+import numpy as np
+
+from hubbub.analyzer.certify import Certifier, is_published
+from hubbub.analyzer.estimate import estimate
+from hubbub.analyzer.store import Store
+from hubbub.analyzer.tables import StoredBatch, Tables
+from hubbub.protos.errors import HubbubError
+from hubbub.protos.refusals import Reason, Refusal
+from hubbub.protos.results import QueryResult, QueryState, RoundId, RoundResults
+from hubbub.protos.signed_task import SignedTask
+from hubbub.protos.task import Task
+
+LONGEST_WAIT_SECONDS = 60.0
+"""How long one call waits for a round that is not certified yet; a reader asks again after that."""
+
+
+class Results:
+    """The results service. It answers for every task the store knows, served today or not."""
+
+    def __init__(self, store: Store, certifier: Certifier) -> None:
+        self._store = store
+        self._certifier = certifier
+        self._closed = False
+
+    async def get_results(self, task_id: bytes, round_number: int, wait: float) -> RoundResults:
+        """Return a round's results, waiting for them up to `wait` seconds, and at most a minute.
+
+        Raises:
+            Refusal: UNKNOWN_TASK, UNKNOWN_ROUND, or NO_RESULTS, naming what is missing.
+        """
+        task = await self._task(task_id, round_number)
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + (min(max(wait, 0.0), LONGEST_WAIT_SECONDS) if math.isfinite(wait) else 0.0)
+        while True:
+            changed = self._certifier.changed
+            certificate = await self._store.run(lambda tables: tables.certificate(task_id, round_number))
+            if certificate is not None:
+                return await self._results(task, round_number, certificate)
+            remaining = deadline - loop.time()
+            if remaining <= 0 or self._closed:
+                raise await self._missing(task, round_number)
+            try:
+                await asyncio.wait_for(changed.wait(), remaining)
+            except TimeoutError:
+                continue
+
+    async def list_results(self, task_id: bytes | None) -> list[RoundId]:
+        """Return the certified rounds in the order in which they were certified, of one task or of all.
+
+        Raises:
+            Refusal: UNKNOWN_TASK.
+        """
+        if task_id is not None:
+            await self._task(task_id, 0)
+        return await self._store.run(lambda tables: tables.certified(task_id))
+
+    def close(self) -> None:
+        """Let nobody wait any longer: the service is stopping."""
+        self._closed = True
+        self._certifier.announce()
+
+    async def _task(self, task_id: bytes, round_number: int) -> Task:
+        document = await self._store.run(lambda tables: tables.task(task_id))
+        if document is None:
+            raise Refusal(Reason.UNKNOWN_TASK, f"no task {task_id.hex()[:16]}… here; is it another analyzer's?")
+        task = SignedTask.decode(document).task
+        if not 0 <= round_number < task.schedule.rounds:
+            last = task.schedule.rounds - 1
+            raise Refusal(Reason.UNKNOWN_ROUND, f"task {task.name} has rounds 0 to {last}, not {round_number}")
+        return task
+
+    async def _results(self, task: Task, round_number: int, certificate: bytes) -> RoundResults:
+        batches = await self._store.run(lambda tables: tables.batches(task.id, round_number))
+        queries = await asyncio.to_thread(lambda: tuple(query_result(task, batch) for batch in batches))
+        return RoundResults(RoundId(task.id, task.name, round_number), queries, certificate)
+
+    async def _missing(self, task: Task, round_number: int) -> Refusal:
+        failure = self._certifier.failures.get((task.id, round_number))
+        if failure is None:
+            failure = await self._store.run(lambda tables: _what_is_missing(tables, task, round_number))
+        return Refusal(Reason.NO_RESULTS, f"round {round_number} of task {task.name} has no results yet: {failure}")
+
+
+def query_result(task: Task, batch: StoredBatch) -> QueryResult:
+    """Return one query's part of a round's results, from its committed batch.
+
+    Raises:
+        HubbubError: where the batch is not committed.
+    """
+    if batch.committed is None:
+        raise HubbubError(f"batch {batch.id.query} of round {batch.id.round} is not committed; the store was damaged")
+    query, committed = task.queries[batch.id.query], batch.committed
+    facts = (batch.reports, committed.counted, committed.left_out)
+    if batch.counts is None or not is_published(task, batch):
+        return QueryResult(query.name, QueryState.WITHHELD, *facts, None)
+    counts = np.frombuffer(batch.counts, dtype="<i8").astype(np.int64)
+    return QueryResult(query.name, QueryState.PUBLISHED, *facts, estimate(query, counts))
+
+
+def _what_is_missing(tables: Tables, task: Task, round_number: int) -> str:
+    batches = {batch.id.query: batch for batch in tables.batches(task.id, round_number)}
+    waiting = [
+        f"{query.name}: {_state(batches.get(index))}"
+        for index, query in enumerate(task.queries)
+        if index not in batches or batches[index].committed is None
+    ]
+    return "; ".join(waiting) or "all batches are counted and the certificate is being made"
+
+
+def _state(batch: StoredBatch | None) -> str:
+    if batch is None:
+        return "the shuffler has delivered nothing"
+    if batch.next_offset < batch.reports:
+        return f"{batch.next_offset} of {batch.reports} reports arrived"
+    return f"all {batch.reports} reports arrived and are being counted"

@@ -1,0 +1,37 @@
+"""Statements: committed batches as the accountant takes them, and what it says of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hubbub.accountant.certificate import CERTIFICATE_FORMAT, QueryCount, RoundCounts, Terms, statement
+from hubbub.accountant.mechanisms import KRR
+from hubbub.analyzer.certify import History
+from hubbub.analyzer.tables import StoredBatch
+from hubbub.protos.errors import HubbubError
+from hubbub.protos.task import Task
+
+
+def certificate_statement(task: Task, history: History) -> dict[str, Any]:
+    """Return the members of the certificate for the last round of the history: its format and the accountant's numbers.
+
+    Raises:
+        AccountingError: where the accountant cannot say.
+        HubbubError: where a batch is not committed.
+    """
+    counts = [RoundCounts(number, tuple(_query_count(task, batch) for batch in batches)) for number, batches in history]
+    return {"format": CERTIFICATE_FORMAT, **statement(terms(task), counts)}
+
+
+def terms(task: Task) -> Terms:
+    """What the task promises, as the accountant takes it."""
+    privacy = task.privacy
+    return Terms(privacy.epsilon, privacy.delta, privacy.epsilon_local, privacy.honest_share, task.minimum_reports)
+
+
+def _query_count(task: Task, batch: StoredBatch) -> QueryCount:
+    if batch.committed is None:
+        raise HubbubError(f"batch {batch.id.query} of round {batch.id.round} is not committed; the store was damaged")
+    query = task.queries[batch.id.query]
+    mechanism = KRR.from_numerator(query.symbols, query.gamma)
+    return QueryCount(query.name, mechanism, batch.reports, batch.committed.counted, batch.committed.left_out)

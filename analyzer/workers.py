@@ -1,0 +1,137 @@
+"""Workers: the processes in which envelopes are opened. This module is all that such a process loads of ours."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import threading
+from array import array
+from collections import deque
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass, field
+
+from hubbub.protos.envelope import INNER_BYTES, Destination, InnerOpener
+from hubbub.protos.errors import EnvelopeError
+
+CHUNK = 2000
+"""Envelopes handed to a worker at once: about 0.15 s of work, so that handing over costs little."""
+
+_AHEAD = 3
+"""Chunks given out per worker: one in work, the next ones ready."""
+
+Opened = tuple[bytes, int]
+"""The symbols of a chunk as packed 32-bit numbers in this machine's order, and how many envelopes did not open."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """What a batch's envelopes are opened with: where they were sealed for, and the round's raw private key."""
+
+    destination: Destination
+    private_key: bytes = field(repr=False)
+    query: int
+
+
+def open_chunk(job: Job, envelopes: bytes) -> Opened:
+    """Open envelopes that stand one after the other."""
+    opener = InnerOpener(job.destination, job.private_key, job.query)
+    symbols, unopenable = array("I"), 0
+    for start in range(0, len(envelopes), INNER_BYTES):
+        try:
+            symbols.append(opener.open(envelopes[start : start + INNER_BYTES]))
+        except EnvelopeError:
+            unopenable += 1
+    return symbols.tobytes(), unopenable
+
+
+class Workers:
+    """A pool of processes, started at the first chunk. Small batches are opened in the caller's thread.
+
+    Suites and keys do not pickle: a chunk travels with the raw key, and its worker makes what it needs from it.
+    """
+
+    def __init__(self, processes: int = 0, chunk: int = CHUNK) -> None:
+        self._processes = processes or os.cpu_count() or 1
+        self._chunk = chunk
+        self._lock = threading.Lock()
+        self._executor: ProcessPoolExecutor | None = None
+        self._closed = False
+
+    def open(self, job: Job, stretches: Iterable[bytes], expected: int) -> Iterator[Opened]:
+        """Open a batch of about `expected` envelopes; blocks, so it is called in a thread.
+
+        A worker that is killed breaks its pool: the pool is made anew, and each chunk that was in it tried once more.
+
+        Raises:
+            BrokenProcessPool: where that fails too.
+        """
+        chunks = self._chunks(stretches)
+        if expected <= self._chunk:
+            yield from (open_chunk(job, chunk) for chunk in chunks)
+            return
+        pending: deque[tuple[bytes, ProcessPoolExecutor, Future[Opened]]] = deque()
+        for chunk in chunks:
+            pending.append((chunk, *self._submit(job, chunk)))
+            if len(pending) > self._processes * _AHEAD:
+                yield self._result(job, *pending.popleft())
+        while pending:
+            yield self._result(job, *pending.popleft())
+
+    def warm_up(self, expected: int) -> None:
+        """Start the processes now if a batch of `expected` envelopes will need them."""
+        if expected > self._chunk:
+            for _ in range(self._processes):
+                self._pool(None).submit(int)
+
+    def close(self) -> None:
+        """Stop the processes; what they have begun is lost."""
+        with self._lock:
+            self._closed = True
+            if self._executor is not None:
+                self._executor.shutdown(wait=True, cancel_futures=True)
+
+    def _chunks(self, stretches: Iterable[bytes]) -> Iterator[bytes]:
+        size = self._chunk * INNER_BYTES
+        for stretch in stretches:
+            for start in range(0, len(stretch), size):
+                yield stretch[start : start + size]
+
+    def _submit(self, job: Job, chunk: bytes) -> tuple[ProcessPoolExecutor, Future[Opened]]:
+        pool = self._pool(None)
+        try:
+            return pool, pool.submit(open_chunk, job, chunk)
+        except BrokenProcessPool:
+            pool = self._pool(pool)
+            return pool, pool.submit(open_chunk, job, chunk)
+
+    def _result(self, job: Job, chunk: bytes, pool: ProcessPoolExecutor, future: Future[Opened]) -> Opened:
+        try:
+            return future.result()
+        except BrokenProcessPool:
+            return self._pool(pool).submit(open_chunk, job, chunk).result()
+
+    def _pool(self, broken: ProcessPoolExecutor | None) -> ProcessPoolExecutor:
+        """The pool; a new one where there is none yet, or the one that there is is the broken one."""
+        with self._lock:
+            if self._closed:
+                raise BrokenProcessPool("the analyzer is stopping")
+            if self._executor is None or self._executor is broken:
+                context = multiprocessing.get_context("spawn")
+                self._executor = ProcessPoolExecutor(self._processes, context, initializer=_begin)
+            return self._executor
+
+
+def _begin() -> None:
+    """Leave interrupts to the parent, and go when it goes, however it went."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_leave_with_parent, daemon=True).start()
+
+
+def _leave_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)

@@ -1,0 +1,138 @@
+"""An analyzer on a folder, and a shuffler's side played by hand."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hubbub.analyzer.accept import Acceptor
+from hubbub.analyzer.certify import Certifier, History, Statement
+from hubbub.analyzer.results import Results
+from hubbub.analyzer.store import Store
+from hubbub.analyzer.workers import Workers
+from hubbub.protos.batch import BatchId, BatchRecord, released_digest
+from hubbub.protos.envelope import Destination, Sealer, generate_key
+from hubbub.protos.keys import KeyRecord, KeySet, Role
+from hubbub.protos.messages import Committed, Envelopes
+from hubbub.protos.signed import SignedDocument
+from hubbub.protos.task import Task
+from support.samples import Parties, sample_task, signed
+
+# Eight reports of the histogram (3 symbols), eight of the optional sum (9 symbols).
+SYMBOLS = ([0, 0, 0, 1, 1, 2, 2, 0], [0, 7, 8, 8, 3, 3, 4, 1])
+
+
+def quick_statement(task: Task, history: History) -> dict[str, Any]:
+    """The certificate's counts without its bounds, which take seconds."""
+    return {
+        "all_rounds": {"history": [number for number, _ in history]},
+        "queries": [task.queries[batch.id.query].name for batch in history[-1][1]],
+    }
+
+
+class Bench:
+    """Stages of one analyzer, restarted at will; and everything a shuffler would do."""
+
+    def __init__(self, folder: Path, minimum_reports: int = 5) -> None:
+        self.folder = folder
+        self.parties = Parties.generate()
+        self.task = sample_task(self.parties, minimum_reports=minimum_reports)
+        self.signed = signed(self.task, self.parties)
+        self.shuffler_key = generate_key()
+        self.workers = Workers(1)
+        self.keys_made = 0
+        self.state: Statement = quick_statement
+        self.start()
+
+    def start(self) -> None:
+        self.store = Store(self.folder)
+        task = self.task
+        self.store.wait(lambda tables: tables.add_task(task.id, task.name, len(task.queries), self.signed.encode()))
+        self.certifier = Certifier(self.parties.analyzer, self.store, self.state)
+        self.acceptor = Acceptor(
+            {self.task.id: self.signed},
+            self.parties.analyzer,
+            self.parties.shuffler.public,
+            self.store,
+            self.workers,
+            committed=self.certifier.start,
+            new_key=self._new_key,
+        )
+        self.results = Results(self.store, self.certifier)
+
+    async def restart(self) -> None:
+        """A new object for everything, on the same folder."""
+        await self.certifier.settle()
+        self.store.close()
+        self.start()
+
+    def _new_key(self) -> tuple[bytes, bytes]:
+        self.keys_made += 1
+        return generate_key()
+
+    async def key_set(self, round_number: int = 0) -> KeySet:
+        analyzer = await self.acceptor.get_key(self.task.id, round_number)
+        record = KeyRecord(Role.SHUFFLER, self.task.id, round_number, self.task.suite, self.shuffler_key[1], 0, 2**37)
+        return KeySet(record.signed_by(self.parties.shuffler), analyzer)
+
+    async def seal(self, query: int, symbols: Sequence[int], round_number: int = 0) -> list[bytes]:
+        key_set = await self.key_set(round_number)
+        public = KeyRecord.read(key_set.analyzer, self.parties.analyzer.public).public_key
+        destination = Destination(self.task.id, round_number, key_set.hash)
+        sealer = Sealer(destination, self.shuffler_key[1], public)
+        return [sealer.inner(symbol, query) for symbol in symbols]
+
+    def batch(self, query: int, round_number: int = 0) -> BatchId:
+        return BatchId(self.task.id, round_number, query)
+
+    async def record(
+        self, query: int, envelopes: Sequence[bytes], round_number: int = 0, **changes: object
+    ) -> BatchRecord:
+        key_set = await self.key_set(round_number)
+        digest = released_digest(envelopes)
+        record = BatchRecord(self.batch(query, round_number), len(envelopes), digest, key_set.hash, "schedule", {})
+        return dataclasses.replace(record, **changes)  # type: ignore[arg-type]
+
+    async def begin(self, record: BatchRecord, key_set: KeySet | None = None) -> int:
+        document: SignedDocument = record.signed_by(self.parties.shuffler)
+        return await self.acceptor.begin(document, key_set or await self.key_set(record.batch.round))
+
+    async def put(self, query: int, offset: int, envelopes: Sequence[bytes], round_number: int = 0) -> int:
+        return await self.acceptor.put(Envelopes(self.batch(query, round_number), offset, tuple(envelopes)))
+
+    async def deliver(self, query: int, envelopes: Sequence[bytes], round_number: int = 0) -> Committed:
+        record = await self.record(query, envelopes, round_number)
+        await self.begin(record)
+        await self.put(query, 0, envelopes, round_number)
+        return await self.acceptor.commit(record.batch, record.digest)
+
+    async def deliver_round(self, round_number: int = 0) -> list[list[bytes]]:
+        batches = [await self.seal(query, symbols, round_number) for query, symbols in enumerate(SYMBOLS)]
+        for query, envelopes in enumerate(batches):
+            await self.deliver(query, envelopes, round_number)
+        await self.certifier.settle()
+        return batches
+
+    def files(self) -> bytes:
+        return b"".join(path.read_bytes() for path in sorted(self.folder.iterdir()))
+
+    async def stop(self) -> None:
+        await self.certifier.settle()
+        self.store.close()
+        self.workers.close()
+
+
+@pytest.fixture
+async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
+    bench = Bench(tmp_path / "data")
+    yield bench
+    await bench.stop()
+
+
+@pytest.fixture
+def symbols() -> tuple[list[int], list[int]]:
+    return SYMBOLS

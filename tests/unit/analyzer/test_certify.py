@@ -1,0 +1,221 @@
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from hubbub.accountant.certificate import check_statement
+from hubbub.accountant.errors import AccountingError
+from hubbub.accountant.mechanisms import KRR
+from hubbub.analyzer.certify import Certifier, History, accountant_statement
+from hubbub.analyzer.statements import terms
+from hubbub.protos.batch import BatchRecord, released_digest
+from hubbub.protos.errors import SignatureError
+from hubbub.protos.keys import KeyRecord
+from hubbub.protos.refusals import Reason, Refusal
+from hubbub.protos.results import HistogramEstimate, QueryState, SumEstimate
+from hubbub.protos.signed import Label, SignedDocument, canonical, parse_canonical
+from hubbub.protos.task import Task
+from support.samples import Parties
+
+if TYPE_CHECKING:
+    from conftest import Bench
+
+
+def content(bench: Bench, certificate: bytes) -> dict[str, Any]:
+    document = SignedDocument.from_json(parse_canonical(certificate))
+    return document.content(Label.CERTIFICATE, bench.parties.analyzer.public)
+
+
+@pytest.mark.slow
+async def test_a_certificate_is_signed_canonical_and_holds(bench: Bench) -> None:
+    bench.state = accountant_statement
+    await bench.restart()
+    batches = await bench.deliver_round()
+    results = await bench.results.get_results(bench.task.id, 0, 0)
+    body = content(bench, results.certificate)
+    assert canonical(json.loads(results.certificate)) == results.certificate
+    members = ("all_rounds", "batches", "format", "honest_share", "queries", "round", "round_total", "task")
+    assert tuple(sorted(body)) == members
+    assert body["task"] == bench.signed.as_json()
+    queries = [(query.name, KRR.from_numerator(query.symbols, query.gamma)) for query in bench.task.queries]
+    check_statement(terms(bench.task), queries, body)
+    for query, batch in enumerate(body["batches"]):
+        record = BatchRecord.read(SignedDocument.from_json(batch), bench.parties.shuffler.public)
+        assert (record.batch, record.digest) == (bench.batch(query), released_digest(batches[query]))
+    with pytest.raises(SignatureError):
+        SignedDocument.from_json(json.loads(results.certificate)).content(
+            Label.CERTIFICATE, Parties.generate().analyzer.public
+        )
+
+
+async def test_a_round_is_certified_once_all_its_queries_are_committed(bench: Bench) -> None:
+    await bench.deliver(0, await bench.seal(0, [0] * 6))
+    await bench.certifier.settle()
+    with pytest.raises(Refusal, match="delay: the shuffler has delivered nothing") as refusal:
+        await bench.results.get_results(bench.task.id, 0, 0)
+    assert refusal.value.reason is Reason.NO_RESULTS
+    envelopes = await bench.seal(1, [0] * 6)
+    await bench.begin(await bench.record(1, envelopes))
+    await bench.put(1, 0, envelopes[:4])
+    with pytest.raises(Refusal, match=r"delay: 4 of 6 reports arrived$"):
+        await bench.results.get_results(bench.task.id, 0, 0)
+    await bench.deliver(1, envelopes)
+    await bench.certifier.settle()
+    assert [round_id.round for round_id in await bench.results.list_results(None)] == [0]
+
+
+async def test_a_certificate_is_made_exactly_once(bench: Bench) -> None:
+    await bench.deliver_round()
+    first = (await bench.results.get_results(bench.task.id, 0, 0)).certificate
+    await asyncio.gather(*(bench.certifier.run() for _ in range(3)))
+    await bench.restart()
+    await bench.certifier.run()
+    assert (await bench.results.get_results(bench.task.id, 0, 0)).certificate == first
+    assert len(await bench.results.list_results(None)) == 1
+
+
+async def test_a_crash_between_the_last_commit_and_the_certificate_loses_nothing(bench: Bench) -> None:
+    bench.acceptor._committed = lambda: None
+    await bench.deliver_round()
+    assert await bench.results.list_results(None) == []
+    await bench.restart()
+    bench.certifier.start()
+    results = await bench.results.get_results(bench.task.id, 0, 10)
+    assert [query.valid for query in results.queries] == [8, 8]
+
+
+async def test_erased_means_gone_from_the_files(bench: Bench) -> None:
+    privates = []
+    new_key = bench.acceptor._new_key
+    bench.acceptor._new_key = lambda: privates.append(new_key()) or privates[-1]  # type: ignore[func-returns-value]
+    bench.acceptor._committed = lambda: None
+    batches = await bench.deliver_round()
+    assert privates[0][0] in bench.files()
+    assert all(envelope in bench.files() for envelopes in batches for envelope in envelopes)
+    await bench.certifier.run()
+    for _ in range(2):
+        files = bench.files()
+        assert privates[0][0] not in files
+        assert not any(envelope[:16] in files or envelope[-16:] in files for batch in batches for envelope in batch)
+        await bench.restart()
+    with pytest.raises(Refusal) as refusal:
+        await bench.acceptor.get_key(bench.task.id, 0)
+    assert refusal.value.reason is Reason.ERASED
+
+
+async def test_under_the_minimum_of_valid_reports_a_query_is_withheld(bench: Bench) -> None:
+    bad = await bench.seal(1, [99] * 4)
+    await bench.deliver(0, await bench.seal(0, [0] * 8))
+    await bench.deliver(1, [*await bench.seal(1, [7] * 4), *bad])
+    await bench.certifier.settle()
+    carrier, delay = (await bench.results.get_results(bench.task.id, 0, 0)).queries
+    assert (carrier.state, delay.state) == (QueryState.PUBLISHED, QueryState.WITHHELD)
+    assert (delay.reports, delay.valid, delay.left_out, delay.estimate) == (8, 4, {"out_of_domain": 4}, None)
+    body = content(bench, (await bench.results.get_results(bench.task.id, 0, 0)).certificate)
+    assert body["queries"] == ["carrier", "delay"]
+    stored = await bench.store.run(lambda tables: tables.batches(bench.task.id, 0))
+    assert [batch.counts is None for batch in stored] == [False, True]
+
+
+async def test_history_is_every_earlier_certified_round_in_order(bench: Bench) -> None:
+    for number in (1, 0, 2):
+        await bench.deliver_round(number)
+    histories = {}
+    for number in (0, 1, 2):
+        body = content(bench, (await bench.results.get_results(bench.task.id, number, 0)).certificate)
+        histories[number] = body["all_rounds"]["history"]
+    assert histories == {1: [1], 0: [0], 2: [0, 1, 2]}
+    assert [round_id.round for round_id in await bench.results.list_results(None)] == [1, 0, 2]
+
+
+@pytest.mark.slow
+async def test_the_certificate_of_a_withheld_query_states_the_epsilon_reached(bench: Bench) -> None:
+    bench.state = accountant_statement
+    await bench.restart()
+    await bench.deliver(0, await bench.seal(0, [0] * 8))
+    await bench.deliver(1, [*await bench.seal(1, [7] * 4), *await bench.seal(1, [99] * 4)])
+    await bench.certifier.settle()
+    body = content(bench, (await bench.results.get_results(bench.task.id, 0, 0)).certificate)
+    assert [query["state"] for query in body["queries"]] == ["published", "withheld"]
+    assert [query["left_out"] for query in body["queries"]] == [{}, {"out_of_domain": 4}]
+    assert body["queries"][1]["epsilon_upper"] > 0
+
+
+async def test_a_statement_that_fails_is_named_and_made_good_later(bench: Bench) -> None:
+    def fail(task: Task, history: History) -> dict[str, Any]:
+        raise AccountingError("no bound known")
+
+    bench.acceptor._committed = lambda: None
+    await bench.deliver_round()
+    failing = Certifier(bench.parties.analyzer, bench.store, fail)
+    bench.results._certifier = failing
+    await failing.run()
+    with pytest.raises(Refusal, match="no bound known"):
+        await bench.results.get_results(bench.task.id, 0, 0)
+    await bench.certifier.run()
+    assert (await bench.results.get_results(bench.task.id, 0, 0)).queries
+
+
+async def test_one_round_that_cannot_be_certified_keeps_no_other_from_it(bench: Bench) -> None:
+    def fail_once(task: Task, history: History) -> dict[str, Any]:
+        if history[-1][0] == 0:
+            raise ZeroDivisionError
+        return quick(task, history)
+
+    quick = bench.state
+    bench.state = fail_once
+    await bench.restart()
+    for number in (0, 1):
+        await bench.deliver_round(number)
+    assert [round_id.round for round_id in await bench.results.list_results(None)] == [1]
+    with pytest.raises(Refusal, match="could not be made: ZeroDivisionError"):
+        await bench.results.get_results(bench.task.id, 0, 0)
+
+
+async def test_results_carry_the_estimates_of_what_was_sent(bench: Bench) -> None:
+    await bench.deliver_round()
+    carrier, delay = (await bench.results.get_results(bench.task.id, 0, 0)).queries
+    assert isinstance(carrier.estimate, HistogramEstimate)
+    assert isinstance(delay.estimate, SumEstimate)
+    # gamma = 1/2: (N − 8/6)·2 for N = 4, 2, 2.
+    assert [round(count.value, 9) for count in carrier.estimate.counts] == [5.333333333, 1.333333333, 1.333333333]
+    assert round(delay.estimate.answered.value, 9) == round(8 - (2 - 8 / 18) * 2, 9)
+
+
+async def test_waiting_is_bounded_and_ends_with_the_certificate(bench: Bench) -> None:
+    started = asyncio.get_running_loop().time()
+    for wait in (0.05, float("nan"), -1.0):
+        with pytest.raises(Refusal):
+            await bench.results.get_results(bench.task.id, 0, wait)
+    waiting = [asyncio.create_task(bench.results.get_results(bench.task.id, 0, 30)) for _ in range(3)]
+    await asyncio.sleep(0)
+    await bench.deliver_round()
+    assert len({(await results).certificate for results in waiting}) == 1
+    assert asyncio.get_running_loop().time() - started < 5
+
+
+async def test_results_of_unknown_tasks_and_rounds_are_refused(bench: Bench) -> None:
+    for call, reason in (
+        (bench.results.get_results(bytes(32), 0, 0), Reason.UNKNOWN_TASK),
+        (bench.results.list_results(bytes(32)), Reason.UNKNOWN_TASK),
+        (bench.results.get_results(bench.task.id, 9, 0), Reason.UNKNOWN_ROUND),
+    ):
+        with pytest.raises(Refusal) as refusal:
+            await call
+        assert refusal.value.reason is reason
+
+
+async def test_the_key_record_of_a_certified_round_still_stands_in_the_key_set(bench: Bench) -> None:
+    """A shuffler whose acknowledgement got lost says Begin and Commit once more."""
+    envelopes = await bench.seal(0, [0] * 6)
+    record, key_set = await bench.record(0, envelopes), await bench.key_set()
+    assert KeyRecord.read(key_set.analyzer, bench.parties.analyzer.public).round == 0
+    await bench.deliver(0, envelopes)
+    await bench.deliver(1, await bench.seal(1, [0] * 6))
+    await bench.certifier.settle()
+    assert await bench.begin(record, key_set) == 6
+    assert await bench.put(0, 0, envelopes) == 6
+    assert (await bench.acceptor.commit(record.batch, record.digest)).counted == 6

@@ -1,0 +1,289 @@
+"""The analyzer over real sockets, with mutual TLS."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import re
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from hubbub.analyzer.server import serve
+from hubbub.analyzer.settings import LogSettings, Settings, TLSSettings
+from hubbub.protos import transport
+from hubbub.protos.batch import BatchId, BatchRecord, released_digest
+from hubbub.protos.envelope import Destination, Sealer, generate_key
+from hubbub.protos.errors import HubbubError, TaskError, Unreachable
+from hubbub.protos.keys import KeyRecord, KeySet, Role
+from hubbub.protos.messages import Committed, Envelopes
+from hubbub.protos.refusals import Reason, Refusal
+from hubbub.protos.results import QueryState
+from hubbub.protos.transport import TLS
+from hubbub.protos.wire import DeliveryCaller, ResultsCaller
+from support.samples import Parties, make_tls, sample_task, signed
+
+
+@dataclass
+class Deployment:
+    """One analyzer's files and everybody's keys."""
+
+    parties: Parties
+    tls: dict[str, TLS]
+    settings: Settings
+
+    @classmethod
+    def make(cls, folder: Path) -> Deployment:
+        parties = Parties.generate()
+        tls = make_tls(folder / "tls", "shuffler", "analyzer", "operator", "reader", "stranger")
+        parties.analyzer.save(folder / "identity.pem")
+        parties.operator.save_public(folder / "operator.pem")
+        parties.shuffler.save_public(folder / "shuffler.pem")
+        (folder / "tasks").mkdir()
+        task = sample_task(parties, minimum_reports=20)
+        (folder / "tasks" / "flights.json").write_bytes(signed(task, parties).encode())
+        own = tls["analyzer"]
+        assert own.certificate is not None
+        assert own.key is not None
+        settings = Settings(
+            delivery_listen="127.0.0.1:0",
+            results_listen="127.0.0.1:0",
+            tasks=(folder / "tasks",),
+            data=folder / "data",
+            identity=folder / "identity.pem",
+            operator_key=folder / "operator.pem",
+            shuffler_key=folder / "shuffler.pem",
+            processes=1,
+            tls=TLSSettings(authority=own.authority, certificate=own.certificate, key=own.key),
+            log=LogSettings(level="error"),
+        )
+        return cls(parties, tls, settings)
+
+    @contextlib.asynccontextmanager
+    async def running(self) -> AsyncIterator[dict[str, str]]:
+        stop, addresses = asyncio.Event(), asyncio.get_running_loop().create_future()
+        server = asyncio.create_task(serve(self.settings, announce=addresses.set_result, stop=stop))
+        await asyncio.wait([addresses, server], return_when=asyncio.FIRST_COMPLETED)
+        if not addresses.done():
+            await server
+        try:
+            yield addresses.result()
+        finally:
+            stop.set()
+            await server
+
+    @contextlib.asynccontextmanager
+    async def delivery(self, address: str, role: str = "shuffler") -> AsyncIterator[DeliveryCaller]:
+        async with transport.open_channel(address, self.tls[role]) as channel:
+            yield DeliveryCaller(channel)
+
+    @contextlib.asynccontextmanager
+    async def results(self, address: str, role: str = "reader") -> AsyncIterator[ResultsCaller]:
+        async with transport.open_channel(address, self.tls[role]) as channel:
+            yield ResultsCaller(channel)
+
+
+@pytest.fixture
+def deployment(tmp_path: Path) -> Deployment:
+    return Deployment.make(tmp_path)
+
+
+Prepared = list[tuple[BatchRecord, KeySet, tuple[bytes, ...]]]
+
+
+async def prepare(deployment: Deployment, caller: DeliveryCaller, reports: int = 30) -> Prepared:
+    task = sample_task(deployment.parties, minimum_reports=20)
+    analyzer = await caller.get_key(task.id, 0, 5)
+    shuffler_public = generate_key()[1]
+    record = KeyRecord(Role.SHUFFLER, task.id, 0, task.suite, shuffler_public, 0, 2**37)
+    key_set = KeySet(record.signed_by(deployment.parties.shuffler), analyzer)
+    public = KeyRecord.read(analyzer, deployment.parties.analyzer.public).public_key
+    sealer = Sealer(Destination(task.id, 0, key_set.hash), shuffler_public, public)
+    prepared = []
+    for index, query in enumerate(task.queries):
+        envelopes = tuple(sealer.inner(number % query.symbols, index) for number in range(reports))
+        batch = BatchRecord(BatchId(task.id, 0, index), reports, released_digest(envelopes), key_set.hash, "schedule")
+        prepared.append((batch, key_set, envelopes))
+    return prepared
+
+
+async def deliver(deployment: Deployment, caller: DeliveryCaller, prepared: Prepared) -> list[Committed]:
+    answers = []
+    for batch, key_set, envelopes in prepared:
+        offset = await caller.begin(batch.signed_by(deployment.parties.shuffler), key_set, 5)
+        await caller.put(Envelopes(batch.batch, offset, envelopes[offset:]), 5)
+        answers.append(await caller.commit(batch.batch, batch.digest, 30))
+    return answers
+
+
+async def deliver_round(deployment: Deployment, caller: DeliveryCaller) -> list[Committed]:
+    return await deliver(deployment, caller, await prepare(deployment, caller))
+
+
+async def test_a_round_goes_from_delivery_to_certified_results_over_tls(deployment: Deployment) -> None:
+    task = sample_task(deployment.parties, minimum_reports=20)
+    async with deployment.running() as addresses, deployment.results(addresses["results"]) as reader:
+        waiting = asyncio.create_task(reader.get_results(task.id, 0, 30, 40))
+        async with deployment.delivery(addresses["delivery"]) as caller:
+            assert await deliver_round(deployment, caller) == [Committed(30, {}), Committed(30, {})]
+        results = await waiting
+        assert [query.state for query in results.queries] == [QueryState.PUBLISHED] * 2
+        assert (await reader.list_results(None, 5)) == [results.id]
+    async with deployment.running() as addresses, deployment.results(addresses["results"], "operator") as reader:
+        assert await reader.get_results(task.id, 0, 0, 10) == results
+
+
+@pytest.mark.parametrize("role", ["operator", "reader", "analyzer", "stranger"])
+async def test_only_the_shuffler_delivers(deployment: Deployment, role: str) -> None:
+    task = sample_task(deployment.parties, minimum_reports=20)
+    async with deployment.running() as addresses, deployment.delivery(addresses["delivery"], role) as caller:
+        with pytest.raises(Refusal) as refusal:
+            await caller.get_key(task.id, 0, 5)
+        assert refusal.value.reason is Reason.NOT_ALLOWED
+
+
+@pytest.mark.parametrize("role", ["shuffler", "stranger"])
+async def test_only_operator_and_readers_read(deployment: Deployment, role: str) -> None:
+    async with deployment.running() as addresses, deployment.results(addresses["results"], role) as caller:
+        with pytest.raises(Refusal) as refusal:
+            await caller.list_results(None, 5)
+        assert refusal.value.reason is Reason.NOT_ALLOWED
+
+
+async def test_without_a_certificate_of_the_authority_nobody_connects(deployment: Deployment, tmp_path: Path) -> None:
+    foreign = make_tls(tmp_path / "foreign", "shuffler")["shuffler"]
+    authority = deployment.settings.tls.authority
+    task = sample_task(deployment.parties, minimum_reports=20)
+    async with deployment.running() as addresses:
+        for tls in (TLS(authority), TLS(authority, foreign.certificate, foreign.key)):
+            async with transport.open_channel(addresses["delivery"], tls) as channel:
+                with pytest.raises(Unreachable):
+                    await DeliveryCaller(channel).get_key(task.id, 0, 2)
+
+
+async def test_a_reader_that_waits_does_not_hold_up_the_drain(deployment: Deployment) -> None:
+    task = sample_task(deployment.parties, minimum_reports=20)
+    async with contextlib.AsyncExitStack() as reader_stays:
+        async with deployment.running() as addresses:
+            reader = await reader_stays.enter_async_context(deployment.results(addresses["results"]))
+            waiting = asyncio.create_task(reader.get_results(task.id, 0, 60, 70))
+            await asyncio.sleep(0.3)
+            leaving = asyncio.get_running_loop().time()
+        assert asyncio.get_running_loop().time() - leaving < 3
+        with pytest.raises(Refusal, match="carrier: the shuffler has delivered nothing"):
+            await waiting
+
+
+async def test_a_second_analyzer_on_the_folder_is_refused(deployment: Deployment) -> None:
+    async with deployment.running():
+        with pytest.raises(HubbubError, match="another analyzer"):
+            await serve(deployment.settings, stop=asyncio.Event())
+
+
+async def test_a_task_that_names_another_analyzer_is_refused(deployment: Deployment, tmp_path: Path) -> None:
+    others = Parties(deployment.parties.operator, deployment.parties.shuffler, Parties.generate().analyzer)
+    (tmp_path / "tasks" / "other.json").write_bytes(signed(sample_task(others), others).encode())
+    with pytest.raises(TaskError, match=r"other\.json.*another analyzer"):
+        await serve(deployment.settings, stop=asyncio.Event())
+
+
+async def test_logs_are_json_lines_without_keys_or_digests(
+    deployment: Deployment, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = LogSettings(level="debug", format="json")
+    deployment.settings = deployment.settings.model_copy(update={"log": log})
+    task = sample_task(deployment.parties, minimum_reports=20)
+    async with deployment.running() as addresses, deployment.delivery(addresses["delivery"]) as caller:
+        record = KeyRecord.read(await caller.get_key(task.id, 0, 5), deployment.parties.analyzer.public)
+        await deliver_round(deployment, caller)
+    output = capsys.readouterr()
+    events = [json.loads(line)["event"] for line in output.err.splitlines()]
+    assert {"serving", "batch announced", "batch committed", "draining"} <= set(events)
+    assert not re.search(r"[0-9a-f]{32}", output.err)
+    assert record.public_key.hex() not in output.err
+    assert output.out == ""
+
+
+SERVE = "import asyncio, sys; from pathlib import Path; from hubbub.analyzer.server import serve"
+MAIN = f"""{SERVE}
+from hubbub.analyzer.settings import load
+if __name__ == '__main__':
+    asyncio.run(serve(load(Path(sys.argv[1])), announce=lambda ports: print(*ports.values(), flush=True)))
+"""
+
+
+@contextlib.contextmanager
+def process(deployment: Deployment, folder: Path) -> Iterator[tuple[subprocess.Popen[str], list[str]]]:
+    settings = deployment.settings
+    lines = [f'{name} = "{getattr(settings, name)}"' for name in ("data", "identity", "operator_key", "shuffler_key")]
+    lines += [f'{name} = "127.0.0.1:0"' for name in ("delivery_listen", "results_listen")]
+    lines += ['tasks = ["tasks"]', "processes = 1", "[tls]"]
+    lines += [f'{name} = "{getattr(settings.tls, name)}"' for name in ("authority", "certificate", "key")]
+    (folder / "analyzer.toml").write_text("\n".join(lines))
+    (folder / "main.py").write_text(MAIN)
+    command = [sys.executable, str(folder / "main.py"), str(folder / "analyzer.toml")]
+    with (
+        (folder / "log").open("w") as log,
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True) as server,
+    ):
+        assert server.stdout is not None
+        try:
+            yield server, server.stdout.readline().split()
+        finally:
+            server.kill()
+
+
+@pytest.mark.slow
+async def test_sigterm_drains_and_exits_well(deployment: Deployment, tmp_path: Path) -> None:
+    with process(deployment, tmp_path) as (server, addresses):
+        async with deployment.delivery(addresses[0]) as caller:
+            await deliver_round(deployment, caller)
+        server.terminate()
+        assert await asyncio.to_thread(server.wait, 10) == 0
+
+
+def children(parent: int) -> set[int]:
+    found = set()
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            number, rest = path.read_text().split(" (", 1)
+            if int(rest.rpartition(")")[2].split()[1]) == parent:
+                found.add(int(number))
+    return found
+
+
+def holds_within(condition: Callable[[], bool], seconds: float) -> bool:
+    deadline = time.monotonic() + seconds
+    while not condition() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return condition()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="reads /proc")
+async def test_a_killed_analyzer_leaves_no_process_and_counts_once(deployment: Deployment, tmp_path: Path) -> None:
+    with process(deployment, tmp_path) as (server, addresses):
+        async with deployment.delivery(addresses[0]) as caller:
+            prepared = await prepare(deployment, caller, 6000)
+            counting = asyncio.create_task(deliver(deployment, caller, prepared))
+            # The pool's resource tracker and its one worker.
+            assert await asyncio.to_thread(holds_within, lambda: len(children(server.pid)) == 2, 10)
+            workers = children(server.pid)
+            await asyncio.sleep(0.3)
+            server.kill()
+            with pytest.raises(Unreachable):
+                await counting
+    assert await asyncio.to_thread(
+        holds_within, lambda: not any(Path(f"/proc/{worker}").exists() for worker in workers), 10
+    )
+    with process(deployment, tmp_path) as (server, addresses):
+        async with deployment.delivery(addresses[0]) as caller:
+            assert await deliver(deployment, caller, prepared) == [Committed(6000, {})] * 2
+        server.terminate()
+        assert await asyncio.to_thread(server.wait, 10) == 0
