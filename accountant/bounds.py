@@ -1,0 +1,335 @@
+"""One round: what n shuffled reports of one mechanism give, as brackets with a name and a source.
+
+A bound is an object: `BOUNDS["blanket"].delta(...)`. `epsilon_bracket` and `delta_bracket` join the tightest
+proven upper bound with the best known attack. Every `upper` is never below the truth, every `lower` never above.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from math import inf
+from types import MappingProxyType
+from typing import Literal, Protocol
+
+from hubbub.accountant import two_rr
+from hubbub.accountant.brackets import DeltaBracket, EpsilonBracket
+from hubbub.accountant.brackets_of_logs import ZERO, LogBracket
+from hubbub.accountant.contour import positive_part
+from hubbub.accountant.dummies import diluted_blanket
+from hubbub.accountant.errors import AccountingError, OutsideConditions
+from hubbub.accountant.mechanisms import KRR, Generic, Mechanism, exp_decimal
+from hubbub.accountant.numbers import (
+    checked_delta,
+    checked_dummies,
+    checked_epsilon,
+    checked_reports,
+    exp_down,
+    exp_up,
+    fraction_up,
+)
+from hubbub.accountant.search import FINE, EpsilonEnds, find_epsilon, gaussian_guess
+from hubbub.accountant.sums import IidSum, attack_sum, blanket_sum, clones_sum, stronger_clones_sum
+
+__all__ = ["BOUNDS", "Bound", "DeltaBracket", "EpsilonBracket", "delta_bracket", "delta_upper", "epsilon_bracket"]
+
+_NOTHING = 1e-4
+"""Relative gain over the local ε below which there is no amplification to speak of: the local ε itself is returned."""
+
+Direction = Literal["upper", "lower"]
+
+
+class Bound(Protocol):
+    """A bound on the divergence of one shuffled batch; `direction` says which end of it certifies.
+
+    `delta` and `epsilon` return both ends of the *bound's own* value, evaluated in floating point.
+    """
+
+    @property
+    def name(self) -> str:
+        """How the bound is asked for."""
+
+    @property
+    def source(self) -> str:
+        """Paper and theorem."""
+
+    @property
+    def direction(self) -> Direction:
+        """Whether the bound lies above or below the true divergence."""
+
+    @property
+    def cost(self) -> str:
+        """How the work grows, in words."""
+
+    def conditions(self, mechanism: Mechanism, reports: int, dummies: int = 0) -> None:
+        """Raise OutsideConditions where the theorem does not apply."""
+
+    def delta(self, mechanism: Mechanism, reports: int, epsilon: float, dummies: int = 0) -> tuple[float, float]:
+        """(lower, upper) of the bound's δ at `epsilon`."""
+
+    def epsilon(self, mechanism: Mechanism, reports: int, delta: float, dummies: int = 0) -> EpsilonEnds:
+        """Ends of the bound's ε at `delta`; `upper` is checked to hold."""
+
+
+def _require(condition: bool, name: str, mechanism: Mechanism, needs: str) -> None:
+    if not condition:
+        raise OutsideConditions(
+            f"bound {name!r} does not cover {mechanism!r}: it needs {needs}; ask for 'best' instead"
+        )
+
+
+def _is_krr(mechanism: Mechanism) -> bool:
+    return isinstance(mechanism, KRR)
+
+
+def _is_common(mechanism: Mechanism) -> bool:
+    return isinstance(mechanism, KRR) or not mechanism.mixed
+
+
+def _is_attacked(mechanism: Mechanism) -> bool:
+    return isinstance(mechanism, Generic) or mechanism.categories >= 3
+
+
+@dataclass(frozen=True)
+class SumBound:
+    """A bound whose δ is the positive part of an i.i.d. sum.
+
+    Dummies are counted as further clients: a uniform report is a report of a uniformly random input, and the
+    divergence is convex in the law of the others. The attack has no such reading and takes none.
+    """
+
+    name: str
+    source: str
+    direction: Direction
+    needs: str
+    applies: Callable[[Mechanism], bool]
+    build: Callable[[Mechanism, int, float], IidSum]
+    cost: str = "some thousand nodes of one contour integral, whatever the number of reports"
+
+    def conditions(self, mechanism: Mechanism, reports: int, dummies: int = 0) -> None:
+        """Raise OutsideConditions where the theorem does not apply."""
+        checked_reports(reports)
+        _require(self.applies(mechanism), self.name, mechanism, self.needs)
+        if checked_dummies(dummies) and self.direction == "lower":
+            raise OutsideConditions(f"bound {self.name!r} knows no dummies, got {dummies}; leave them out")
+
+    def log_delta(
+        self, mechanism: Mechanism, reports: int, epsilon: float, dummies: int, precision: float
+    ) -> LogBracket:
+        """Ends of ln δ; both are -inf from the local ε on, where δ is 0."""
+        if epsilon >= mechanism.epsilon_local:
+            return ZERO
+        return positive_part(self.build(mechanism, reports + dummies, epsilon), precision)
+
+    def delta(self, mechanism: Mechanism, reports: int, epsilon: float, dummies: int = 0) -> tuple[float, float]:
+        """(lower, upper) of the bound's δ at `epsilon`."""
+        self.conditions(mechanism, reports, dummies)
+        seen = self.log_delta(mechanism, reports, epsilon, dummies, FINE)
+        return exp_down(seen.lower), 0.0 if seen.upper == -inf else min(1.0, exp_up(seen.upper))
+
+    def epsilon(self, mechanism: Mechanism, reports: int, delta: float, dummies: int = 0) -> EpsilonEnds:
+        """Ends of the bound's ε at `delta`; `upper` is checked to hold."""
+        self.conditions(mechanism, reports, dummies)
+        if mechanism.epsilon_local == 0:
+            return EpsilonEnds(0.0, 0.0)
+        guess = gaussian_guess(self.build(mechanism, reports + dummies, 0.0), delta)
+
+        def evaluate(epsilon: float, precision: float) -> LogBracket:
+            return self.log_delta(mechanism, reports, epsilon, dummies, precision)
+
+        return find_epsilon(evaluate, delta, mechanism.epsilon_local, guess, refine=not dummies)
+
+
+@dataclass(frozen=True)
+class TwoRRBound:
+    """k = 2: the worst number of ones among the others, covered by blocks (math.md §2, "k = 2")."""
+
+    name: str = "2rr"
+    source: str = "math.md: blocks of the others' ones, balle-2019 Lemma A.2"
+    direction: Direction = "upper"
+    cost: str = "some ten thousand blocks, refined only where they could matter"
+
+    def conditions(self, mechanism: Mechanism, reports: int, dummies: int = 0) -> None:
+        """Raise OutsideConditions unless the mechanism is kRR with two categories."""
+        checked_reports(reports)
+        checked_dummies(dummies)
+        covered = isinstance(mechanism, KRR) and mechanism.categories == 2
+        _require(covered, self.name, mechanism, "kRR with 2 categories")
+
+    def delta(self, mechanism: Mechanism, reports: int, epsilon: float, dummies: int = 0) -> tuple[float, float]:
+        """(lower, upper) of the largest δ over all inputs of the others."""
+        self.conditions(mechanism, reports, dummies)
+        if not isinstance(mechanism, KRR) or epsilon >= mechanism.epsilon_local:
+            return 0.0, 0.0
+        return two_rr.delta_ends(mechanism, reports, epsilon, dummies)
+
+    def epsilon(self, mechanism: Mechanism, reports: int, delta: float, dummies: int = 0) -> EpsilonEnds:
+        """Ends of ε at `delta`: `lower` is what the best single number of ones reaches."""
+        self.conditions(mechanism, reports, dummies)
+        if not isinstance(mechanism, KRR) or mechanism.epsilon_local == 0:
+            return EpsilonEnds(0.0, 0.0)
+        return two_rr.epsilon_ends(mechanism, reports, delta, dummies)
+
+
+@dataclass(frozen=True)
+class LocalBound:
+    """No amplification: what one report alone reveals, whoever colludes."""
+
+    name: str = "local"
+    source: str = "definition of local differential privacy"
+    direction: Direction = "upper"
+    cost: str = "none"
+
+    def conditions(self, mechanism: Mechanism, reports: int, dummies: int = 0) -> None:  # noqa: ARG002
+        """Hold for every mechanism; the numbers are checked."""
+        checked_reports(reports)
+        checked_dummies(dummies)
+
+    def delta(self, mechanism: Mechanism, reports: int, epsilon: float, dummies: int = 0) -> tuple[float, float]:
+        """(0, δ) with δ = (E − e^ε)₊/(E + k − 1), E = e^ε₀: of one report, not amplified; k = 2 for any randomizer."""
+        self.conditions(mechanism, reports, dummies)
+        categories = mechanism.categories if isinstance(mechanism, KRR) else 2
+        ratio = mechanism.likelihood_ratio
+        excess = max(Fraction(0), ratio - Fraction(exp_decimal(epsilon)) * (1 - Fraction(1, 10**60)))
+        if epsilon >= mechanism.epsilon_local:
+            return 0.0, 0.0
+        return 0.0, fraction_up(excess / (ratio + categories - 1))
+
+    def epsilon(self, mechanism: Mechanism, reports: int, delta: float, dummies: int = 0) -> EpsilonEnds:
+        """ε is ε₀, or 0 where the local δ at 0 is at most `delta`."""
+        if self.delta(mechanism, reports, 0.0, dummies)[1] <= delta:
+            return EpsilonEnds(0.0, 0.0)
+        return EpsilonEnds(mechanism.epsilon_local, 0.0)
+
+
+@dataclass(frozen=True)
+class BlanketBound(SumBound):
+    """The blanket of kRR: with dummies, the exact number of blankets B + D, or n + D clients where that is less."""
+
+    def log_delta(
+        self, mechanism: Mechanism, reports: int, epsilon: float, dummies: int, precision: float
+    ) -> LogBracket:
+        """Ends of ln δ; both are -inf from the local ε on, where δ is 0."""
+        counted = super().log_delta(mechanism, reports, epsilon, dummies, precision)
+        if not dummies or not isinstance(mechanism, KRR) or counted.upper == -inf:
+            return counted
+        diluted = diluted_blanket(mechanism, reports, epsilon, dummies, precision)
+        upper = min(diluted.upper, counted.upper)
+        return LogBracket(min(diluted.lower, upper), upper)
+
+
+def _krr_sum(mechanism: Mechanism, reports: int, epsilon: float) -> IidSum:
+    if not isinstance(mechanism, KRR):
+        raise OutsideConditions(f"the blanket sum does not cover {mechanism!r}: it needs kRR; ask for 'best' instead")
+    return blanket_sum(mechanism, reports, epsilon)
+
+
+BOUNDS: Mapping[str, Bound] = MappingProxyType(
+    {
+        "blanket": BlanketBound(
+            "blanket", "balle-2019, Lemma 5.3, evaluated exactly", "upper", "kRR", _is_krr, _krr_sum
+        ),
+        "2rr": TwoRRBound(),
+        "stronger-clones": SumBound(
+            "stronger-clones",
+            "math.md: stronger-clone pair for one common randomizer",
+            "upper",
+            "one randomizer common to the batch",
+            _is_common,
+            stronger_clones_sum,
+        ),
+        "clones": SumBound(
+            "clones", "feldman-2022, Thm B.1", "upper", "any local randomizer", lambda _: True, clones_sum
+        ),
+        "krr-lower": SumBound(
+            "krr-lower", "feldman-2022, Thm 5.3", "lower", "kRR with 3 or more categories", _is_attacked, attack_sum
+        ),
+        "local": LocalBound(),
+    }
+)
+"""Every one-round bound by its name; `best` is not one of them but the tightest that is proven."""
+
+
+def _candidates(mechanism: Mechanism, bound: str) -> tuple[str, ...]:
+    """Names of the upper bounds to take the minimum of; `local` holds always and stands last."""
+    if bound != "best":
+        if bound not in BOUNDS:
+            raise AccountingError(f"bound is {bound!r}, must be one of: best, {', '.join(BOUNDS)}")
+        return (bound, "local") if BOUNDS[bound].direction == "upper" and bound != "local" else ("local",)
+    if isinstance(mechanism, KRR):
+        return ("2rr", "local") if mechanism.categories == 2 else ("blanket", "local")
+    return ("clones", "local") if mechanism.mixed else ("stronger-clones", "local")
+
+
+def _attack(mechanism: Mechanism, dummies: int) -> str | None:
+    if isinstance(mechanism, KRR) and mechanism.categories == 2:
+        return "2rr"
+    return None if dummies else "krr-lower"
+
+
+def epsilon_bracket(
+    mechanism: Mechanism, reports: int, delta: float, *, bound: str = "best", dummies: int = 0
+) -> EpsilonBracket:
+    """Central ε of one batch of `reports` (and `dummies` uniform ones) at `delta`.
+
+    `epsilon_upper` is never below the true ε and never above the local one, which is returned as bound `local` where
+    the gain is below 0.01 %; it is 0 only where δ_upper(0) ≤ `delta` was shown. `epsilon_lower`: no valid ε is below
+    it; None where no attack is known.
+    Raises AccountingError on bad values and OutsideConditions where `bound` does not apply.
+    """
+    delta, local = checked_delta(delta), mechanism.epsilon_local
+    names = _candidates(mechanism, bound)
+    if bound != "best":
+        BOUNDS[bound].conditions(mechanism, reports, dummies)
+    found = {name: BOUNDS[name].epsilon(mechanism, reports, delta, dummies) for name in names}
+    name = min(names, key=lambda each: (found[each].upper, names.index(each)))
+    ends = found[name]
+    if ends.upper >= local * (1 - _NOTHING):
+        name, ends = "local", EpsilonEnds(local, local)
+    lower = _epsilon_lower(mechanism, reports, delta, dummies, found)
+    return EpsilonBracket(ends.upper, lower, local, delta, name, BOUNDS[name].source, _slack(ends.lower, ends.upper))
+
+
+def _slack(lower: float, upper: float) -> float:
+    return (upper - lower) / upper if upper > 0 else 0.0
+
+
+def _epsilon_lower(
+    mechanism: Mechanism, reports: int, delta: float, dummies: int, found: Mapping[str, EpsilonEnds]
+) -> float | None:
+    attack = _attack(mechanism, dummies)
+    if attack is None:
+        return None
+    ends = found[attack] if attack in found else BOUNDS[attack].epsilon(mechanism, reports, delta, dummies)
+    return ends.lower
+
+
+def delta_bracket(
+    mechanism: Mechanism, reports: int, epsilon: float, *, bound: str = "best", dummies: int = 0
+) -> DeltaBracket:
+    """Central δ of one batch of `reports` (and `dummies` uniform ones) at `epsilon`.
+
+    `delta_upper` is never below the true δ, `delta_lower` never above it (None where no attack is known).
+    Raises AccountingError on bad values and OutsideConditions where `bound` does not apply.
+    """
+    epsilon = checked_epsilon(epsilon)
+    names = _candidates(mechanism, bound)
+    if bound != "best":
+        BOUNDS[bound].conditions(mechanism, reports, dummies)
+    found = {name: BOUNDS[name].delta(mechanism, reports, epsilon, dummies) for name in names}
+    name = min(names, key=lambda each: (found[each][1], names.index(each)))
+    lower, upper = found[name] if name != "local" else (found[name][1], found[name][1])
+    attack = _attack(mechanism, dummies)
+    known = None
+    if attack is not None:
+        known = (found[attack] if attack in found else BOUNDS[attack].delta(mechanism, reports, epsilon, dummies))[0]
+    slack = _slack(lower, upper)
+    return DeltaBracket(upper, known, epsilon, mechanism.epsilon_local, name, BOUNDS[name].source, slack)
+
+
+def delta_upper(mechanism: Mechanism, reports: int, epsilon: float, *, bound: str = "best", dummies: int = 0) -> float:
+    """The certified δ at `epsilon` alone: never below the truth, without looking for an attack."""
+    epsilon = checked_epsilon(epsilon)
+    names = _candidates(mechanism, bound)
+    if bound != "best":
+        BOUNDS[bound].conditions(mechanism, reports, dummies)
+    return min(BOUNDS[name].delta(mechanism, reports, epsilon, dummies)[1] for name in names)

@@ -1,0 +1,16 @@
+"""A bracket of a logarithm: what the engines return, so that tiny numbers keep their relative precision."""
+
+from dataclasses import dataclass
+from math import inf
+
+
+@dataclass(frozen=True)
+class LogBracket:
+    """Natural logarithms of a lower and an upper value; `lower` is -inf where nothing was shown."""
+
+    lower: float
+    upper: float
+
+
+ZERO = LogBracket(-inf, -inf)
+"""The number 0, exactly."""

@@ -1,0 +1,57 @@
+"""The kRR blanket with D uniform dummies: B + D blankets hide the victim, B ~ B(n−1, γ) (math.md §2, "Dummies").
+
+δ = E[g(B + D + 1)], g(m) = E[(L₁ + … + L_m)₊]/m over blanket draws. g falls with m (more blankets never help an
+attacker), so on a bin of B it is at most its value at the left end and at least that beyond the right end: both ends
+of δ follow from the masses of bins. What lies outside the window has at most mass e^−_TAIL, and g ≤ 1.
+"""
+
+from math import ceil, exp, inf, log
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hubbub.accountant.binomials import MASS_ERROR, Binomial
+from hubbub.accountant.brackets_of_logs import LogBracket
+from hubbub.accountant.contour import positive_part
+from hubbub.accountant.mechanisms import KRR
+from hubbub.accountant.search import COARSE
+from hubbub.accountant.sums import blanket_draws_sum
+
+_TAIL = 85.0
+"""Each tail of B that is charged as a whole has mass e^-85 at most."""
+
+_FINE_BINS, _COARSE_BINS = 48, 12
+"""Bins over the middle eight deviations of B."""
+
+
+_SMOOTHING = 0.03
+"""Smoothing of each g: finer than what the bins leave open."""
+
+
+def diluted_blanket(mechanism: KRR, reports: int, epsilon: float, dummies: int, precision: float) -> LogBracket:
+    """Bracket ln δ at `epsilon`: `upper` never below the truth, `lower` never above it."""
+    edges, masses = _bins(Binomial(reports - 1, mechanism.gamma), _COARSE_BINS if precision >= COARSE else _FINE_BINS)
+    smoothing = max(precision, _SMOOTHING)
+    values = [
+        positive_part(blanket_draws_sum(mechanism, int(edge) + dummies + 1, epsilon), smoothing) for edge in edges
+    ]
+    high = _total(masses, [value.upper for value in values[:-1]]) * (1 + 2 * MASS_ERROR)
+    low = _total(masses, [value.lower for value in values[1:]]) * (1 - 2 * MASS_ERROR)
+    return LogBracket(log(low) if low > 0 else -inf, log(high + 2 * exp(-_TAIL)))
+
+
+def _total(masses: NDArray[np.float64], logs: list[float]) -> float:
+    return float(np.sum(masses * np.exp(np.maximum(np.array(logs), -700.0)))) if max(logs) > -inf else 0.0
+
+
+def _bins(blankets: Binomial, bins: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Edges of bins over B's window, narrow in the middle and wide outside, and the masses between them."""
+    low, high = blankets.window(_TAIL)
+    step = max(1, ceil(8 * blankets.deviation / bins))
+    count = -(-(high + 1 - low) // step)
+    edges = low + step * np.arange(count + 1, dtype=np.int64)
+    masses, _ = blankets.bins(edges)
+    apart = np.abs(edges[1:-1] - blankets.mean) / max(blankets.deviation, 1.0)
+    kept = np.concatenate([[True], (apart <= 5) | (np.arange(1, count) % 8 == 0), [True]])
+    starts = np.flatnonzero(kept[:-1])
+    return edges[kept], np.add.reduceat(masses, starts)

@@ -1,0 +1,107 @@
+"""kRR with k = 2: a pair from the largest δ(ε) over all inputs of the others, and the attack on zeros.
+
+The truth is the maximum over the number of ones among the others. Blocks of these numbers are bounded as in math.md §2
+(dropping others never lowers a divergence, balle-2019 Lemma A.2), so at each ε the largest block bounds δ(ε). Every
+true hockey-stick curve is convex in e^ε and so lies below the *lower convex hull* of upper bounds at single points; the
+hull is itself the curve of a pair, which therefore dominates every single one. Both directions are covered, since
+exchanging ones and zeros exchanges P and Q; so the pair is taken symmetric.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from hubbub.accountant.binomial_shift import log_delta_ends, shift_at
+from hubbub.accountant.binomials import DIRECT_POINTS, Array, Binomial
+from hubbub.accountant.losses import LossGrid, grid_step, merge_ratios, symmetric_grid
+from hubbub.accountant.mechanisms import KRR
+
+BLOCKS = 128
+"""Blocks of the numbers of ones: each counts 1/128 of the people less, which costs 0.4 % of ε."""
+
+PER_DEVIATION = 16
+"""Points of the curve per standard deviation of the loss: chords add 1/(6·16²) to its variance, 0.03 % of ε."""
+
+FAR = 8
+"""Beyond so many deviations the points lie twice as far apart."""
+
+
+def two_rr_grid(mechanism: KRR, reports: int, dummies: int, log_tail: float) -> LossGrid:
+    """Return losses of a symmetric pair that dominates one round of binary randomized response."""
+    step = _curve_step(mechanism, reports + dummies)
+    places = [0]
+    values = [_largest(mechanism, reports, dummies, 0.0)]
+    while values[-1] > math.exp(-log_tail):
+        places.append(places[-1] + (1 if places[-1] < FAR * PER_DEVIATION else 2))
+        values.append(_largest(mechanism, reports, dummies, places[-1] * step))
+    return grid_from_curve(np.array(places), np.array(values), step)
+
+
+def _curve_step(mechanism: KRR, people: int) -> float:
+    other = float(mechanism.other)
+    spread = (1 - 2 * other) / math.sqrt(people * other * (1 - other))
+    return min(grid_step(spread, PER_DEVIATION), grid_step(mechanism.epsilon_local, 8 * PER_DEVIATION))
+
+
+def _largest(mechanism: KRR, reports: int, dummies: int, epsilon: float) -> float:
+    """Return a bound on δ at `epsilon` for every number of ones among the others; 0 from the local ε on."""
+    shift = shift_at(mechanism, epsilon, dummies)
+    if shift is None:
+        return 0.0
+    edges = np.unique(np.rint(np.linspace(0, reports, min(BLOCKS, reports) + 1)))
+    _, upper = log_delta_ends(shift, reports - edges[1:], edges[:-1])
+    return min(1.0, math.exp(float(np.max(upper))) * (1 + 1e-14))
+
+
+def grid_from_curve(places: np.ndarray[tuple[int], np.dtype[np.int64]], values: Array, step: float) -> LossGrid:
+    """Return the symmetric pair whose curve is the lower convex hull of `values` at e^(places·step), and their mirror.
+
+    `places` rise from 0. By symmetry δ(0) is at most the chord between any point and its mirror image, which is
+    (e^ε − 1 + 2δ(ε))/(e^ε + 1).
+    """
+    above = np.expm1(places * step)
+    values = values.copy()
+    values[0] = min(values[0], *((above[1:] + 2 * values[1:]) / (above[1:] + 2)))
+    corners = _hull(above, values)
+    slopes = -np.diff(values[corners]) / np.diff(above[corners])
+    q = np.append(slopes[:-1] - slopes[1:], slopes[-1])
+    half = np.zeros(int(places[corners[-1]]) + 1)
+    half[places[corners[1:]]] = np.maximum(q, 0.0) * (1 + above[corners[1:]])
+    infinite = float(values[-1])
+    mirrored = float(half @ (1 + np.exp(-step * np.arange(len(half)))))
+    half[0] = max(0.0, 1 - infinite - mirrored)
+    return symmetric_grid(half, step, infinite)
+
+
+def _hull(x: Array, y: Array) -> list[int]:
+    """Return the indices of the lower convex hull's corners (Andrew's monotone chain)."""
+    corners: list[int] = []
+    for place in range(len(x)):
+        while len(corners) > 1:
+            one, two = corners[-2], corners[-1]
+            if (y[two] - y[one]) * (x[place] - x[one]) < (y[place] - y[one]) * (x[two] - x[one]):
+                break
+            corners.pop()
+        corners.append(place)
+    return corners
+
+
+def zeros_grid(mechanism: KRR, reports: int, log_tail: float) -> LossGrid:
+    """Return losses that an attack reaches when all others hold 0: N ~ B(n, p), a likelihood linear in N.
+
+    With p = γ/2, the other law has one B(1, 1−p) among them, so it is (N(1−p)/p + (n−N)p/(1−p))/n times as likely. Bins
+    of N are merged, which keeps both masses. The losses are those of the zero against the one: the heavier tail.
+    """
+    law = Binomial(reports, mechanism.other)
+    low, high = law.window(log_tail)
+    step = max(1, (high - low) // (4 * DIRECT_POINTS) + 1)
+    edges = low + step * np.arange((high - low) // step + 2)
+    q, moment = law.bins(edges)
+    seen = q > 0
+    count = edges[:-1][seen] + moment[seen] / q[seen]
+    gain = float(mechanism.truthful / mechanism.other) - 1
+    loss_of_none = float(mechanism.other / mechanism.truthful) - 1
+    excess = (count * gain + (reports - count) * loss_of_none) / reports
+    return merge_ratios(q[seen], -np.log1p(excess))

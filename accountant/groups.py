@@ -1,0 +1,62 @@
+"""One person with several devices in one batch."""
+
+from __future__ import annotations
+
+import math
+
+from hubbub.accountant.brackets import EpsilonBracket
+from hubbub.accountant.composition import compose, one_round_delta
+from hubbub.accountant.errors import AccountingError
+from hubbub.accountant.mechanisms import Mechanism
+from hubbub.accountant.numbers import checked_delta
+from hubbub.accountant.pairs import Part
+
+SPLIT = (
+    "several devices: each hidden among its own (n − g)/g others (dropping people never lowers a divergence, "
+    "balle-2019 Lemma A.2), composed g-fold"
+)
+CHAIN = "several devices: group privacy, (gε, δ(e^{gε} − 1)/(e^ε − 1)) from (ε, δ) of one device"
+
+
+def group_epsilon(mechanism: Mechanism, reports: int, devices: int, delta: float, dummies: int = 0) -> EpsilonBracket:
+    """Return ε at `delta` for a person who sends `devices` of the batch's `reports`; never below the truth.
+
+    The smaller of two bounds: g-fold composition of one device among ⌊(n−g)/g⌋ others (and ⌊dummies/g⌋ dummies), and
+    group
+    privacy. Raises AccountingError for numbers out of range.
+    """
+    if isinstance(devices, bool) or int(devices) != devices or not 1 <= devices <= reports:
+        raise AccountingError(
+            f"devices is {devices}, must be a whole number from 1 to the {reports} reports of the batch"
+        )
+    wanted = checked_delta(delta)
+    others = (reports - devices) // devices
+    split = compose([Part(mechanism, others + 1, rounds=devices, dummies=dummies // devices)], wanted)
+    if devices == 1:
+        return split
+    chained = _chained(Part(mechanism, reports, dummies=dummies), devices, wanted)
+    upper = min(split.epsilon_upper, chained)
+    if upper == split.epsilon_local:
+        return EpsilonBracket(upper, None, split.epsilon_local, delta, "local", split.source, 0.0)
+    source = SPLIT if upper == split.epsilon_upper else CHAIN
+    return EpsilonBracket(upper, None, split.epsilon_local, delta, "devices", source, split.numerical_slack)
+
+
+def _chained(part: Part, devices: int, delta: float) -> float:
+    """Return g·ε for the smallest ε found with δ(ε)(e^{gε} − 1)/(e^ε − 1) ≤ δ, checked, else g·ε_local."""
+    curve = one_round_delta(part, delta)
+    low, high = 0.0, part.mechanism.epsilon_local
+    while high - low > 1e-6 * high:
+        middle = (low + high) / 2
+        if curve(middle) * _growth(middle, devices) <= delta:
+            high = middle
+        else:
+            low = middle
+    return devices * high * (1 + 1e-15)
+
+
+def _growth(epsilon: float, devices: int) -> float:
+    """Return (e^{gε} − 1)/(e^ε − 1), rounded up; infinity where it overflows."""
+    if devices * epsilon > 700:
+        return math.inf
+    return math.expm1(devices * epsilon) / math.expm1(epsilon) * (1 + 1e-14) if epsilon > 0 else float(devices)

@@ -1,0 +1,51 @@
+"""Hand a round over to the `dp_accounting` library, so that people compose it with their own mechanisms."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hubbub.accountant.errors import AccountingError
+from hubbub.accountant.losses import LossGrid
+from hubbub.accountant.pairs import Part, dominating_grid, one_round
+
+if TYPE_CHECKING:
+    from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
+
+LOG_TAIL = 60.0
+"""Mass of e^−60 at most is handed over as an infinite loss."""
+
+
+def to_dp_accounting(part: Part, interval: float = 1e-4) -> PrivacyLossDistribution:
+    """Return a pessimistic privacy loss distribution of all rounds of `part`, on a grid of `interval` nats.
+
+    Losses are laid on multiples of `interval` by connecting the dots, which keeps the guarantee: δ and ε read off the
+    result are never below the truth, but for the library's own rounding. A smaller interval is tighter and slower.
+    Raises AccountingError if the library is missing or the interval is not positive.
+    """
+    if not interval > 0:
+        raise AccountingError(f"interval is {interval}, must be above 0; 1e-4 is a common choice")
+    try:
+        from dp_accounting.pld import pld_pmf, privacy_loss_distribution
+    except ImportError as missing:
+        raise AccountingError(
+            "dp_accounting is not installed; run pip install 'hubbub[dp-accounting]' and try again"
+        ) from missing
+    grid = dominating_grid(one_round(part), LOG_TAIL)
+    masses = regridded(grid, interval)
+    pmf = pld_pmf.create_pmf(masses, interval, grid.infinite, pessimistic_estimate=True)
+    one = privacy_loss_distribution.PrivacyLossDistribution(pmf)
+    return one if part.rounds == 1 else one.self_compose(part.rounds)
+
+
+def regridded(grid: LossGrid, interval: float) -> dict[int, float]:
+    """Return P-masses by multiples of `interval`, each mass split on its two neighbours keeping P- and Q-mass."""
+    losses = grid.losses
+    index = np.floor(losses / interval).astype(np.int64)
+    up = np.clip(np.expm1(-(losses - index * interval)) / np.expm1(-interval), 0.0, 1.0)
+    first = int(index.min())
+    size = int(index.max()) - first + 2
+    masses = np.bincount(index - first, grid.masses * (1 - up), size)
+    masses += np.bincount(index - first + 1, grid.masses * up, size)
+    return {first + place: float(mass) for place, mass in enumerate(masses) if mass > 0}

@@ -1,0 +1,253 @@
+"""What a task has spent over its rounds: an append-only list of charges that anyone can check.
+
+Pure values: a charge returns a new ledger, storage belongs to the caller. Each charge holds the query's `Part` at the
+*minimum fixed beforehand*, because the number of reports that came may depend on what earlier rounds released, and then
+pairs at that number need not compose (math.md §2, "Over rounds").
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+from hubbub.accountant.brackets import EpsilonBracket
+from hubbub.accountant.composition import compose
+from hubbub.accountant.errors import AccountingError
+from hubbub.accountant.mechanisms import KRR, Generic, Mechanism
+from hubbub.accountant.pairs import Part
+
+LABEL = b"hubbub ledger v1"
+"""Domain separation of the hash chain."""
+
+EXPLAINED = 6
+"""Most groups of like rounds that a refusal lists."""
+
+
+class ChargeConflict(AccountingError):
+    """Another charge already stands under the same round and query."""
+
+
+class BudgetExceeded(AccountingError):
+    """The charge would exceed the task's budget; nothing was charged."""
+
+
+class LedgerBroken(AccountingError):
+    """The chain of digests does not hold: an entry was changed, removed or put in."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One query of one round of a task, at the minimum of reports fixed beforehand (`part.rounds` is 1)."""
+
+    task: str
+    round: int
+    query: str
+    part: Part
+
+    def __post_init__(self) -> None:
+        if self.part.rounds != 1:
+            raise AccountingError(f"an entry has {self.part.rounds} rounds, must be 1; charge every round by itself")
+
+    @property
+    def key(self) -> tuple[int, str]:
+        """What a charge is known by."""
+        return self.round, self.query
+
+    def canonical(self) -> str:
+        """Return the entry as canonical JSON: sorted keys, no spaces, rationals as decimal strings."""
+        fields = {
+            "clients": self.part.clients,
+            "dummies": self.part.dummies,
+            "mechanism": _mechanism_fields(self.part.mechanism),
+            "query": self.query,
+            "reports": self.part.reports,
+            "round": self.round,
+            "task": self.task,
+        }
+        return json.dumps(fields, sort_keys=True, separators=(",", ":"))
+
+    @classmethod
+    def from_canonical(cls, text: str) -> Entry:
+        """Read what `canonical` wrote; raises LedgerBroken for anything else."""
+        try:
+            fields = json.loads(text)
+            part = Part(_mechanism(fields["mechanism"]), fields["reports"], 1, fields["dummies"], fields["clients"])
+            entry = cls(fields["task"], fields["round"], fields["query"], part)
+        except (ValueError, KeyError, TypeError, ZeroDivisionError) as wrong:
+            raise LedgerBroken(f"entry {text[:80]!r} cannot be read; restore the ledger from a copy") from wrong
+        if entry.canonical() != text:
+            raise LedgerBroken(f"entry {text[:80]!r} is not in canonical form; restore the ledger from a copy")
+        return entry
+
+
+def _mechanism_fields(mechanism: Mechanism) -> dict[str, Any]:
+    if isinstance(mechanism, KRR):
+        return {"categories": mechanism.categories, "gamma": str(mechanism.gamma), "kind": "krr"}
+    return {"epsilon_local": mechanism.epsilon_local.hex(), "kind": "generic", "mixed": mechanism.mixed}
+
+
+def _mechanism(fields: dict[str, Any]) -> Mechanism:
+    if fields["kind"] == "krr":
+        return KRR(fields["categories"], Fraction(fields["gamma"]))
+    return Generic(float.fromhex(fields["epsilon_local"]), fields["mixed"])
+
+
+@dataclass(frozen=True)
+class Link:
+    """A charge and the digest that chains it to everything before: SHA-256, in hex."""
+
+    entry: Entry
+    digest: str
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """All charges of one task, oldest first, and its budget (`epsilon`, `delta`) over all its rounds."""
+
+    task: str
+    epsilon: float
+    delta: float
+    links: tuple[Link, ...] = ()
+
+    @property
+    def head(self) -> str:
+        """Return the digest of the last charge, or of the empty ledger: it fixes everything before."""
+        return self.links[-1].digest if self.links else _start(self.task)
+
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        """Return all charges, oldest first."""
+        return tuple(link.entry for link in self.links)
+
+    def charge(self, entries: Iterable[Entry]) -> Ledger:
+        """Return the ledger with these charges, all or none; one that stands there already changes nothing.
+
+        Raises:
+            AccountingError: an entry of another task.
+            ChargeConflict: another charge stands under the same round and query.
+            BudgetExceeded: the composed ε would pass the budget; the message says which rounds spent what.
+        """
+        fresh = self._fresh(entries)
+        if fresh and self._exceeds(fresh):
+            raise BudgetExceeded(self._refusal(fresh))
+        return self._appended(fresh)
+
+    def would_exceed(self, entries: Iterable[Entry]) -> bool:
+        """Return whether charging these would pass the budget; the ledger stays as it is."""
+        fresh = self._fresh(entries)
+        return bool(fresh) and self._exceeds(fresh)
+
+    def spent(self, delta: float | None = None) -> EpsilonBracket:
+        """Return the ε composed over everything charged, at `delta` or the budget's δ; `epsilon_upper` is certified."""
+        return _composed(self.entries, self.delta if delta is None else delta)
+
+    def verify(self) -> None:
+        """Raise LedgerBroken unless every digest follows from the one before and no charge stands twice."""
+        digest = _start(self.task)
+        for place, link in enumerate(self.links):
+            digest = _next(digest, link.entry)
+            if digest != link.digest or link.entry.task != self.task:
+                raise LedgerBroken(f"charge {place} of task {self.task!r} was changed; restore the ledger from a copy")
+        if len({link.entry.key for link in self.links}) != len(self.links):
+            raise LedgerBroken(f"task {self.task!r} holds a charge twice; restore the ledger from a copy")
+
+    def records(self) -> tuple[tuple[str, str], ...]:
+        """Return (entry, digest) of every charge as text, for storage."""
+        return tuple((link.entry.canonical(), link.digest) for link in self.links)
+
+    @classmethod
+    def from_records(cls, task: str, epsilon: float, delta: float, records: Iterable[tuple[str, str]]) -> Ledger:
+        """Read what `records` wrote and verify it; raises LedgerBroken where it does not hold."""
+        links = tuple(Link(Entry.from_canonical(text), digest) for text, digest in records)
+        ledger = cls(task, epsilon, delta, links)
+        ledger.verify()
+        return ledger
+
+    def _fresh(self, entries: Iterable[Entry]) -> list[Entry]:
+        """Return the entries that are not charged yet, each once."""
+        known = {entry.key: entry for entry in self.entries}
+        fresh: list[Entry] = []
+        for entry in entries:
+            if entry.task != self.task:
+                raise AccountingError(
+                    f"entry is of task {entry.task!r}, must be of {self.task!r}; use that task's ledger"
+                )
+            standing = known.setdefault(entry.key, entry)
+            if standing != entry:
+                raise ChargeConflict(
+                    f"round {entry.round}, query {entry.query!r} is charged as {standing.part}, not as {entry.part}; "
+                    "a round is charged once, at the minimum its task fixed"
+                )
+            if standing is entry and entry not in self.entries:
+                fresh.append(entry)
+        return fresh
+
+    def _exceeds(self, fresh: Sequence[Entry]) -> bool:
+        return _composed((*self.entries, *fresh), self.delta).epsilon_upper > self.epsilon
+
+    def _appended(self, fresh: Iterable[Entry]) -> Ledger:
+        links, digest = list(self.links), self.head
+        for entry in fresh:
+            digest = _next(digest, entry)
+            links.append(Link(entry, digest))
+        return replace(self, links=tuple(links))
+
+    def _refusal(self, fresh: Sequence[Entry]) -> str:
+        after = _composed((*self.entries, *fresh), self.delta).epsilon_upper
+        rounds = ", ".join(str(number) for number in sorted({entry.round for entry in fresh}))
+        return (
+            f"charging round {rounds} of task {self.task!r} would bring epsilon to {after:.6g} "
+            f"at delta {self.delta:g}, the budget is {self.epsilon:g}; {self._history()}; "
+            "end the task, or start one with a larger budget"
+        )
+
+    def _history(self) -> str:
+        if not self.links:
+            return "nothing is spent yet"
+        spent = self.spent().epsilon_upper
+        groups = list(_like_rounds(self.entries))
+        told = [
+            f"{_span(rounds)} {_composed(entries, self.delta).epsilon_upper:.6g}"
+            for rounds, entries in groups[:EXPLAINED]
+        ]
+        more = f" and {len(groups) - EXPLAINED} further groups" if len(groups) > EXPLAINED else ""
+        return f"spent so far: {spent:.6g}, of it by themselves {', '.join(told)}{more}"
+
+
+def _composed(entries: Sequence[Entry], delta: float) -> EpsilonBracket:
+    if not entries:
+        return EpsilonBracket(0.0, 0.0, 0.0, delta, "composition", "nothing was released", 0.0)
+    return compose([entry.part for entry in entries], delta)
+
+
+def _like_rounds(entries: Sequence[Entry]) -> Iterable[tuple[list[int], list[Entry]]]:
+    """Yield runs of rounds that were charged alike, with their entries."""
+    by_round: dict[int, list[Entry]] = {}
+    for entry in entries:
+        by_round.setdefault(entry.round, []).append(entry)
+
+    def parts(number: int) -> str:
+        return repr(sorted((entry.query, repr(entry.part)) for entry in by_round[number]))
+
+    for _, group in itertools.groupby(sorted(by_round), key=parts):
+        numbers = list(group)
+        yield numbers, [entry for number in numbers for entry in by_round[number]]
+
+
+def _span(rounds: Sequence[int]) -> str:
+    if len(rounds) == 1:
+        return f"round {rounds[0]}"
+    return f"rounds {rounds[0]} to {rounds[-1]} ({len(rounds)})"
+
+
+def _start(task: str) -> str:
+    return hashlib.sha256(LABEL + b"\x00" + task.encode()).hexdigest()
+
+
+def _next(digest: str, entry: Entry) -> str:
+    return hashlib.sha256(LABEL + b"\x01" + bytes.fromhex(digest) + entry.canonical().encode()).hexdigest()

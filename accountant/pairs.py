@@ -1,0 +1,218 @@
+"""Dominating pairs of one round: what bounds everything that a person's report reveals, ready to be composed.
+
+Each pair is symmetric and fixed before the round, so it composes over rounds, adaptively (Zhu, Dong and Wang, 2022,
+Thm 10).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import numpy as np
+
+from hubbub.accountant.binomials import Binomial
+from hubbub.accountant.envelope import two_rr_grid, zeros_grid
+from hubbub.accountant.errors import AccountingError, OutsideConditions
+from hubbub.accountant.losses import LossGrid, connect_dots, merge_dots
+from hubbub.accountant.mechanisms import KRR, Mechanism
+from hubbub.accountant.numbers import checked_dummies, checked_reports
+from hubbub.accountant.walks import (
+    Atoms,
+    Walk,
+    attack_walk,
+    blanket_walk,
+    clone_walk,
+    contracted_atoms,
+    fixed_walk,
+    spread_atoms,
+    subsampled_walk,
+)
+
+ROUNDS_LIMIT = 10**7
+"""Most rounds of one part."""
+
+BLANKET_BINS = 48
+"""Bins for the number of blankets where dummies are added; each is counted at its smallest number."""
+
+BIN_BUDGET = 200_000
+"""Atoms of one such bin."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """One query over its rounds: every round's batch holds at least `reports` reports made by `mechanism`.
+
+    `dummies` uniform reports are added by the shuffler in every round. With `clients`, every round's reports come
+    from a
+    uniformly random subset of that many people, drawn anew and kept secret. Raises AccountingError for numbers out of
+    range, OutsideConditions where subsampling is asked of anything but kRR without dummies.
+    """
+
+    mechanism: Mechanism
+    reports: int
+    rounds: int = 1
+    dummies: int = 0
+    clients: int | None = None
+
+    def __post_init__(self) -> None:
+        checked_reports(self.reports)
+        checked_dummies(self.dummies)
+        if isinstance(self.rounds, bool) or int(self.rounds) != self.rounds or not 1 <= self.rounds <= ROUNDS_LIMIT:
+            raise AccountingError(f"rounds is {self.rounds}, must be a whole number from 1 to {ROUNDS_LIMIT:.0e}")
+        self._check_clients()
+
+    def _check_clients(self) -> None:
+        if self.clients is None:
+            return
+        if checked_reports(self.clients) < self.reports:
+            raise AccountingError(
+                f"clients is {self.clients}, must be at least the {self.reports} reports drawn from them"
+            )
+        if not isinstance(self.mechanism, KRR) or self.dummies:
+            raise OutsideConditions(
+                f"subsampling is proven for kRR without dummies, got {self.mechanism!r} and {self.dummies} dummies; "
+                "leave clients out, which is safe"
+            )
+
+
+def dominating_atoms(part: Part, log_tail: float) -> Iterator[Atoms]:
+    """Yield atoms of a pair that dominates one round of `part`; mass of about e^−log_tail is cut and reported."""
+    mechanism = part.mechanism
+    if isinstance(mechanism, KRR):
+        if part.clients is not None:
+            walk = subsampled_walk(part.reports, part.clients, mechanism.categories, mechanism.gamma)
+            yield from spread_atoms(walk, log_tail)
+        elif part.dummies:
+            yield from _with_dummies(mechanism, part.reports, part.dummies, log_tail)
+        else:
+            yield from spread_atoms(blanket_walk(part.reports, mechanism.categories, mechanism.gamma), log_tail)
+        return
+    yield from spread_atoms(generic_walk(part), log_tail)
+
+
+def generic_walk(part: Part) -> Walk:
+    """Return the pair of any ε₀-LDP randomizer: stronger clones where it is common to the batch, else clones.
+
+    Dummies count as clients (math.md §2): each must have the law of the randomizer at some random input.
+    """
+    if isinstance(part.mechanism, KRR):
+        raise AccountingError(f"mechanism is {part.mechanism}, must be generic; use the blanket pair for kRR")
+    ratio, people = part.mechanism.likelihood_ratio, part.reports + part.dummies
+    if part.mechanism.mixed:
+        return clone_walk(people, ratio)
+    return blanket_walk(people, 2, 2 / (ratio + 1))
+
+
+def _with_dummies(mechanism: KRR, reports: int, dummies: int, log_tail: float) -> Iterator[Atoms]:
+    """Yield the blanket pair with B + D blankets.
+
+    Given that m = B + 1 + D uniform values are shown, the densities (γ + (1−γ)k·N_j/m) form a reverse martingale in
+    m, so
+    a smaller m dominates: each bin of m is counted at its smallest m.
+    """
+    tail = math.exp(-log_tail)
+    yield Atoms(np.zeros(0), np.zeros(0), 0.0, 2 * tail)
+    for smallest, _, mass in _blanket_bins(mechanism, reports, log_tail):
+        if mass < tail / BLANKET_BINS:
+            yield Atoms(np.zeros(0), np.zeros(0), 0.0, mass)
+            continue
+        walk = fixed_walk(smallest + 1 + dummies, mechanism.categories, mechanism.gamma)
+        yield from (
+            _scaled(atoms, mass) for atoms in spread_atoms(walk, max(log_tail + math.log(mass), 8.0), BIN_BUDGET)
+        )
+
+
+def dominated_atoms(part: Part, log_tail: float) -> Iterator[Atoms]:
+    """Yield atoms of a pair below the one that `dominating_atoms` approximates: the distance is its slack."""
+    mechanism = part.mechanism
+    if not isinstance(mechanism, KRR):
+        yield from contracted_atoms(generic_walk(part), log_tail)
+    elif part.clients is not None:
+        walk = subsampled_walk(part.reports, part.clients, mechanism.categories, mechanism.gamma)
+        yield from contracted_atoms(walk, log_tail)
+    else:
+        for _, largest, mass in _blanket_bins(mechanism, part.reports, log_tail):
+            if mass > math.exp(-log_tail):
+                walk = fixed_walk(largest + 1 + part.dummies, mechanism.categories, mechanism.gamma)
+                yield from (_scaled(atoms, mass) for atoms in contracted_atoms(walk, log_tail + math.log(mass) + 8))
+
+
+def _blanket_bins(mechanism: KRR, reports: int, log_tail: float) -> Iterator[tuple[int, int, float]]:
+    """Yield (smallest, largest, mass) of bins of the number of blankets among the others."""
+    law = Binomial(reports - 1, mechanism.gamma)
+    low, high = law.window(log_tail)
+    step = -(-(high - low + 1) // BLANKET_BINS)
+    edges = low + step * np.arange((high - low) // step + 2)
+    masses, _ = law.bins(edges)
+    yield from zip(edges[:-1].tolist(), (edges[1:] - 1).tolist(), masses.tolist(), strict=True)
+
+
+def _scaled(atoms: Atoms, mass: float) -> Atoms:
+    return Atoms(mass * atoms.q, mass * atoms.gap, mass * atoms.even, mass * atoms.cut)
+
+
+def one_round(part: Part) -> Part:
+    """Return one round of `part`: what a pair depends on."""
+    return replace(part, rounds=1)
+
+
+@lru_cache(maxsize=64)
+def dominating_grid(part: Part, log_tail: float) -> LossGrid:
+    """Return the losses of a pair that dominates one round of `part` (`rounds` must be 1), kept for the next call."""
+    if is_two_rr(part):
+        return _frozen(two_rr_grid(_krr(part), part.reports, part.dummies, log_tail))
+    return _frozen(connect_dots(dominating_atoms(part, log_tail)))
+
+
+@lru_cache(maxsize=64)
+def attack_grid(part: Part, log_tail: float) -> LossGrid | None:
+    """Return losses that an attack on one round of `part` reaches; None where none is known.
+
+    kRR with k ≥ 3: everyone else holds a third value (feldman-2022, Thm 5.3); with k = 2: everyone else holds 0. A
+    generic randomizer may be kRR on three values, so what covers all of them covers its attack.
+    """
+    if part.dummies or part.clients is not None:
+        return None
+    mechanism = attacked(part.mechanism)
+    if mechanism.categories == 2:
+        return _frozen(zeros_grid(mechanism, part.reports, log_tail))
+    walk = attack_walk(part.reports, mechanism.categories, mechanism.gamma)
+    return _frozen(merge_dots(contracted_atoms(walk, log_tail)))
+
+
+@lru_cache(maxsize=64)
+def dominated_grid(part: Part, log_tail: float) -> LossGrid:
+    """Return losses below those of `dominating_grid`, of the same pair; for kRR itself, of the attack."""
+    attack = attack_grid(part, log_tail) if is_plain_krr(part) else None
+    return attack if attack is not None else _frozen(merge_dots(dominated_atoms(part, log_tail)))
+
+
+def attacked(mechanism: Mechanism) -> KRR:
+    """Return the kRR that the attack is made on: itself, or for a generic randomizer the one on three values."""
+    return mechanism if isinstance(mechanism, KRR) else KRR.from_local_epsilon(3, mechanism.epsilon_local)
+
+
+def is_plain_krr(part: Part) -> bool:
+    """Whether the attack is on the very mechanism: kRR, everybody's report, no dummies."""
+    return isinstance(part.mechanism, KRR) and not part.dummies and part.clients is None
+
+
+def is_two_rr(part: Part) -> bool:
+    """Whether the tighter pair of binary randomized response applies."""
+    mechanism = part.mechanism
+    binary = isinstance(mechanism, KRR) and mechanism.categories == 2
+    return binary and mechanism.epsilon_local > 0 and part.clients is None
+
+
+def _krr(part: Part) -> KRR:
+    if not isinstance(part.mechanism, KRR):
+        raise AccountingError(f"mechanism is {part.mechanism!r}, must be kRR; use the clone pairs for others")
+    return part.mechanism
+
+
+def _frozen(grid: LossGrid) -> LossGrid:
+    grid.masses.setflags(write=False)
+    return grid

@@ -1,0 +1,142 @@
+"""Rényi divergences of one round, of real order λ > 1, from the dominating pairs themselves.
+
+E_Q[(dP/dQ)^λ] − 1 is summed over the atoms of a pair as Σ q·(r^λ − 1 − λ(r − 1)), whose terms are all ≥ 0, so nothing
+cancels
+and D_λ keeps its relative precision down to 1e-18. This is tighter than any closed form of girgis-2021.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+
+from hubbub.accountant.binomials import DIRECT_POINTS, Array, Binomial
+from hubbub.accountant.errors import AccountingError
+from hubbub.accountant.losses import LossGrid
+from hubbub.accountant.mechanisms import KRR, Mechanism
+from hubbub.accountant.pairs import Part, attacked, dominating_atoms, dominating_grid, is_two_rr
+from hubbub.accountant.walks import Atoms, attack_walk, contracted_atoms
+
+ORDER_LIMIT = 1e6
+"""Largest order accepted."""
+
+LOG_TAIL_LIMIT = 300.0
+"""Windows are not cut beyond e^−300; where an order needs more, the local bounds answer."""
+
+ERROR = 1e-8
+"""Relative error charged for masses and sums."""
+
+TOO_LARGE = 690.0
+"""Exponents from which on sums are not formed; an upper value is then the local one, a lower one still holds."""
+
+
+def rdp_upper(mechanism: Mechanism, reports: int, order: float, dummies: int = 0) -> float:
+    """Return an upper bound on the Rényi divergence of order `order` of one round, in nats; never below the truth.
+
+    It is at most ε_local and at most λ·ε_local²/2 (Bun and Steinke, 2016, Prop. 3.3). Mass that was cut counts as the
+    pair's
+    hockey stick at all ratios up to e^ε_local, which adds at most mass·λ·e^{(λ−1)ε_local} to the moment.
+    Raises AccountingError unless 1 < order ≤ 1e6.
+    """
+    checked_order(order)
+    part = Part(mechanism, reports, dummies=dummies)
+    local = mechanism.epsilon_local
+    ceiling = min(local, order * local * local / 2 * (1 + 1e-15))
+    log_tail = _log_tail(order, local, reports + dummies)
+    if log_tail > LOG_TAIL_LIMIT or order * local > TOO_LARGE:
+        return ceiling
+    found = _upper(dominating_atoms(part, log_tail), order, local)
+    if is_two_rr(part):
+        found = min(found, _upper(_grid_atoms(dominating_grid(part, log_tail)), order, local))
+    return min(ceiling, found)
+
+
+def rdp_lower(mechanism: Mechanism, reports: int, order: float, dummies: int = 0) -> float | None:
+    """Return a Rényi divergence that inputs of one round reach: no valid value is below it. None with dummies.
+
+    kRR with k ≥ 3: everyone else holds a third value. k = 2: everyone else holds 0, the larger of both directions.
+    Generic:
+    the attack on kRR of three values, which is such a randomizer.
+    """
+    checked_order(order)
+    part = Part(mechanism, reports, dummies=dummies)
+    if dummies:
+        return None
+    krr = attacked(mechanism)
+    if order * krr.epsilon_local > TOO_LARGE:
+        return 0.0
+    if krr.categories == 2:
+        moment = max(_zeros_moment(krr, part.reports, order))
+    else:
+        walk = attack_walk(part.reports, krr.categories, krr.gamma)
+        log_tail = min(LOG_TAIL_LIMIT, _log_tail(order, krr.epsilon_local, reports))
+        moment = _moment(contracted_atoms(walk, log_tail), order)
+    return math.log1p(moment * (1 - ERROR)) / (order - 1)
+
+
+def checked_order(order: float) -> float:
+    """Return `order` if 1 < order ≤ 1e6, else raise AccountingError."""
+    if not math.isfinite(order) or not 1 < order <= ORDER_LIMIT:
+        raise AccountingError(
+            f"order is {order}, must be above 1 and at most {ORDER_LIMIT:.0e}; for 1 use one slightly above"
+        )
+    return float(order)
+
+
+def _log_tail(order: float, local: float, people: int) -> float:
+    needed = (
+        (order - 1) * local + 2 * math.log(order) + math.log(people + 1.0) - 2 * math.log(min(local, 1.0) or 1.0) + 30
+    )
+    return 10.0 * math.ceil(needed / 10)
+
+
+def _upper(atoms: Iterable[Atoms], order: float, local: float) -> float:
+    kept = list(atoms)
+    charge = sum(part.cut for part in kept) * order * math.exp((order - 1) * local)
+    return math.log1p((_moment(kept, order) + charge) * (1 + ERROR)) / (order - 1) * (1 + 1e-14)
+
+
+def _moment(atoms: Iterable[Atoms], order: float) -> float:
+    """Return E_Q[r^λ] − 1 over atoms and their mirror images."""
+    total = 0.0
+    for part in atoms:
+        if part.q.size:
+            p = part.q + part.gap
+            total += float(part.q @ excess(part.gap / part.q, order)) + float(p @ excess(-part.gap / p, order))
+    return total
+
+
+def excess(x: Array, order: float) -> Array:
+    """Return (1+x)^λ − 1 − λx ≥ 0 for x > −1, with relative accuracy about 1e-12 (1e-10 where λx is near 0.01)."""
+    small = np.abs(x) * max(order, 1.0) < 0.01
+    series = np.ones_like(x)
+    for term in range(9, 2, -1):
+        series = 1 + series * x * ((order - term + 1) / term)
+    near = order * (order - 1) / 2 * x * x * series
+    far = np.expm1(order * np.log1p(np.where(small, 0.0, x))) - order * np.where(small, 0.0, x)
+    return np.asarray(np.where(small, near, far))
+
+
+def _grid_atoms(grid: LossGrid) -> Iterator[Atoms]:
+    """Yield a symmetric grid as atoms."""
+    losses = grid.losses
+    upper = losses > 0
+    p = grid.masses[upper]
+    even = float(grid.masses[losses == 0].sum())
+    yield Atoms(p * np.exp(-losses[upper]), p * -np.expm1(-losses[upper]), even, grid.infinite)
+
+
+def _zeros_moment(mechanism: KRR, reports: int, order: float) -> tuple[float, float]:
+    """Return E_Q[r^λ] − 1 for the victim among zeros, both directions; bins of the count are merged (lower)."""
+    law = Binomial(reports, mechanism.other)
+    low, high = law.window(LOG_TAIL_LIMIT)
+    step = max(1, (high - low) // (4 * DIRECT_POINTS) + 1)
+    edges = low + step * np.arange((high - low) // step + 2)
+    q, moment = law.bins(edges)
+    q, moment, left = q[q > 0], moment[q > 0], edges[:-1][q > 0]
+    count = left + moment / q
+    one, none = float(mechanism.truthful / mechanism.other) - 1, float(mechanism.other / mechanism.truthful) - 1
+    gain = (count * one + (reports - count) * none) / reports
+    return float(q @ excess(gain, order)), float((q * (1 + gain)) @ excess(-gain / (1 + gain), order))

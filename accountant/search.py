@@ -1,0 +1,177 @@
+"""From δ(ε) to ε(δ): a root that is returned from the side that was checked to hold."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import erfc, exp, inf, log, log1p, pi, sqrt
+
+from hubbub.accountant.brackets_of_logs import LogBracket
+from hubbub.accountant.sums import IidSum
+
+Evaluate = Callable[[float, float], LogBracket]
+"""(epsilon, precision) → bracket of ln δ(epsilon)."""
+
+COARSE = 0.1
+"""Smoothing for finding the neighbourhood of a root: about 1 % in δ."""
+
+FINE = 0.01
+"""Smoothing for a δ that is returned: about 1e-4 in δ."""
+
+_WIDTH = 1e-5
+"""Relative width of ε that the fine smoothing aims at."""
+
+_SLACK = 5e-5
+"""Relative width of ε above which a finer smoothing is tried: sums that sit on a few points need it."""
+
+_HOPELESS = 0.98
+"""Part of the local ε above which a finer value would change nothing that matters."""
+
+
+@dataclass(frozen=True)
+class EpsilonEnds:
+    """`upper`: δ(upper) ≤ δ was shown (or it is the largest ε). `lower`: δ(lower) > δ was shown, or 0."""
+
+    upper: float
+    lower: float
+
+
+def gaussian_guess(sums_at_zero: IidSum, delta: float) -> float:
+    """The ε at which a Gaussian sum of the same variance would have `delta`: only a place to start."""
+    variance = sum(mass * step**2 for mass, step in zip(sums_at_zero.masses, sums_at_zero.steps, strict=True))
+    spread = sqrt(variance / sums_at_zero.draws)
+    low, high = 0.0, 25.0
+    for _ in range(40):
+        z = (low + high) / 2
+        inside = spread * (exp(-z * z / 2) / sqrt(2 * pi) - z * erfc(z / sqrt(2)) / 2)
+        low, high = (z, high) if inside > delta else (low, z)
+    return log1p(high * spread)
+
+
+def find_epsilon(evaluate: Evaluate, delta: float, largest: float, guess: float, *, refine: bool = True) -> EpsilonEnds:
+    """Bracket inf{ε: δ(ε) ≤ delta} within [0, largest]; `largest` is known to be enough (a local ε).
+
+    `upper` is 0 only where the upper end of δ(0) is at most `delta`. Without `refine`, one smoothing has to do.
+    """
+    target = log(delta)
+    start = evaluate(0.0, COARSE)
+    if start.upper <= target + 0.1:
+        start = evaluate(0.0, FINE)
+    if start.upper <= target:
+        return EpsilonEnds(0.0, 0.0)
+    root, slope = _coarse_root(evaluate, target, largest, guess, start.upper)
+    precision = min(max(sqrt(_WIDTH * slope * root), 1e-3), 2 * FINE)
+    ends = EpsilonEnds(largest, 0.0)
+    for finer in (precision, precision / 8, max(precision / 64, 2e-4)):
+        upper, seen, slope = _fine_upper(evaluate, target, largest, (root, slope), finer)
+        lower = _fine_lower(evaluate, target, (upper, seen.lower), slope, finer)
+        ends = EpsilonEnds(min(ends.upper, upper), max(ends.lower, lower))
+        if not refine or ends.upper - ends.lower <= _SLACK * ends.upper or ends.upper > _HOPELESS * largest:
+            break
+        root = ends.upper
+    return ends
+
+
+def _coarse_root(
+    evaluate: Evaluate, target: float, largest: float, guess: float, at_zero: float
+) -> tuple[float, float]:
+    """(ε, −d ln δ/dε) near the root, by a secant in ε² (ln δ is nearly linear in it), kept in a bracket."""
+    low, high = (0.0, at_zero - target), (largest, -inf)
+    epsilon, slope = min(max(guess, 1e-12), largest / 2), 1e-300
+    for attempt in range(60):
+        here = (epsilon, evaluate(epsilon, COARSE).upper - target)
+        slope = _slope(low, high, here) or slope
+        low, high = (here, high) if here[1] > 0 else (low, here)
+        if abs(here[1]) < 1e-3 * slope * epsilon or high[0] - low[0] < 1e-5 * high[0]:
+            break
+        epsilon = _next(low, high, at_zero - target, bisect=attempt % 4 == 3)
+    return epsilon, slope
+
+
+def _slope(low: tuple[float, float], high: tuple[float, float], here: tuple[float, float]) -> float | None:
+    """Steepness at `here`, from the nearer end of the bracket; None where it cannot be told."""
+    other = low if high[1] == -inf or here[0] - low[0] < high[0] - here[0] else high
+    if here[1] == -inf or other[0] == here[0]:
+        return None
+    return max(2 * here[0] * (other[1] - here[1]) / (here[0] ** 2 - other[0] ** 2), 1e-300)
+
+
+def _next(low: tuple[float, float], high: tuple[float, float], at_zero: float, *, bisect: bool) -> float:
+    """Where to look next: the secant's root in ε², extrapolated while only one side is known, or the middle."""
+    middle = sqrt(low[0] * high[0]) if 0 < 4 * low[0] < high[0] else (low[0] + high[0]) / 2
+    if high[1] == -inf and low[0] > 0 and at_zero > low[1]:
+        return min(1.01 * low[0] * sqrt(at_zero / (at_zero - low[1])), middle if bisect else high[0])
+    if bisect or high[1] == -inf:
+        return middle
+    a, b = low[0] ** 2, high[0] ** 2
+    inside = sqrt(a + (b - a) * low[1] / (low[1] - high[1]))
+    return min(max(inside, low[0] * (1 + 1e-6)), high[0] * (1 - 1e-6))
+
+
+def _fine_upper(
+    evaluate: Evaluate, target: float, largest: float, near: tuple[float, float], precision: float
+) -> tuple[float, LogBracket, float]:
+    """(ε, the bracket there, slope): an ε whose upper end is at most `target`, hardly more than needed."""
+    epsilon, slope = near
+    best, low = (largest, LogBracket(-inf, -inf)), 0.0
+    before: tuple[float, float] | None = None
+    for attempt in range(10):
+        seen = evaluate(epsilon, precision)
+        if seen.upper <= target and epsilon <= best[0]:
+            best = (epsilon, seen)
+            if target - seen.upper <= 2e-6 * slope * epsilon or attempt > 4:
+                break
+        slope = _secant(before, (epsilon, seen.upper)) or slope
+        before = (epsilon, seen.upper)
+        low = max(low, epsilon) if seen.upper > target else low
+        gap = max(seen.upper - target, -0.5 * slope * epsilon)
+        onward = epsilon + (gap / slope + 5e-7 * epsilon) * (1.0 if attempt < 4 else 2.0**attempt)
+        epsilon = onward if low < onward < best[0] else (low + best[0]) / 2
+    return best[0], best[1], slope
+
+
+def _fine_lower(evaluate: Evaluate, target: float, above: tuple[float, float], slope: float, precision: float) -> float:
+    """An ε below `above` = (ε, lower end there) at which δ is shown to be above the target; 0.0 if none was found."""
+    top = above[0]
+    width = 1.05 * (target - above[1]) / slope if above[1] > -inf else 1e-3 * top
+    before = above
+    for attempt in range(12):
+        epsilon = top - max(width, 5e-7 * top)
+        if not epsilon > 0:
+            break
+        here = (epsilon, evaluate(epsilon, precision).lower)
+        if here[1] > target:
+            return _closer(evaluate, target, (epsilon, before[0]), precision)
+        slope = _secant(before, here) or slope
+        more = 1.1 * (target - here[1]) / slope if here[1] > -inf else 2 * width
+        width, before = max(width + more, 1.2 * width * (1 + attempt // 4)), here
+    return 0.0
+
+
+def _closer(evaluate: Evaluate, target: float, between: tuple[float, float], precision: float) -> float:
+    """From a good and a bad ε, the best good one after a few halvings; none if they are close already."""
+    good, bad = between
+    for _ in range(6):
+        if bad - good <= 2e-5 * bad:
+            break
+        middle = (good + bad) / 2
+        good, bad = (middle, bad) if evaluate(middle, precision).lower > target else (good, middle)
+    return good
+
+
+def _secant(first: tuple[float, float] | None, second: tuple[float, float]) -> float | None:
+    """−d ln δ/dε between two points; None where they are too close or not falling."""
+    if first is None or min(first[1], second[1]) == -inf or abs(first[0] - second[0]) < 1e-7 * second[0]:
+        return None
+    slope = (first[1] - second[1]) / (second[0] - first[0])
+    return slope if slope > 0 else None
+
+
+def two_rr_guess(other: float, reports: int, delta: float) -> float:
+    """The ε at which a Gaussian count of ones would have `delta`: only a place to start."""
+    mass = 2 * other
+    spread = sqrt(other * (1 - other)) / (1 - mass) if mass < 1 else 1.0
+    low, high = 0.0, 25.0
+    for _ in range(40):
+        z = (low + high) / 2
+        inside = (exp(-z * z / 2) / sqrt(2 * pi) - z * erfc(z / sqrt(2)) / 2) / (spread * sqrt(reports))
+        low, high = (z, high) if inside > delta else (low, z)
+    return log1p(high / (spread * sqrt(reports)))

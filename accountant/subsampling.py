@@ -1,0 +1,57 @@
+"""Reports of a secret random subset: `reports` of `clients` people, drawn without replacement, replace-one adjacency.
+
+One round of anything: δ_sub(ln(1 + q(e^ε − 1))) ≤ q·δ(ε), q = reports/clients. The attacks known do not reach it (a
+batch without the victim differs from both batches with), so no lower end is given. Rounds compose through the exact kRR
+pair
+(`walks.subsampled_walk`), never through ((1−q)Q + qP, Q): that one does not dominate below likelihood ratio 1.
+"""
+
+from __future__ import annotations
+
+import math
+
+from hubbub.accountant.bounds import delta_bracket, epsilon_bracket
+from hubbub.accountant.brackets import DeltaBracket, EpsilonBracket
+from hubbub.accountant.errors import AccountingError
+from hubbub.accountant.mechanisms import Mechanism
+from hubbub.accountant.numbers import checked_delta, checked_epsilon, checked_reports
+
+SOURCE = "subsampling without replacement, δ_sub(ln(1 + q(e^ε − 1))) ≤ q·δ(ε), of: "
+ROOM = 1 + 1e-14
+
+
+def subsampled_epsilon(mechanism: Mechanism, reports: int, clients: int, delta: float) -> EpsilonBracket:
+    """Return ε of one round at `delta`; `epsilon_upper` is never below the truth.
+
+    A batch of `reports` people is drawn from `clients`; who was drawn must stay secret. Raises AccountingError for
+    numbers
+    out of range.
+    """
+    share = _share(reports, clients)
+    inner = checked_delta(delta) / share
+    if inner >= 1:
+        return EpsilonBracket(0.0, None, mechanism.epsilon_local, delta, "subsampling", SOURCE + "δ(0) ≤ q", 0.0)
+    found = epsilon_bracket(mechanism, reports, inner * (1 - 1e-15))
+    upper = min(_shrunk(found.epsilon_upper, share) * ROOM, found.epsilon_upper)
+    source = SOURCE + found.source
+    return EpsilonBracket(upper, None, found.epsilon_local, delta, "subsampling", source, found.numerical_slack)
+
+
+def subsampled_delta(mechanism: Mechanism, reports: int, clients: int, epsilon: float) -> DeltaBracket:
+    """Return δ of one round at `epsilon`; `delta_upper` is never below the truth. See `subsampled_epsilon`."""
+    share = _share(reports, clients)
+    inner = math.log1p(math.expm1(checked_epsilon(epsilon)) / share) / ROOM
+    found = delta_bracket(mechanism, reports, min(inner, 100.0))
+    upper = min(1.0, found.delta_upper * share * ROOM)
+    local, slack = found.epsilon_local, found.numerical_slack
+    return DeltaBracket(upper, None, epsilon, local, "subsampling", SOURCE + found.source, slack)
+
+
+def _share(reports: int, clients: int) -> float:
+    if checked_reports(clients) < checked_reports(reports):
+        raise AccountingError(f"clients is {clients}, must be at least the {reports} reports drawn from them")
+    return reports / clients
+
+
+def _shrunk(epsilon: float, share: float) -> float:
+    return math.log1p(share * math.expm1(epsilon))

@@ -1,0 +1,101 @@
+"""The sums whose positive part is a divergence: δ(ε) = E[(Y₁ + … + Yₙ)₊] / n, Y with three values and a rest.
+
+A victim's two laws μ, μ' against n − 1 others with the exact law ω (μ, μ' ≪ ω), all reports permuted: the
+hockey-stick divergence of the two views is (1/n)·E[(Σᵢ (μ − e^ε μ')(Wᵢ)/ω(Wᵢ))₊] over n i.i.d. Wᵢ ~ ω
+(balle-2019, proof of Lemma 5.3: permute, then integrate out who the victim is). Every pair here has this shape:
+
+* blanket (balle-2019, Lemma 5.3): with B ~ B(n−1, γ) blankets among the others, ω uniform, this is
+  (1/(γn))·E[(Σ_{i≤M} Lᵢ)₊], M ~ B(n, γ). So Y = L/γ with probability γ, else 0;
+* stronger clones (math.md §2): ω = (p, p, 1−2p), μ = (Ep, p, 0), p = 1/(E+1), E = e^ε₀;
+* clones (feldman-2022, Thm B.1): ω = (r/2, r/2, 1−r), r = 1/E, μ = (q, 1−q, 0), q = E/(E+1);
+* the kRR attack (feldman-2022, Thm 5.3): ω = (p, p, 1−2p), μ = (Ep, p, 1−(E+1)p), p = 1/(E+k−1).
+
+All values are computed as fractions, with 80 digits of e^ε, and rounded once: each double here is right to half an
+ulp.
+"""
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from hubbub.accountant.mechanisms import KRR, Generic, Mechanism, exp_decimal
+
+
+@dataclass(frozen=True)
+class IidSum:
+    """S = Σ Yᵢ over `draws` i.i.d. copies; Y is `rest` + step with the probability of that step, else `rest`.
+
+    `steps` and `masses` go together, `rest_mass` is the probability of resting; all doubles are within half an ulp of
+    the exact values. `scale` is what E[S₊] is multiplied with to give δ; `best` is Y's largest value: where it is not
+    above 0, δ is 0 exactly.
+    """
+
+    draws: int
+    steps: tuple[float, ...]
+    masses: tuple[float, ...]
+    rest: float
+    rest_mass: float
+    best: float
+    scale: float
+
+
+def _build(draws: int, values: tuple[Fraction, ...], masses: tuple[Fraction, ...], rest: Fraction) -> IidSum:
+    kept = [(value, mass) for value, mass in zip(values, masses, strict=True) if mass > 0]
+    steps = tuple(float(value - rest) for value, _ in kept)
+    left = 1 - sum(mass for _, mass in kept)
+    best = max([value for value, _ in kept] + ([rest] if left > 0 else []))
+    chances = tuple(float(mass) for _, mass in kept)
+    return IidSum(draws, steps, chances, float(rest), float(left), float(best), 1.0 / draws)
+
+
+def blanket_sum(mechanism: KRR, reports: int, epsilon: float) -> IidSum:
+    """Balle's blanket sum for kRR: L/γ with probability γ; the best of all decompositions (math.md §2)."""
+    values = _blanket_values(mechanism, epsilon)
+    each = mechanism.gamma / mechanism.categories
+    scaled = tuple(value / mechanism.gamma for value in values)
+    return _build(reports, scaled, (each, each, mechanism.gamma - 2 * each), Fraction(0))
+
+
+def blanket_draws_sum(mechanism: KRR, draws: int, epsilon: float) -> IidSum:
+    """The sum over exactly `draws` blanket reports, L each: what draws - 1 known blankets of others give."""
+    up, down, base = _blanket_values(mechanism, epsilon)
+    each = Fraction(1, mechanism.categories)
+    if mechanism.categories == 2:
+        return _build(draws, (up,), (each,), down)
+    return _build(draws, (up, down), (each, each), base)
+
+
+def _blanket_values(mechanism: KRR, epsilon: float) -> tuple[Fraction, Fraction, Fraction]:
+    factor = Fraction(exp_decimal(epsilon))
+    true_part = (1 - mechanism.gamma) * mechanism.categories
+    base = mechanism.gamma * (1 - factor)
+    return base + true_part, base - true_part * factor, base
+
+
+def _pair_sum(reports: int, others: Fraction, first: Fraction, second: Fraction, epsilon: float) -> IidSum:
+    """Victim (first, second, remainder) or its swap, over others (others, others, remainder)."""
+    factor = Fraction(exp_decimal(epsilon))
+    rest = (1 - first - second) * (1 - factor) / (1 - 2 * others) if others < Fraction(1, 2) else Fraction(0)
+    up, down = (first - factor * second) / others, (second - factor * first) / others
+    return _build(reports, (up, down), (others, others), rest)
+
+
+def stronger_clones_sum(mechanism: Mechanism, reports: int, epsilon: float) -> IidSum:
+    """The stronger-clone pair, for one common ε₀-LDP randomizer (math.md §2)."""
+    ratio = mechanism.likelihood_ratio
+    return _pair_sum(reports, 1 / (ratio + 1), ratio / (ratio + 1), 1 / (ratio + 1), epsilon)
+
+
+def clones_sum(mechanism: Mechanism, reports: int, epsilon: float) -> IidSum:
+    """The clone pair, for places with different or adaptive ε₀-LDP randomizers (feldman-2022, Thm B.1)."""
+    ratio = mechanism.likelihood_ratio
+    return _pair_sum(reports, 1 / (2 * ratio), ratio / (ratio + 1), 1 / (ratio + 1), epsilon)
+
+
+def attack_sum(mechanism: Mechanism, reports: int, epsilon: float) -> IidSum:
+    """The attack on kRR, k ≥ 3: all others hold a third value (feldman-2022, Thm 5.3).
+
+    For `Generic` it is the attack on 3RR, one of the randomizers that the class contains.
+    """
+    categories = 3 if isinstance(mechanism, Generic) else mechanism.categories
+    others = 1 / (mechanism.likelihood_ratio + categories - 1)
+    return _pair_sum(reports, others, mechanism.likelihood_ratio * others, others, epsilon)

@@ -1,0 +1,327 @@
+"""One-round bounds against exact sums over all outcomes of the views themselves, in rational arithmetic."""
+
+from fractions import Fraction
+from itertools import combinations_with_replacement, permutations, product
+from math import comb, exp, factorial, fsum, log
+
+import numpy as np
+import pytest
+
+from hubbub.accountant.bounds import BOUNDS, delta_bracket, epsilon_bracket
+from hubbub.accountant.mechanisms import KRR, Generic, exp_decimal
+
+Law = tuple[Fraction, ...]
+View = dict[tuple[int, ...], Fraction]
+
+
+def power(epsilon: float) -> Fraction:
+    return Fraction(exp_decimal(epsilon))
+
+
+def divergence(first: View, second: View, epsilon: float) -> Fraction:
+    factor = power(epsilon)
+    return sum(
+        (max(Fraction(0), mass - factor * second.get(at, Fraction(0))) for at, mass in first.items()), Fraction(0)
+    )
+
+
+def add_report(view: View, law: Law) -> View:
+    grown: View = {}
+    for counts, mass in view.items():
+        for symbol, chance in enumerate(law):
+            if chance:
+                at = (*counts[:symbol], counts[symbol] + 1, *counts[symbol + 1 :])
+                grown[at] = grown.get(at, Fraction(0)) + mass * chance
+    return grown
+
+
+def histogram_view(laws: list[Law]) -> View:
+    view: View = {(0,) * len(laws[0]): Fraction(1)}
+    for law in laws:
+        view = add_report(view, law)
+    return view
+
+
+def multinomial(counts: tuple[int, ...], law: Law) -> Fraction:
+    ways = factorial(sum(counts))
+    for count in counts:
+        ways //= factorial(count)
+    mass = Fraction(ways)
+    for count, chance in zip(counts, law, strict=True):
+        mass *= chance**count
+    return mass
+
+
+def blanket_delta(mechanism: KRR, reports: int, epsilon: float, dummies: int = 0) -> Fraction:
+    """The blanket view itself: B others drew a blanket, counts of them and of the victim's report."""
+    gamma, k = mechanism.gamma, mechanism.categories
+    uniform = (Fraction(1, k), Fraction(1, k), 1 - Fraction(2, k))
+    mine, neighbour = mechanism.law(0), mechanism.law(1)
+    first = (mine[0], mine[1], 1 - mine[0] - mine[1])
+    second = (neighbour[0], neighbour[1], 1 - neighbour[0] - neighbour[1])
+    total = Fraction(0)
+    for blankets in range(reports):
+        chance = comb(reports - 1, blankets) * gamma**blankets * (1 - gamma) ** (reports - 1 - blankets)
+        others = histogram_of(uniform, blankets + dummies)
+        total += chance * divergence(add_report(others, first), add_report(others, second), epsilon)
+    return total
+
+
+def histogram_of(law: Law, draws: int) -> View:
+    return {
+        (a, b, draws - a - b): multinomial((a, b, draws - a - b), law)
+        for a in range(draws + 1)
+        for b in range(draws - a + 1)
+        if law[2] or a + b == draws
+    }
+
+
+def pair_delta(others: Law, first: Law, second: Law, reports: int, epsilon: float) -> Fraction:
+    view = histogram_of(others, reports - 1)
+    return divergence(add_report(view, first), add_report(view, second), epsilon)
+
+
+def attack_delta(mechanism: KRR, reports: int, epsilon: float) -> Fraction:
+    p, truthful = mechanism.other, mechanism.truthful
+    rest = 1 - p - truthful
+    return pair_delta((p, p, 1 - 2 * p), (truthful, p, rest), (p, truthful, rest), reports, epsilon)
+
+
+def assert_encloses(lower: float, upper: float, truth: Fraction, width: float) -> None:
+    assert Fraction(lower) <= truth <= Fraction(upper)
+    assert upper - lower <= width * upper
+
+
+CASES = [(2, 2.0, 0.5), (3, 1.0, 0.2), (5, 2.0, 0.7), (8, 3.0, 1.5), (12, 0.5, 0.1), (12, 5.0, 3.0)]
+
+
+def test_attack_encloses_its_exact_value_at_sixty_reports() -> None:
+    mechanism = KRR(4, Fraction(1, 2))
+    p, truthful = 0.125, 0.625
+    factor = exp(0.3)
+    view = {(a, b): 0.0 for a in range(62) for b in range(62 - a)}
+    other = dict(view)
+    for a in range(60):
+        for b in range(60 - a):
+            mass = comb(59, a) * comb(59 - a, b) * p ** (a + b) * (1 - 2 * p) ** (59 - a - b)
+            for table, first, second in [(view, truthful, p), (other, p, truthful)]:
+                table[a + 1, b] += mass * first
+                table[a, b + 1] += mass * second
+                table[a, b] += mass * (1 - first - second)
+    truth = fsum(max(0.0, view[at] - factor * other[at]) for at in view)
+    lower, upper = BOUNDS["krr-lower"].delta(mechanism, 60, 0.3)
+    assert lower <= truth * (1 + 1e-12)
+    assert truth * (1 - 1e-12) <= upper
+    assert upper - lower <= 1e-9 * upper
+
+
+@pytest.mark.parametrize("categories", [2, 3, 7])
+@pytest.mark.parametrize(("reports", "epsilon_local", "epsilon"), CASES)
+def test_blanket_encloses_its_exact_value(categories: int, reports: int, epsilon_local: float, epsilon: float) -> None:
+    mechanism = KRR.from_local_epsilon(categories, epsilon_local)
+    lower, upper = BOUNDS["blanket"].delta(mechanism, reports, epsilon)
+    assert_encloses(lower, upper, blanket_delta(mechanism, reports, epsilon), 1e-9)
+
+
+@pytest.mark.parametrize(("reports", "epsilon_local", "epsilon"), CASES)
+def test_attack_encloses_its_exact_value(reports: int, epsilon_local: float, epsilon: float) -> None:
+    mechanism = KRR.from_local_epsilon(4, epsilon_local)
+    lower, upper = BOUNDS["krr-lower"].delta(mechanism, reports, epsilon)
+    assert_encloses(lower, upper, attack_delta(mechanism, reports, epsilon), 1e-9)
+
+
+@pytest.mark.parametrize("mixed", [False, True])
+@pytest.mark.parametrize(("reports", "epsilon_local", "epsilon"), CASES)
+def test_clone_pairs_enclose_their_exact_values(
+    mixed: bool, reports: int, epsilon_local: float, epsilon: float
+) -> None:
+    ratio = power(epsilon_local)
+    p = 1 / (2 * ratio) if mixed else 1 / (ratio + 1)
+    victim = ratio / (ratio + 1)
+    truth = pair_delta(
+        (p, p, 1 - 2 * p), (victim, 1 - victim, Fraction(0)), (1 - victim, victim, Fraction(0)), reports, epsilon
+    )
+    lower, upper = BOUNDS["clones" if mixed else "stronger-clones"].delta(
+        Generic(epsilon_local, mixed), reports, epsilon
+    )
+    assert_encloses(lower, upper, truth, 1e-9)
+
+
+def two_rr_delta(mechanism: KRR, zeros: int, ones: int, epsilon: float, dummies: int = 0) -> Fraction:
+    p, q = mechanism.other, mechanism.truthful
+    law = [Fraction(1)]
+    for up in [p] * zeros + [q] * ones + [Fraction(1, 2)] * dummies:
+        law = [a * (1 - up) + b * up for a, b in zip([*law, Fraction(0)], [Fraction(0), *law], strict=True)]
+    first = [a * p + b * q for a, b in zip([*law, Fraction(0)], [Fraction(0), *law], strict=True)]
+    second = [a * q + b * p for a, b in zip([*law, Fraction(0)], [Fraction(0), *law], strict=True)]
+    factor = power(epsilon)
+    return sum((max(Fraction(0), a - factor * b) for a, b in zip(first, second, strict=True)), Fraction(0))
+
+
+@pytest.mark.parametrize("dummies", [0, 4])
+@pytest.mark.parametrize(
+    ("reports", "epsilon_local", "epsilon"), [*CASES, (1, 1.0, 0.3), (30, 4.0, 1.0), (40, 1.0, 0.05)]
+)
+def test_two_rr_encloses_the_worst_of_all_inputs(
+    reports: int, epsilon_local: float, epsilon: float, dummies: int
+) -> None:
+    mechanism = KRR(2, KRR.from_local_epsilon(2, epsilon_local).gamma.limit_denominator(10**6))
+    truth = max(two_rr_delta(mechanism, reports - 1 - ones, ones, epsilon, dummies) for ones in range(reports))
+    lower, upper = BOUNDS["2rr"].delta(mechanism, reports, epsilon, dummies)
+    assert_encloses(lower, upper, truth, 1e-6)
+
+
+@pytest.mark.parametrize("delta", [0.1, 1e-3, 1e-9])
+@pytest.mark.parametrize("reports", [5, 20])
+def test_two_rr_epsilon_encloses_the_root(reports: int, delta: float) -> None:
+    mechanism = KRR(2, Fraction(1, 3))
+    ends = BOUNDS["2rr"].epsilon(mechanism, reports, delta)
+    worst = [
+        max(two_rr_delta(mechanism, reports - 1 - j, j, end, 0) for j in range(reports))
+        for end in (ends.lower, ends.upper)
+    ]
+    assert worst[1] <= Fraction(delta) <= worst[0] or ends.upper == mechanism.epsilon_local
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 0.2, 0.8])
+@pytest.mark.parametrize("reports", [2, 3, 5])
+def test_krr_truth_lies_in_the_bracket(reports: int, epsilon: float) -> None:
+    mechanism = KRR(3, Fraction(2, 5))
+    laws = [mechanism.law(x) for x in range(3)]
+    truth = max(
+        divergence(
+            histogram_view([laws[a], *(laws[x] for x in inputs)]),
+            histogram_view([laws[b], *(laws[x] for x in inputs)]),
+            epsilon,
+        )
+        for inputs in combinations_with_replacement(range(3), reports - 1)
+        for a, b in [(0, 1), (0, 2), (1, 2)]
+    )
+    bracket = delta_bracket(mechanism, reports, epsilon)
+    assert bracket.delta_lower is not None
+    assert Fraction(bracket.delta_lower) <= truth <= Fraction(bracket.delta_upper)
+
+
+def rappor(epsilon_local: float, bits: int) -> list[Law]:
+    """One-hot input, every bit kept with probability e^{ε₀/2}/(e^{ε₀/2}+1)."""
+    keep = Fraction(exp(epsilon_local / 2)) / (1 + Fraction(exp(epsilon_local / 2)))
+    return [
+        tuple(
+            np.prod([keep if bit == (place == x) else 1 - keep for place, bit in enumerate(word)])
+            for word in product([0, 1], repeat=bits)
+        )
+        for x in range(bits)
+    ]
+
+
+def random_matrix(generator: np.random.Generator, inputs: int, outputs: int, epsilon_local: float) -> list[Law]:
+    """Rows within a factor e^ε₀ of each other: extreme ones, since the worst cases are extreme."""
+    base = [Fraction(int(weight)) for weight in generator.integers(1, 9, outputs)]
+    ratio = Fraction(exp(epsilon_local)).limit_denominator(10**6)
+    rows = []
+    for _ in range(inputs):
+        row = [weight * (ratio if generator.random() < 0.5 else 1) for weight in base]
+        rows.append(row)
+    return [tuple(weight / sum(row) for weight in row) for row in rows]
+
+
+def true_local_epsilon(rows: list[Law]) -> float:
+    return log(max(a / b for first in rows for second in rows for a, b in zip(first, second, strict=True)))
+
+
+def assert_covered(rows: list[Law], reports: int, mixed: bool) -> None:
+    local = true_local_epsilon(rows) * (1 + 1e-12)
+    if local == 0:
+        return
+    for epsilon in (0.0, 0.3 * local, 0.7 * local):
+        limit = Fraction(
+            BOUNDS["clones" if mixed else "stronger-clones"].delta(Generic(local, mixed), reports, epsilon)[1]
+        )
+        for inputs in combinations_with_replacement(range(len(rows)), reports - 1):
+            view = histogram_view([rows[x] for x in inputs])
+            for a, b in product(range(len(rows)), repeat=2):
+                assert divergence(add_report(view, rows[a]), add_report(view, rows[b]), epsilon) <= limit
+
+
+@pytest.mark.parametrize("reports", [2, 3, 4])
+@pytest.mark.parametrize("epsilon_local", [1.0, 3.0])
+def test_stronger_clones_cover_rappor_although_it_is_outside_the_class(epsilon_local: float, reports: int) -> None:
+    rows = rappor(epsilon_local, 3)
+    ratio = max(a / b for a, b in zip(rows[0], rows[1], strict=True))
+    in_class = all(
+        (ratio + 1) * min(row[y] for row in rows) >= rows[a][y] + rows[b][y]
+        for y in range(8)
+        for a, b in product(range(3), repeat=2)
+        if a != b
+    )
+    assert not in_class
+    if reports < 4:
+        assert_covered(rows, reports, mixed=False)
+    else:
+        view = histogram_view([rows[2]] * (reports - 1))
+        limit = BOUNDS["stronger-clones"].delta(Generic(epsilon_local * (1 + 1e-12)), reports, 0.3)[1]
+        assert divergence(add_report(view, rows[0]), add_report(view, rows[1]), 0.3) <= Fraction(limit)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_stronger_clones_and_clones_cover_random_randomizers(seed: int) -> None:
+    generator = np.random.default_rng(seed)
+    rows = random_matrix(generator, 3, int(generator.integers(2, 5)), float(generator.uniform(0.2, 3)))
+    reports = int(generator.integers(2, 5))
+    assert_covered(rows, reports, mixed=False)
+    assert_covered(rows, reports, mixed=True)
+
+
+BASE = [(Fraction(3, 4), Fraction(1, 4), Fraction(0)), (Fraction(1, 4), Fraction(3, 4), Fraction(0))]
+APART = [(Fraction(0), Fraction(3, 4), Fraction(1, 4)), (Fraction(0), Fraction(1, 4), Fraction(3, 4))]
+
+
+def places_view(answers: tuple[int, ...], places: list[list[Law]]) -> View:
+    """Shuffle the answers, then let every place apply its own randomizer; the view is the ordered outputs."""
+    view: View = {}
+    orders = list(permutations(answers))
+    for order in orders:
+        for outputs in product(range(3), repeat=len(places)):
+            mass = Fraction(1, len(orders))
+            for place, answer, output in zip(places, order, outputs, strict=True):
+                mass *= place[answer][output]
+            view[outputs] = view.get(outputs, Fraction(0)) + mass
+    return view
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 0.4, 0.9])
+def test_clones_cover_places_with_different_randomizers(epsilon: float) -> None:
+    places = [BASE, APART, BASE, APART]
+    limit = Fraction(BOUNDS["clones"].delta(Generic(log(3) * (1 + 1e-15), True), 4, epsilon)[1])
+    for others in combinations_with_replacement(range(2), 3):
+        first, second = places_view((0, *others), places), places_view((1, *others), places)
+        assert max(divergence(first, second, epsilon), divergence(second, first, epsilon)) <= limit
+
+
+def test_clones_do_not_cover_clients_that_bring_their_own_randomizers() -> None:
+    view = histogram_view([APART[0], APART[1], BASE[0]])
+    limit = BOUNDS["clones"].delta(Generic(log(3), True), 4, 0.4)[1]
+    assert divergence(add_report(view, BASE[0]), add_report(view, BASE[1]), 0.4) > Fraction(limit)
+
+
+@pytest.mark.parametrize("delta", [0.3, 1e-2, 1e-4, 1e-12])
+def test_epsilon_bracket_encloses_the_exact_root_of_the_blanket(delta: float) -> None:
+    mechanism = KRR(3, Fraction(1, 3))
+    bracket = epsilon_bracket(mechanism, 10, delta, bound="blanket")
+    if bracket.bound == "local":
+        assert blanket_delta(mechanism, 10, mechanism.epsilon_local * (1 - 1e-3)) > Fraction(delta)
+        return
+    assert blanket_delta(mechanism, 10, bracket.epsilon_upper) <= Fraction(delta)
+    if bracket.epsilon_upper > 0:
+        assert blanket_delta(mechanism, 10, bracket.epsilon_upper * (1 - 1e-4)) > Fraction(delta)
+
+
+@pytest.mark.parametrize("categories", [2, 3])
+@pytest.mark.parametrize("dummies", [1, 6])
+@pytest.mark.parametrize("epsilon", [0.0, 0.4, 1.2])
+def test_blanket_with_dummies_encloses_the_exact_view(categories: int, dummies: int, epsilon: float) -> None:
+    mechanism = KRR(categories, Fraction(1, 4))
+    lower, upper = BOUNDS["blanket"].delta(mechanism, 8, epsilon, dummies)
+    truth = blanket_delta(mechanism, 8, epsilon, dummies)
+    assert Fraction(lower) <= truth <= Fraction(upper)
+    assert upper <= float(truth) * (1 + 1e-8)

@@ -1,0 +1,170 @@
+from fractions import Fraction
+from itertools import product
+from math import isclose, sqrt
+
+import pytest
+
+from hubbub.accountant.bounds import delta_upper, epsilon_bracket
+from hubbub.accountant.calibration import (
+    Calibration,
+    QueryShape,
+    calibrate_histogram,
+    calibrate_queries,
+    calibrate_sum,
+    reports_for_error,
+)
+from hubbub.accountant.composition import compose
+from hubbub.accountant.errors import AccountingError
+from hubbub.accountant.errors_of_estimates import histogram_mse, sum_mse
+from hubbub.accountant.mechanisms import GAMMA_DENOMINATOR, KRR
+from hubbub.accountant.pairs import Part
+
+
+def numerator(found: Calibration) -> int:
+    scaled = found.mechanism.gamma * GAMMA_DENOMINATOR
+    assert scaled.denominator == 1
+    return scaled.numerator
+
+
+def assert_least(found: Calibration, epsilon: float, delta: float, reports: int) -> None:
+    """The bound holds at γ, and fails at a γ one part in a thousand smaller."""
+    assert found.epsilon_upper <= epsilon
+    assert delta_upper(found.mechanism, reports, epsilon) <= delta
+    assert epsilon_bracket(found.mechanism, reports, delta).epsilon_upper <= epsilon
+    smaller = KRR.from_numerator(found.mechanism.categories, int(numerator(found) * 0.999))
+    assert delta_upper(smaller, reports, epsilon) > delta
+
+
+@pytest.mark.parametrize("categories", [2, 3, 16, 1000])
+@pytest.mark.parametrize("reports", [2000, 10**6])
+def test_histogram_gets_the_least_gamma_that_the_bound_allows(categories: int, reports: int) -> None:
+    found = calibrate_histogram(categories, 0.8, 1e-7, reports)
+    assert_least(found, 0.8, 1e-7, reports)
+    assert found.levels is None
+    assert isclose(found.mse, histogram_mse(found.mechanism, reports))
+    assert found.expected_standard_error == sqrt(found.mse)
+
+
+@pytest.mark.parametrize("reports", [500, 10**6])
+def test_sum_gets_the_levels_with_the_least_error(reports: int) -> None:
+    found = calibrate_sum(0.5, 1e-8, reports)
+    assert found.levels is not None
+    assert_least(found, 0.5, 1e-8, reports)
+    for levels in {max(1, found.levels - 1), found.levels + 1, 2 * found.levels} - {found.levels}:
+        other = calibrate_histogram(levels + 1, 0.5, 1e-8, reports)
+        assert sum_mse(other.mechanism, levels, reports) >= found.mse * (1 - 1e-9)
+
+
+def test_optional_queries_get_one_more_symbol() -> None:
+    assert calibrate_histogram(4, 1.0, 1e-6, 10_000, optional=True).mechanism.categories == 5
+    found = calibrate_sum(1.0, 1e-6, 10_000, optional=True)
+    assert found.levels is not None
+    assert found.mechanism.categories == found.levels + 2
+
+
+def test_local_epsilon_is_capped() -> None:
+    found = calibrate_histogram(16, 1.0, 1e-6, 10**6, epsilon_local_cap=3.0)
+    assert 2.999 < found.epsilon_local <= 3.0
+    assert found.epsilon_upper < 1.0
+
+
+def test_few_reports_fall_back_on_local_privacy() -> None:
+    found = calibrate_histogram(4, 1.0, 1e-9, 2)
+    assert found.epsilon_local <= 1.0
+    assert found.epsilon_local > 0.999
+
+
+def test_dishonest_reports_do_not_hide_anyone() -> None:
+    whole = calibrate_histogram(16, 1.0, 1e-6, 9_000)
+    shared = calibrate_histogram(16, 1.0, 1e-6, 10_000, honest_share=0.9)
+    assert shared.mechanism == whole.mechanism
+    assert shared.mse > whole.mse
+
+
+def test_dummies_allow_less_noise_in_each_report() -> None:
+    plain = calibrate_histogram(4, 1.0, 1e-6, 2_000)
+    helped = calibrate_histogram(4, 1.0, 1e-6, 2_000, dummies=100)
+    assert helped.mechanism.gamma < 0.7 * plain.mechanism.gamma
+    assert delta_upper(helped.mechanism, 2_000, 1.0, dummies=100) <= 1e-6
+
+
+def test_targets_without_a_useful_mechanism_are_refused_with_a_remedy() -> None:
+    with pytest.raises(AccountingError, match="collect more reports"):
+        calibrate_histogram(4, 1e-12, 1e-15, 2)
+    for arguments in [(4, 0.0, 1e-6, 100), (4, 1.0, 0.0, 100), (4, 1.0, 1e-6, 0), (1, 1.0, 1e-6, 100)]:
+        with pytest.raises(AccountingError, match="must be"):
+            calibrate_histogram(*arguments)
+    with pytest.raises(AccountingError, match="leaves nobody"):
+        calibrate_histogram(4, 1.0, 1e-6, 5, honest_share=0.1)
+    with pytest.raises(AccountingError, match="cap is"):
+        calibrate_sum(1.0, 1e-6, 100, epsilon_local_cap=0.0)
+
+
+SHAPES = [QueryShape("histogram", 16, False), QueryShape("sum", None, True, 2.0)]
+
+
+@pytest.mark.parametrize("cap", [None, 6.0])
+def test_several_queries_together_stay_within_the_budget(cap: float | None) -> None:
+    found = calibrate_queries(SHAPES, 1.0, 1e-6, 18_000, epsilon_local_cap=cap)
+    composed = compose([Part(each.mechanism, 18_000) for each in found], 1e-6)
+    assert composed.epsilon_upper <= 1.0
+    assert cap is None or sum(each.epsilon_local for each in found) <= cap
+    assert [each.kind for each in found] == ["histogram", "sum"]
+    if cap is None:
+        assert composed.epsilon_upper > 0.99
+
+
+def test_one_query_gets_the_whole_budget() -> None:
+    (found,) = calibrate_queries(SHAPES[:1], 1.0, 1e-6, 18_000)
+    assert found == calibrate_histogram(16, 1.0, 1e-6, 18_000)
+
+
+def test_impossible_queries_are_refused() -> None:
+    with pytest.raises(AccountingError, match="0 queries"):
+        calibrate_queries([], 1.0, 1e-6, 100)
+    with pytest.raises(AccountingError, match="weight is"):
+        calibrate_queries([QueryShape("sum", None, False, 0.0)], 1.0, 1e-6, 100)
+    with pytest.raises(AccountingError, match="categories is None"):
+        calibrate_queries([QueryShape("histogram", None, False)], 1.0, 1e-6, 100)
+
+
+def test_reports_for_an_error_are_enough_and_hardly_more() -> None:
+    shape = QueryShape("histogram", 8, False)
+    needed = reports_for_error(shape, 1.0, 1e-6, 0.005)
+    assert calibrate_histogram(8, 1.0, 1e-6, needed).expected_standard_error <= 0.005 * needed
+    fewer = int(needed * 0.99)
+    assert calibrate_histogram(8, 1.0, 1e-6, fewer).expected_standard_error > 0.005 * fewer
+    with pytest.raises(AccountingError, match="error is"):
+        reports_for_error(shape, 1.0, 1e-6, 0.0)
+
+
+def debiased_variance(gamma: Fraction, symbols: int, levels: int, truth: dict[int, Fraction]) -> Fraction:
+    """Variance of one debiased report, enumerated over the symbol before and after kRR; symbol levels+1 is worth 0."""
+    worth = [Fraction(j, levels) if j <= levels else Fraction(0) for j in range(symbols)]
+    law = [gamma / symbols + (1 - gamma) * truth.get(j, Fraction(0)) for j in range(symbols)]
+    mean = sum((p * w for p, w in zip(law, worth, strict=True)), Fraction(0))
+    second = sum((p * w * w for p, w in zip(law, worth, strict=True)), Fraction(0))
+    return (second - mean**2) / (1 - gamma) ** 2
+
+
+@pytest.mark.parametrize("optional", [False, True])
+@pytest.mark.parametrize("levels", [1, 2, 7])
+@pytest.mark.parametrize("gamma", [Fraction(1, 50), Fraction(2, 5), Fraction(9, 10)])
+def test_worst_case_error_of_a_sum_is_the_maximum_over_all_inputs(gamma: Fraction, levels: int, optional: bool) -> None:
+    symbols = levels + (2 if optional else 1)
+    grid = 400 * levels
+    variances = [debiased_variance(gamma, symbols, levels, {levels + 1: Fraction(1)})] if optional else []
+    for cell, part in product(range(levels), range(0, 401, 4)):
+        f = Fraction(part * levels, grid)
+        variances.append(debiased_variance(gamma, symbols, levels, {cell: 1 - f, cell + 1: f}))
+    found = sum_mse(KRR(symbols, gamma), levels, 1, optional=optional)
+    assert float(max(variances)) <= found * (1 + 1e-12)
+    assert found <= float(max(variances)) * (1 + 1e-3)
+
+
+def test_worst_case_error_of_a_histogram_is_the_maximum_over_counts() -> None:
+    mechanism = KRR(5, Fraction(1, 3))
+    q, r = mechanism.truthful, mechanism.other
+    exact = max((c * q * (1 - q) + (10 - c) * r * (1 - r)) / (1 - mechanism.gamma) ** 2 for c in range(11))
+    assert histogram_mse(mechanism, 10) == pytest.approx(float(exact), rel=1e-12)
+    assert histogram_mse(mechanism, 10, 3) > histogram_mse(mechanism, 10)

@@ -1,0 +1,82 @@
+"""The contour integral against plain counting of all outcomes, which is exact to 1e-11."""
+
+from fractions import Fraction
+from math import inf, log
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hubbub.accountant.contour import integrated_positive_part, positive_part
+from hubbub.accountant.counting import countable, counted_positive_part
+from hubbub.accountant.mechanisms import KRR, Generic
+from hubbub.accountant.sums import IidSum, attack_sum, blanket_sum, clones_sum, stronger_clones_sum
+
+
+def sums_of(reports: int, epsilon_local: float, epsilon: float, categories: int) -> list[IidSum]:
+    mechanism = KRR.from_local_epsilon(categories, epsilon_local)
+    generic = Generic(epsilon_local)
+    built = [stronger_clones_sum(generic, reports, epsilon), clones_sum(generic, reports, epsilon)]
+    built.append(attack_sum(mechanism, reports, epsilon))
+    return [*built, blanket_sum(mechanism, reports, epsilon)] if reports <= 50 else built
+
+
+@settings(deadline=None, max_examples=80)
+@given(
+    reports=st.integers(2, 200),
+    epsilon_local=st.floats(0.01, 12),
+    share=st.floats(0.0, 0.98),
+    categories=st.integers(3, 40),
+    precision=st.sampled_from([0.1, 0.01]),
+)
+def test_integral_encloses_what_counting_finds(
+    reports: int, epsilon_local: float, share: float, categories: int, precision: float
+) -> None:
+    for sums in sums_of(reports, epsilon_local, share * epsilon_local, categories):
+        exact, found = counted_positive_part(sums), integrated_positive_part(sums, precision)
+        assert found.lower <= exact.upper
+        assert exact.lower <= found.upper
+
+
+@pytest.mark.parametrize("reports", [100, 10_000, 10**8, 10**12])
+def test_width_falls_with_the_square_of_the_precision(reports: int) -> None:
+    sums = blanket_sum(KRR.from_local_epsilon(4, 2.0), reports, 5 * reports**-0.5)
+    widths = [found.upper - found.lower for found in (integrated_positive_part(sums, p) for p in (0.1, 0.01))]
+    assert widths[0] < 0.05
+    assert widths[1] < widths[0] / 50
+
+
+@pytest.mark.parametrize("reports", [10**3, 10**6, 10**9, 10**12])
+def test_finer_brackets_lie_within_coarser_ones(reports: int) -> None:
+    sums = attack_sum(KRR.from_local_epsilon(16, 4.0), reports, 8 * reports**-0.5)
+    coarse, fine = integrated_positive_part(sums, 0.1), integrated_positive_part(sums, 0.01)
+    assert coarse.lower <= fine.upper
+    assert fine.lower <= coarse.upper
+
+
+def test_a_large_sum_agrees_with_its_gaussian_limit() -> None:
+    """At 10**12 reports and ε = 0 the sum is Gaussian to 1e-5: E[S₊]/n = σ/√(2πn)."""
+    sums = stronger_clones_sum(Generic(1.0), 10**12, 0.0)
+    spread = np.sqrt(sum(m * s * s for m, s in zip(sums.masses, sums.steps, strict=True)))
+    found = positive_part(sums, 0.01)
+    assert found.upper == pytest.approx(log(spread / np.sqrt(2 * np.pi * 1e12)), abs=2e-4)
+    assert found.upper - found.lower < 2e-4
+
+
+def test_a_sum_that_is_never_positive_is_zero_exactly() -> None:
+    sums = blanket_sum(KRR(4, Fraction(1)), 100, 0.0)
+    assert positive_part(sums, 0.01).upper == -inf
+    assert counted_positive_part(sums).upper == -inf
+
+
+def test_a_hopelessly_small_value_is_bounded_without_an_integral() -> None:
+    found = positive_part(blanket_sum(KRR.from_local_epsilon(4, 2.0), 10**9, 1.9), 0.01)
+    assert found.lower == -inf
+    assert -inf < found.upper < -600
+
+
+def test_sums_short_enough_are_counted() -> None:
+    assert countable(stronger_clones_sum(Generic(1.0), 240, 0.1))
+    assert not countable(stronger_clones_sum(Generic(1.0), 241, 0.1))
+    assert not countable(blanket_sum(KRR.from_local_epsilon(4, 2.0), 100, 0.1))

@@ -1,0 +1,112 @@
+from dataclasses import replace
+from fractions import Fraction
+
+import pytest
+
+from hubbub.accountant.composition import compose
+from hubbub.accountant.errors import AccountingError
+from hubbub.accountant.ledger import BudgetExceeded, ChargeConflict, Entry, Ledger, LedgerBroken, Link
+from hubbub.accountant.mechanisms import KRR, Generic
+from hubbub.accountant.pairs import Part
+
+PART = Part(KRR(16, Fraction(1, 4)), 18000)
+
+
+def entry(number: int, query: str = "carrier", part: Part = PART) -> Entry:
+    return Entry("flights", number, query, part)
+
+
+@pytest.fixture
+def ledger() -> Ledger:
+    return Ledger("flights", 1.0, 1e-6)
+
+
+def test_an_empty_ledger_has_spent_nothing_and_holds(ledger: Ledger) -> None:
+    ledger.verify()
+    assert ledger.spent().epsilon_upper == 0.0
+
+
+def test_spent_is_the_composition_of_all_rounds(ledger: Ledger) -> None:
+    charged = ledger.charge([entry(1)]).charge([entry(2), entry(2, "delay")])
+    assert charged.spent().epsilon_upper == compose([replace(PART, rounds=3)], 1e-6).epsilon_upper
+    assert ledger.links == ()
+
+
+def test_the_same_charge_twice_changes_nothing(ledger: Ledger) -> None:
+    once = ledger.charge([entry(1), entry(1)])
+    assert len(once.links) == 1
+    assert once.charge([entry(1)]) == once
+    assert not once.would_exceed([entry(1)])
+
+
+def test_another_charge_under_the_same_round_and_query_is_refused(ledger: Ledger) -> None:
+    charged = ledger.charge([entry(1)])
+    with pytest.raises(ChargeConflict, match="round 1, query 'carrier'"):
+        charged.charge([entry(1, part=replace(PART, reports=20000))])
+
+
+def test_another_task_is_refused(ledger: Ledger) -> None:
+    with pytest.raises(AccountingError, match="'trains'"):
+        ledger.charge([Entry("trains", 1, "carrier", PART)])
+
+
+def test_an_entry_is_of_one_round() -> None:
+    with pytest.raises(AccountingError, match="must be 1"):
+        entry(1, part=replace(PART, rounds=2))
+
+
+def test_a_charge_over_the_budget_is_refused_whole_and_explained(ledger: Ledger) -> None:
+    one = ledger.charge([entry(1)]).spent().epsilon_upper
+    tight = replace(ledger, epsilon=one * 1.01).charge([entry(1)])
+    assert tight.would_exceed([entry(2)])
+    with pytest.raises(BudgetExceeded, match=r"round 2, 3 .*budget is .*spent so far: .*round 1 0\."):
+        tight.charge([entry(2), entry(3)])
+    assert len(tight.links) == 1
+
+
+def test_a_refusal_joins_like_rounds(ledger: Ledger) -> None:
+    charged = ledger.charge([entry(number) for number in range(1, 4)])
+    charged = charged.charge([entry(4, part=replace(PART, reports=30000))])
+    full = replace(charged, epsilon=charged.spent().epsilon_upper)
+    with pytest.raises(BudgetExceeded, match=r"rounds 1 to 3 \(3\) .*round 4 "):
+        full.charge([entry(5)])
+
+
+def test_records_come_back_as_they_were(ledger: Ledger) -> None:
+    generic = Part(Generic(0.3, mixed=True), 5000, dummies=7)
+    charged = ledger.charge([entry(1), entry(1, "other", generic), entry(2, part=replace(PART, clients=20000))])
+    assert Ledger.from_records("flights", 1.0, 1e-6, charged.records()) == charged
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_a_changed_removed_or_moved_charge_is_noticed(ledger: Ledger, place: int) -> None:
+    charged = ledger.charge([entry(number) for number in (1, 2, 3)])
+    links = list(charged.links)
+    changed = Link(entry(links[place].entry.round, part=replace(PART, reports=10**6)), links[place].digest)
+    with pytest.raises(LedgerBroken, match=f"charge {place} "):
+        replace(charged, links=(*links[:place], changed, *links[place + 1 :])).verify()
+    with pytest.raises(LedgerBroken):
+        replace(charged, links=tuple(links[place:] + links[:place] + links[:1])).verify()
+    if place < 2:
+        with pytest.raises(LedgerBroken):
+            replace(charged, links=tuple(links[:place] + links[place + 1 :])).verify()
+
+
+def test_the_head_fixes_how_much_was_charged(ledger: Ledger) -> None:
+    heads = {ledger.head}
+    for number in range(3):
+        ledger = ledger.charge([entry(number)])
+        heads.add(ledger.head)
+    assert len(heads) == 4
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[]", '{"task": 1}', "null"])
+def test_unreadable_records_are_refused(text: str) -> None:
+    with pytest.raises(LedgerBroken):
+        Ledger.from_records("flights", 1.0, 1e-6, [(text, "00" * 32)])
+
+
+def test_a_record_in_another_form_is_refused(ledger: Ledger) -> None:
+    text, digest = ledger.charge([entry(1)]).records()[0]
+    with pytest.raises(LedgerBroken, match="canonical"):
+        Ledger.from_records("flights", 1.0, 1e-6, [(text.replace(",", ", "), digest)])

@@ -1,0 +1,48 @@
+import math
+
+import pytest
+
+from hubbub.accountant.bounds import epsilon_bracket
+from hubbub.accountant.composition import compose, compose_delta
+from hubbub.accountant.errors import AccountingError
+from hubbub.accountant.mechanisms import KRR, Generic
+from hubbub.accountant.pairs import Part
+from hubbub.accountant.subsampling import subsampled_delta, subsampled_epsilon
+
+MECHANISM = KRR.from_local_epsilon(4, 2.0)
+
+
+def test_the_exact_pair_is_at_most_the_rule_which_holds_for_any_randomizer() -> None:
+    by_rule = subsampled_delta(MECHANISM, 1000, 5000, 0.05).delta_upper
+    by_pair = compose_delta([Part(MECHANISM, 1000, clients=5000)], 0.05).delta_upper
+    assert 0.1 * by_rule < by_pair < by_rule
+
+
+def test_epsilon_and_delta_are_inverse() -> None:
+    epsilon = subsampled_epsilon(MECHANISM, 1000, 5000, 1e-6).epsilon_upper
+    assert subsampled_delta(MECHANISM, 1000, 5000, epsilon).delta_upper == pytest.approx(1e-6, rel=1e-3)
+
+
+def test_it_is_the_rule_applied_to_the_batch() -> None:
+    inner = epsilon_bracket(Generic(1.0), 1000, 1e-5).epsilon_upper
+    found = subsampled_epsilon(Generic(1.0), 1000, 10000, 1e-6).epsilon_upper
+    assert found == pytest.approx(math.log1p(0.1 * math.expm1(inner)), rel=1e-4)
+
+
+def test_delta_above_the_share_costs_nothing() -> None:
+    assert subsampled_epsilon(MECHANISM, 10, 1000, 0.02).epsilon_upper == 0.0
+
+
+def test_drawing_everyone_is_the_plain_bound() -> None:
+    plain = epsilon_bracket(MECHANISM, 1000, 1e-6).epsilon_upper
+    assert subsampled_epsilon(MECHANISM, 1000, 1000, 1e-6).epsilon_upper == pytest.approx(plain, rel=1e-6)
+
+
+def test_rounds_cost_less_than_basic_composition() -> None:
+    composed = compose([Part(MECHANISM, 1000, 10, clients=5000)], 1e-6).epsilon_upper
+    assert composed < 10 * subsampled_epsilon(MECHANISM, 1000, 5000, 1e-7).epsilon_upper
+
+
+def test_more_reports_than_clients_are_refused() -> None:
+    with pytest.raises(AccountingError, match="clients is 10"):
+        subsampled_epsilon(MECHANISM, 11, 10, 1e-6)
