@@ -181,9 +181,11 @@ def _check_header(path: Path) -> None:
 
 def _prepare(connection: sqlite3.Connection, path: Path) -> None:
     for pragma in ("locking_mode=EXCLUSIVE", "auto_vacuum=INCREMENTAL", "journal_mode=WAL", "synchronous=FULL"):
-        connection.execute(f"PRAGMA {pragma}").fetchall()
+        # As a script: each statement runs to its end, where `execute` would give back one page only.
+        connection.executescript(f"PRAGMA {pragma};")
     for pragma in ("secure_delete=ON", "foreign_keys=ON"):
-        connection.execute(f"PRAGMA {pragma}").fetchall()
+        # As a script: each statement runs to its end, where `execute` would give back one page only.
+        connection.executescript(f"PRAGMA {pragma};")
     # The exclusive lock is taken at the first write.
     connection.execute("BEGIN EXCLUSIVE")
     (version,) = connection.execute("PRAGMA user_version").fetchone()
@@ -201,4 +203,5 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
 def _clean(connection: sqlite3.Connection) -> None:
     """Write zeroed pages over what was erased, give them back, and cut the write-ahead log to nothing."""
     for pragma in ("wal_checkpoint(TRUNCATE)", "incremental_vacuum", "wal_checkpoint(TRUNCATE)"):
-        connection.execute(f"PRAGMA {pragma}").fetchall()
+        # As a script: each statement runs to its end, where `execute` would give back one page only.
+        connection.executescript(f"PRAGMA {pragma};")

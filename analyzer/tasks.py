@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from hubbub.protos.errors import HubbubError, SignatureError, TaskError
+from hubbub.protos.errors import SignatureError
+from hubbub.protos.service.tasks import read_tasks
 from hubbub.protos.signed_task import SignedTask
 from hubbub.protos.task import Identities
 
@@ -19,27 +20,7 @@ def load_tasks(paths: Iterable[Path], identities: Identities) -> Tasks:
     Raises:
         TaskError: where a file holds no task of these three parties with both signatures, or there is none at all.
     """
-    tasks: dict[bytes, SignedTask] = {}
-    for path in _files(paths):
-        try:
-            signed = SignedTask.decode(path.read_bytes())
-            check_task(signed, identities)
-        except HubbubError as error:
-            raise TaskError(f"{path}: {error}") from error
-        except OSError as error:
-            raise TaskError(f"cannot read {path}: {error.strerror}; give a signed task file or a folder") from error
-        tasks[signed.task.id] = signed
-    if not tasks:
-        raise TaskError("there is no task to serve; sign one with `hubbub plan` and `hubbub sign`, and name its folder")
-    return tasks
-
-
-def _files(paths: Iterable[Path]) -> Iterator[Path]:
-    for path in paths:
-        if path.is_dir():
-            yield from sorted(path.glob("*.json"))
-        else:
-            yield path
+    return read_tasks(paths, lambda signed: check_task(signed, identities))
 
 
 def check_task(signed: SignedTask, identities: Identities) -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from hubbub.analyzer.server import serve
-from hubbub.analyzer.settings import LogSettings, Settings, TLSSettings
+from hubbub.analyzer.settings import Settings
 from hubbub.protos import transport
 from hubbub.protos.batch import BatchId, BatchRecord, released_digest
 from hubbub.protos.envelope import Destination, Sealer, generate_key
@@ -25,6 +25,7 @@ from hubbub.protos.keys import KeyRecord, KeySet, Role
 from hubbub.protos.messages import Committed, Envelopes
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.results import QueryState
+from hubbub.protos.service.settings import LogSettings, TLSSettings
 from hubbub.protos.transport import TLS
 from hubbub.protos.wire import DeliveryCaller, ResultsCaller
 from support.samples import Parties, make_tls, sample_task, signed

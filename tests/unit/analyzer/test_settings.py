@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from hubbub.analyzer.settings import LogSettings, Settings, SettingsError, TLSSettings, load
+from hubbub.analyzer.settings import Settings, load
 from hubbub.analyzer.tasks import load_tasks
 from hubbub.protos.errors import TaskError
+from hubbub.protos.service.settings import LogSettings, SettingsError, TLSSettings
 from hubbub.protos.signed_task import SignedTask
 from support import samples
 from support.samples import Parties, sample_task, signed
@@ -98,5 +99,5 @@ def test_task_files_that_are_none_are_named(tmp_path: Path, content: bytes | Non
 
 
 def test_no_task_at_all_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(TaskError, match="no task to serve"):
+    with pytest.raises(TaskError, match="no task to run"):
         load_tasks([tmp_path], Parties.generate().public)

@@ -1,4 +1,4 @@
-"""Logs: structured lines on stderr."""
+"""Logs: structured lines on stderr, without the values of variables."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 
 import structlog
 
-from hubbub.analyzer.settings import LogSettings
+from hubbub.protos.service.settings import LogSettings
 
 
 class _StderrHandler(logging.Handler):
@@ -24,7 +24,9 @@ def configure(settings: LogSettings) -> None:
         structlog.stdlib.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
-    last: list[structlog.typing.Processor] = [structlog.dev.ConsoleRenderer(colors=False)]
+    # Tracebacks without the values of variables: those could be keys or submissions.
+    plain = structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback)
+    last: list[structlog.typing.Processor] = [plain]
     if settings.format == "json":
         last = [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
     structlog.configure(

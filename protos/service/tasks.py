@@ -1,0 +1,38 @@
+"""The signed task files that a service is given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+from hubbub.protos.errors import HubbubError, TaskError
+from hubbub.protos.signed_task import SignedTask
+
+
+def read_tasks(paths: Iterable[Path], check: Callable[[SignedTask], None]) -> dict[bytes, SignedTask]:
+    """Return, by id, the tasks in those files and folders (`*.json`), each accepted by `check`.
+
+    Raises:
+        TaskError: where a file holds no task, `check` refuses one (a `HubbubError` or `ValueError`), or there is none.
+    """
+    tasks: dict[bytes, SignedTask] = {}
+    for path in _files(paths):
+        try:
+            signed = SignedTask.decode(path.read_bytes())
+            check(signed)
+        except (HubbubError, ValueError) as error:
+            raise TaskError(f"{path}: {error}") from error
+        except OSError as error:
+            raise TaskError(f"cannot read {path}: {error.strerror}; give a signed task file or a folder") from error
+        tasks[signed.task.id] = signed
+    if not tasks:
+        raise TaskError("there is no task to run; sign one with `hubbub plan` and `hubbub sign`, and name its folder")
+    return tasks
+
+
+def _files(paths: Iterable[Path]) -> Iterator[Path]:
+    for path in paths:
+        if path.is_dir():
+            yield from sorted(path.glob("*.json"))
+        else:
+            yield path

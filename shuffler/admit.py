@@ -1,0 +1,245 @@
+"""Admit: what a submission must be to be taken, and the typed refusal of each that is not.
+
+Everything that reaches this module is either acknowledged for the first time, a retry, or refused and counted by
+reason; the three add up to what was received.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from hubbub.protos.envelope import Destination, outer_bytes
+from hubbub.protos.keys import KeySet
+from hubbub.protos.messages import Answer, Receipt, RoundState, Submission
+from hubbub.protos.refusals import Reason, Refusal
+from hubbub.protos.task import Task
+from hubbub.shuffler.hold import Store
+from hubbub.shuffler.keys import RoundKeys, at_hand
+from hubbub.shuffler.opening import Lock, Openers
+from hubbub.shuffler.records import Held, Opened, Round, StoreError
+from hubbub.shuffler.tables import DIGEST_BYTES
+from hubbub.shuffler.tasks import Tasks, at, next_round
+from hubbub.shuffler.unit import RETRIED
+
+ANY_ROUND = -1
+"""Refusals for rounds that are not at hand are counted for the task as a whole: nobody can fill the store with them."""
+
+OVERLOADED_SECONDS = 1.0
+"""When a device may try again after OVERLOADED: a full queue of 20,000 takes about a second."""
+
+NOT_READY_SECONDS = 1.0
+"""When a device may ask again for keys of a round whose analyzer has not answered yet."""
+
+DISK_SECONDS = 5.0
+"""When a device may try again after the disk refused a write."""
+
+Clock = Callable[[], float]
+
+
+def digest_of(envelope: bytes) -> bytes:
+    """Return the digest (16 bytes) by which a retry is told from a conflict."""
+    return hashlib.blake2b(envelope, digest_size=DIGEST_BYTES).digest()
+
+
+class Admission:
+    """Answers devices (`wire.SubmissionHandler`). At most `limit` submissions are in work at once."""
+
+    def __init__(self, tasks: Tasks, store: Store, openers: Openers, clock: Clock, limit: int) -> None:
+        self._tasks = tasks
+        self._store = store
+        self._openers = openers
+        self._clock = clock
+        self._limit = limit
+        self._in_work = 0
+
+    # Keys
+
+    async def get_round(self, task_id: bytes, round_number: int) -> KeySet:
+        """Return a round's keys.
+
+        Raises:
+            Refusal: UNKNOWN_TASK, UNKNOWN_ROUND, TOO_EARLY, TOO_LATE, ERASED or NOT_READY.
+        """
+        task = self._task(task_id)
+        round_ = self._round(task, round_number)
+        self._check_taken(task, round_)
+        return self._keys(round_).key_set
+
+    def _task(self, task_id: bytes) -> Task:
+        task = self._tasks.get(task_id)
+        if task is None:
+            raise Refusal(Reason.UNKNOWN_TASK, "this shuffler does not run that task; is the task file up to date?")
+        return task
+
+    def _round(self, task: Task, number: int) -> Round:
+        """Return the round, if it is at hand or was."""
+        schedule, now = task.schedule, self._clock()
+        if not 0 <= number < schedule.rounds:
+            raise Refusal(Reason.UNKNOWN_ROUND, f"round {number} is none of the task's, 0 to {schedule.rounds - 1}")
+        round_ = self._store.find(task.id, number)
+        if round_ is not None:
+            return round_
+        if now >= schedule.cut(number):
+            raise Refusal(Reason.TOO_LATE, f"round {number} is over; {next_round(schedule, now, number)}")
+        if now < at_hand(schedule, number):
+            opens = schedule.opens(number)
+            raise Refusal(Reason.TOO_EARLY, f"round {number} opens at {at(opens)}, now is {at(now)}; wait until then")
+        raise _not_ready(number)
+
+    def _keys(self, round_: Round) -> RoundKeys:
+        if round_.keys is None:
+            raise _not_ready(round_.number)
+        return round_.keys
+
+    def _check_taken(self, task: Task, round_: Round) -> None:
+        """Return only if nothing but its time may keep the round from taking a submission that comes early."""
+        schedule, now, number = task.schedule, self._clock(), round_.number
+        following = next_round(schedule, now, number)
+        if round_.state is RoundState.ERASED:
+            raise Refusal(Reason.ERASED, f"round {number} is over and erased, too old for this; {following}")
+        if round_.state is not RoundState.OPEN or now >= schedule.cut(number):
+            raise Refusal(
+                Reason.TOO_LATE,
+                f"round {number} takes nothing more, its last time was {at(schedule.cut(number))}; {following}",
+            )
+
+    def _check_time(self, task: Task, round_: Round) -> None:
+        self._check_taken(task, round_)
+        schedule, now = task.schedule, self._clock()
+        first = schedule.opens(round_.number) - schedule.grace
+        if now < first:
+            raise Refusal(
+                Reason.TOO_EARLY, f"round {round_.number} takes submissions from {at(first)}, now is {at(now)}; wait"
+            )
+
+    # Submissions
+
+    async def submit(self, destination: Destination, submissions: Sequence[Submission]) -> list[Answer]:
+        """Answer each submission, in order; a receipt means that it is on disk."""
+        task = self._tasks.get(destination.task_id)
+        try:
+            known_task = self._task(destination.task_id)
+            round_ = self._round(known_task, destination.round)
+        except Refusal as refusal:
+            task_id = b"" if task is None else task.id
+            self._store.count(task_id, ANY_ROUND, {refusal.reason.value: len(submissions)})
+            return [refusal] * len(submissions)
+        answers, fresh = self._look_up(known_task, round_, destination, submissions)
+        if fresh:
+            found = await self._take(known_task, round_, [submissions[index] for index in fresh])
+            for index, answer in zip(fresh, found, strict=True):
+                answers[index] = answer
+        return [answer for answer in answers if answer is not None]
+
+    def _look_up(
+        self, task: Task, round_: Round, destination: Destination, submissions: Sequence[Submission]
+    ) -> tuple[list[Answer | None], list[int]]:
+        """Answer retries and what can be refused without opening; return the places of what is left."""
+        answers: list[Answer | None] = []
+        fresh: list[int] = []
+        counts: Counter[str] = Counter()
+        barred = self._barred(task, round_, destination)
+        room = self._limit - self._in_work
+        for index, submission in enumerate(submissions):
+            answer = self._known(round_, submission) or self._refused(task, submission, barred, room - len(fresh))
+            answers.append(answer)
+            if answer is None:
+                fresh.append(index)
+            else:
+                counts[RETRIED if isinstance(answer, Receipt) else answer.reason.value] += 1
+        if counts:
+            self._store.count(task.id, round_.number, counts)
+        return answers, fresh
+
+    def _known(self, round_: Round, submission: Submission) -> Answer | None:
+        """Answer a submission whose id is held: by its first receipt if it is the same, whatever the time."""
+        digest = self._store.known(round_, submission.id)
+        if digest is None:
+            return None
+        if digest == digest_of(submission.envelope):
+            return Receipt(submission.id, round_.number)
+        return _conflict()
+
+    def _barred(self, task: Task, round_: Round, destination: Destination) -> Refusal | None:
+        """Return why the round takes nothing new under this destination, if so."""
+        try:
+            self._check_time(task, round_)
+            if self._keys(round_).key_set.hash != destination.key_set_hash:
+                raise Refusal(
+                    Reason.KEY_SET_DIFFERS, "sealed for other keys than this round's; fetch the round's keys again"
+                )
+        except Refusal as refusal:
+            return refusal
+        return None
+
+    def _refused(self, task: Task, submission: Submission, barred: Refusal | None, room: int) -> Refusal | None:
+        expected = outer_bytes(len(task.queries))
+        if len(submission.envelope) != expected:
+            return Refusal(
+                Reason.WRONG_SIZE,
+                f"the envelope has {len(submission.envelope)} bytes, this task's have {expected}; is it of this task?",
+            )
+        if barred is None and room <= 0:
+            return Refusal(
+                Reason.OVERLOADED, f"{self._limit} submissions are in work; try again shortly", OVERLOADED_SECONDS
+            )
+        return barred
+
+    async def _take(self, task: Task, round_: Round, submissions: Sequence[Submission]) -> list[Answer]:
+        """Open and hold."""
+        keys = self._keys(round_)
+        destination = Destination(task.id, round_.number, keys.key_set.hash)
+        with self._working(len(submissions)):
+            lock = Lock(destination, keys.private_key, len(task.queries))
+            plains = await self._openers.open(lock, submissions)
+            opened = [
+                Opened(submission.id, digest_of(submission.envelope), plain)
+                for submission, plain in zip(submissions, plains, strict=True)
+                if plain is not None
+            ]
+            try:
+                outcomes = iter(await self._store.hold(round_, opened, len(submissions) - len(opened)))
+            except StoreError:
+                return self._not_stored(round_, len(submissions))
+        return [
+            _unopenable() if plain is None else self._answer(task, round_, submission, next(outcomes))
+            for submission, plain in zip(submissions, plains, strict=True)
+        ]
+
+    @contextmanager
+    def _working(self, count: int) -> Iterator[None]:
+        self._in_work += count
+        try:
+            yield
+        finally:
+            self._in_work -= count
+
+    def _not_stored(self, round_: Round, count: int) -> list[Answer]:
+        self._store.count(round_.task_id, round_.number, {Reason.OVERLOADED.value: count})
+        refusal = Refusal(Reason.OVERLOADED, "the shuffler cannot write to its disk now; try again later", DISK_SECONDS)
+        return [refusal] * count
+
+    def _answer(self, task: Task, round_: Round, submission: Submission, outcome: Held) -> Answer:
+        if outcome is Held.CONFLICT:
+            return _conflict()
+        if outcome is Held.CUT:
+            following = next_round(task.schedule, self._clock(), round_.number)
+            return Refusal(Reason.TOO_LATE, f"round {round_.number} was cut meanwhile; {following}")
+        return Receipt(submission.id, round_.number)
+
+
+def _conflict() -> Refusal:
+    return Refusal(Reason.ID_CONFLICT, "other bytes are held under this id; resend the same bytes, or use a new id")
+
+
+def _unopenable() -> Refusal:
+    return Refusal(Reason.UNOPENABLE, "the envelope does not open with this round's key; seal again with a new id")
+
+
+def _not_ready(number: int) -> Refusal:
+    return Refusal(
+        Reason.NOT_READY, f"round {number} has no keys yet, the analyzer's is awaited; ask again", NOT_READY_SECONDS
+    )

@@ -1,0 +1,92 @@
+"""Control: what the operator may ask of the shuffler: where rounds stand, and to cut one now."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import structlog
+
+from hubbub.protos.messages import RoundState, RoundStatus
+from hubbub.protos.refusals import Reason, Refusal
+from hubbub.protos.task import Task
+from hubbub.shuffler.hold import Store
+from hubbub.shuffler.records import Round, StoreError
+from hubbub.shuffler.rounds import Rounds
+from hubbub.shuffler.tasks import Tasks, at
+from hubbub.shuffler.unit import RETRIED
+
+_LOG = structlog.get_logger(__name__)
+
+
+class Control:
+    """Answers the operator (`wire.ControlHandler`)."""
+
+    def __init__(self, tasks: Tasks, store: Store, rounds: Rounds, clock: Callable[[], float]) -> None:
+        self._tasks = tasks
+        self._store = store
+        self._rounds = rounds
+        self._clock = clock
+
+    async def close_round(self, task_id: bytes, round_number: int) -> RoundStatus:
+        """Cut a round now; a round that is cut already stays as it is.
+
+        Raises:
+            Refusal: UNKNOWN_TASK, UNKNOWN_ROUND, TOO_EARLY, CLOSED_BY_SCHEDULE, BELOW_MINIMUM, or NOT_READY where the
+                disk does not take it.
+        """
+        task = self._task(task_id)
+        round_ = self._round(task, round_number)
+        if round_.state is RoundState.OPEN:
+            round_ = await self._cut(task, round_)
+        return self._status(task, round_)
+
+    async def get_status(self, task_id: bytes | None) -> list[RoundStatus]:
+        """Return where rounds stand, oldest first, of one task or of all.
+
+        Raises:
+            Refusal: UNKNOWN_TASK.
+        """
+        tasks = self._tasks.values() if task_id is None else [self._task(task_id)]
+        wanted = {task.id: task for task in tasks}
+        return [self._status(wanted[found.task_id], found) for found in self._store.rounds() if found.task_id in wanted]
+
+    def _task(self, task_id: bytes) -> Task:
+        task = self._tasks.get(task_id)
+        if task is None:
+            raise Refusal(Reason.UNKNOWN_TASK, "this shuffler does not run that task; is the task file up to date?")
+        return task
+
+    def _round(self, task: Task, number: int) -> Round:
+        schedule = task.schedule
+        if not 0 <= number < schedule.rounds:
+            raise Refusal(Reason.UNKNOWN_ROUND, f"round {number} is none of the task's, 0 to {schedule.rounds - 1}")
+        round_ = self._store.find(task.id, number)
+        if round_ is not None:
+            return round_
+        if self._clock() < schedule.cut(number):
+            raise Refusal(Reason.TOO_EARLY, f"round {number} opens at {at(schedule.opens(number))}; wait until then")
+        raise Refusal(Reason.UNKNOWN_ROUND, f"round {number} was over before this shuffler first ran; name a later one")
+
+    async def _cut(self, task: Task, round_: Round) -> Round:
+        if task.schedule.close != "operator":
+            moment = at(task.schedule.cut(round_.number))
+            raise Refusal(Reason.CLOSED_BY_SCHEDULE, f"the task's rounds are cut by schedule, this one at {moment}")
+        try:
+            cut = await self._store.cut(round_, "operator", task.minimum_reports)
+        except StoreError as error:
+            raise Refusal(Reason.NOT_READY, str(error), retry_after=5.0) from error
+        self._rounds.alarm.wake()
+        _LOG.info("closed by the operator", task=task.name, round=cut.number, submissions=cut.submissions)
+        return cut
+
+    def _status(self, task: Task, round_: Round) -> RoundStatus:
+        tally = self._store.tally(task.id, round_.number)
+        return RoundStatus(
+            task_id=task.id,
+            round=round_.number,
+            state=round_.state,
+            submissions=self._store.submissions(round_),
+            minimum_reports=task.minimum_reports,
+            refusals={name: count for name, count in tally.items() if name != RETRIED},
+            waiting_for=self._rounds.waiting_for(round_),
+        )

@@ -1,0 +1,66 @@
+"""Records: what the stages say to the store and what it says to them, as values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+from hubbub.protos.errors import HubbubError
+from hubbub.protos.messages import RoundState
+from hubbub.protos.signed import SignedDocument
+from hubbub.protos.task import Close
+from hubbub.shuffler.keys import RoundKeys
+
+
+class StoreError(HubbubError):
+    """The store could not do it, and did nothing: a full disk, a damaged or foreign file, or it was closed."""
+
+
+FINAL = frozenset({RoundState.ERASED, RoundState.EXPIRED})
+"""States in which a round is over: nothing but numbers is left of it."""
+
+
+@dataclass(frozen=True)
+class Round:
+    """A round as it stands on disk. `submissions` and `refusals_at_cut` are fixed at the cut, 0 and empty before."""
+
+    key: int
+    task_id: bytes
+    number: int
+    state: RoundState
+    keys: RoundKeys | None = None
+    submissions: int = 0
+    closed_by: Close | None = None
+    refusals_at_cut: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A submission whose outer layer is open: its id, the digest of its outer envelope, its inner envelopes joined."""
+
+    id: bytes
+    digest: bytes
+    inners: bytes = field(repr=False)
+
+
+class Held(Enum):
+    """What became of a submission at the store."""
+
+    NEW = "new"
+    SAME = "same"
+    """Held already, with the same bytes: a retry."""
+    CONFLICT = "conflict"
+    """Its id is held already, with other bytes."""
+    CUT = "cut"
+    """The round was cut before."""
+
+
+@dataclass(frozen=True)
+class StoredBatch:
+    """A permuted list in the store: its query, its digest, its signed record; `committed` once the analyzer said so."""
+
+    query: int
+    digest: bytes
+    record: SignedDocument
+    committed: bool

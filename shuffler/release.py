@@ -1,0 +1,137 @@
+"""Release: a mixed round's batches go to the analyzer, once each, however often anything dies on the way.
+
+Begin says where to go on, Put sends stretches, Commit has the batch counted; all may be repeated. Only a Commit that
+was acknowledged is noted, and only when all are does the round go on. An analyzer that is down, slow or refuses only
+delays.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from typing import Protocol
+
+import structlog
+
+from hubbub.protos.batch import BatchId
+from hubbub.protos.errors import HubbubError, Unreachable
+from hubbub.protos.keys import KeySet
+from hubbub.protos.messages import Committed, Envelopes, RoundState
+from hubbub.protos.refusals import TRANSIENT, Reason, Refusal
+from hubbub.protos.signed import SignedDocument
+from hubbub.shuffler.hold import Store
+from hubbub.shuffler.records import Round, StoredBatch, StoreError
+
+CALL_SECONDS = 30.0
+"""Deadline of a call to the analyzer."""
+
+COMMITS_PER_SECOND = 2000
+"""A commit opens the whole batch: its deadline allows for an analyzer as slow as this, in reports."""
+
+FIRST_PAUSE = 0.1
+LONGEST_PAUSE = 5.0
+"""Seconds between tries: doubled from the first to the longest, each by a random factor from 0.5 to 1."""
+
+Pause = Callable[[float], Awaitable[None]]
+Notice = Callable[[str], None]
+"""Takes in words what is waited for; an empty text where nothing is."""
+
+_LOG = structlog.get_logger(__name__)
+
+
+class Analyzer(Protocol):
+    """The analyzer as the shuffler calls it (`wire.DeliveryCaller`)."""
+
+    async def get_key(self, task_id: bytes, round_number: int, deadline: float) -> SignedDocument:
+        """Return the analyzer's key record for a round."""
+
+    async def begin(self, record: SignedDocument, key_set: KeySet, deadline: float) -> int:
+        """Announce a batch; return the offset to go on from."""
+
+    async def put(self, stretch: Envelopes, deadline: float) -> int:
+        """Send a stretch; return the offset to go on from."""
+
+    async def commit(self, batch: BatchId, digest: bytes, deadline: float) -> Committed:
+        """Have the batch counted."""
+
+
+class Patience:
+    """Pauses between tries of one thing, longer and longer."""
+
+    def __init__(self, pause: Pause = asyncio.sleep) -> None:
+        self._pause = pause
+        self._next = FIRST_PAUSE
+
+    async def wait(self, asked: float | None = None) -> None:
+        """Wait before the next try, at least as long as the other side asked (seconds)."""
+        seconds = self._next * random.uniform(0.5, 1)
+        self._next = min(LONGEST_PAUSE, self._next * 2)
+        await self._pause(max(seconds, asked or 0))
+
+    def succeeded(self) -> None:
+        """Begin with short pauses again."""
+        self._next = FIRST_PAUSE
+
+
+class Courier:
+    """Delivers mixed rounds."""
+
+    def __init__(self, store: Store, analyzer: Analyzer, pause: Pause = asyncio.sleep) -> None:
+        self._store = store
+        self._analyzer = analyzer
+        self._pause = pause
+
+    async def deliver(self, round_: Round, notice: Notice) -> Round:
+        """Deliver all batches of a mixed round; return it RELEASED. Tries for ever.
+
+        Raises:
+            StoreError: where the store could not be read or written.
+        """
+        if round_.keys is None:
+            raise StoreError("a mixed round has no keys; is the store damaged?")
+        for batch in await self._store.batches(round_):
+            if not batch.committed:
+                await self._deliver_one(round_, round_.keys.key_set, batch, notice)
+            round_ = await self._store.commit_batch(round_, batch.query)
+        if round_.state is not RoundState.RELEASED:
+            raise StoreError("a delivered round has batches left; is the store damaged?")
+        return round_
+
+    async def _deliver_one(self, round_: Round, key_set: KeySet, batch: StoredBatch, notice: Notice) -> None:
+        patience = Patience(self._pause)
+        while True:
+            try:
+                committed = await self._try(round_, key_set, batch, patience)
+                break
+            except StoreError:
+                raise
+            except HubbubError as error:
+                notice(in_words(error))
+                _LOG.warning("not delivered", round=round_.number, query=batch.query, error=str(error))
+                await patience.wait(error.retry_after if isinstance(error, Refusal) else None)
+        notice("")
+        _LOG.info("delivered", round=round_.number, query=batch.query, counted=committed.counted)
+
+    async def _try(self, round_: Round, key_set: KeySet, batch: StoredBatch, patience: Patience) -> Committed:
+        batch_id = BatchId(round_.task_id, round_.number, batch.query)
+        offset = await self._analyzer.begin(batch.record, key_set, CALL_SECONDS)
+        while envelopes := await self._store.envelopes(round_, batch.query, offset):
+            following = await self._analyzer.put(Envelopes(batch_id, offset, tuple(envelopes)), CALL_SECONDS)
+            if following <= offset:
+                raise Refusal(Reason.WRONG_OFFSET, f"the analyzer stays at offset {offset}")
+            offset = following
+            patience.succeeded()
+        deadline = CALL_SECONDS + round_.submissions / COMMITS_PER_SECOND
+        return await self._analyzer.commit(batch_id, batch.digest, deadline)
+
+
+def in_words(error: HubbubError) -> str:
+    """Say what keeps the analyzer from taking something."""
+    if isinstance(error, Unreachable):
+        return "did not answer"
+    if isinstance(error, Refusal) and error.reason in TRANSIENT:
+        return f"asked to wait: {error.message}"
+    if isinstance(error, Refusal):
+        return f"refused, {error.reason.value}: {error.message}"
+    return str(error)

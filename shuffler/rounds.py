@@ -1,0 +1,210 @@
+"""Rounds: the life of each, OPEN → CUT → MIXED → RELEASED → ERASED, or EXPIRED under the minimum at the cut.
+
+Each step is decided by the state on disk alone and may be done again, so a round goes on from where a killed process
+left it. A step that fails is tried again for ever: a round is never released half, and never dropped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import os
+from collections.abc import Callable
+
+import structlog
+
+from hubbub.protos.errors import HubbubError
+from hubbub.protos.keys import Identity
+from hubbub.protos.messages import RoundState
+from hubbub.protos.refusals import Refusal
+from hubbub.protos.task import Task
+from hubbub.shuffler.alarm import Alarm
+from hubbub.shuffler.hold import Store
+from hubbub.shuffler.keys import at_hand, make_keys
+from hubbub.shuffler.mix import Random, mix
+from hubbub.shuffler.records import FINAL, Round
+from hubbub.shuffler.release import CALL_SECONDS, Analyzer, Courier, Patience, Pause, in_words
+from hubbub.shuffler.tasks import Tasks, at
+
+Clock = Callable[[], float]
+_LOG = structlog.get_logger(__name__)
+
+
+class Rounds:
+    """Runs the rounds of all tasks. `analyzer_name` (host:port) is used in texts."""
+
+    def __init__(
+        self,
+        tasks: Tasks,
+        store: Store,
+        identity: Identity,
+        analyzer: Analyzer,
+        analyzer_name: str,
+        *,
+        clock: Clock,
+        pause: Pause = asyncio.sleep,
+        random: Random = os.urandom,
+    ) -> None:
+        self.alarm = Alarm(clock)
+        self._tasks = tasks
+        self._store = store
+        self._identity = identity
+        self._analyzer = analyzer
+        self._analyzer_name = analyzer_name
+        self._clock = clock
+        self._pause = pause
+        self._random = random
+        self._courier = Courier(store, analyzer, pause)
+        self._trouble: dict[int, str] = {}
+        self._running: dict[int, asyncio.Task[None]] = {}
+        self._watching: list[asyncio.Task[None]] = []
+
+    def start(self) -> None:
+        """Go on with the rounds that are not over, and begin those whose time comes."""
+        for round_ in self._store.rounds():
+            if round_.state in FINAL:
+                continue
+            if round_.task_id in self._tasks:
+                self._run(self._tasks[round_.task_id], round_)
+            else:
+                _LOG.warning(
+                    "held, but its task is not among the tasks", task=round_.task_id.hex(), round=round_.number
+                )
+        self._watching = [asyncio.create_task(self._watch(task)) for task in self._tasks.values()]
+
+    async def stop(self) -> None:
+        """Stop where each round is; what is on disk is gone on with at the next start."""
+        tasks = [*self._watching, *self._running.values()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def settled(self, round_: Round) -> None:
+        """Return when the round is over."""
+        running = self._running.get(round_.key)
+        if running is not None:
+            await asyncio.shield(running)
+
+    def waiting_for(self, round_: Round) -> str:
+        """Say in words what a round waits for."""
+        if round_.state in FINAL:
+            return "nothing"
+        trouble = self._trouble.get(round_.key)
+        if trouble is not None:
+            return trouble
+        if round_.state is RoundState.OPEN:
+            return self._waiting_open(round_)
+        return {
+            RoundState.CUT: "mixing",
+            RoundState.MIXED: f"the analyzer at {self._analyzer_name} to count it",
+        }.get(round_.state, "erasing")
+
+    def _waiting_open(self, round_: Round) -> str:
+        task = self._tasks.get(round_.task_id)
+        if task is None:
+            return "its task, which is not among this shuffler's any more"
+        by_operator = ", or the operator to close it" if task.schedule.close == "operator" else ""
+        return f"submissions until {at(task.schedule.cut(round_.number))}{by_operator}"
+
+    # Beginning
+
+    async def _watch(self, task: Task) -> None:
+        """Begin the task's rounds when they are at hand. Those that were over before this is first run never begin."""
+        schedule = task.schedule
+        first = max(0, int((self._clock() - schedule.start - schedule.grace) // schedule.length))
+        patience = Patience(self._pause)
+        number = first
+        while number < schedule.rounds:
+            await self.alarm.until(at_hand(schedule, number))
+            try:
+                if self._clock() < schedule.cut(number):
+                    self._run(task, await self._store.add_round(task.id, number))
+                number += 1
+            except HubbubError as error:
+                _LOG.error("a round cannot begin", task=task.name, round=number, error=str(error))
+                await patience.wait()
+
+    def _run(self, task: Task, round_: Round) -> None:
+        if round_.state not in FINAL and round_.key not in self._running:
+            self._running[round_.key] = asyncio.create_task(self._live(task, round_))
+            self._running[round_.key].add_done_callback(lambda _done: self._running.pop(round_.key, None))
+
+    # Living
+
+    async def _live(self, task: Task, round_: Round) -> None:
+        patience = Patience(self._pause)
+        while round_.state not in FINAL:
+            try:
+                reached = await self._step(task, round_)
+            except Exception as error:
+                self._notice(round_, f"another try: {error}")
+                unforeseen = not isinstance(error, HubbubError)
+                _LOG.error(
+                    "a step failed", round=round_.number, state=round_.state, error=str(error), exc_info=unforeseen
+                )
+                await patience.wait()
+                reached = self._store.find(task.id, round_.number) or round_
+            else:
+                self._notice(round_, "")
+                patience.succeeded()
+                _LOG.info("round", task=task.name, round=reached.number, state=reached.state, n=reached.submissions)
+            round_ = reached
+
+    async def _step(self, task: Task, round_: Round) -> Round:
+        match round_.state:
+            case RoundState.OPEN:
+                return await self._collect(task, round_)
+            case RoundState.CUT if round_.submissions < task.minimum_reports:
+                return await self._store.erase(round_, RoundState.EXPIRED)
+            case RoundState.CUT:
+                work = functools.partial(mix, round_=round_, task=task, identity=self._identity, random=self._random)
+                return await self._store.mix(round_, work)
+            case RoundState.MIXED:
+                return await self._courier.deliver(round_, functools.partial(self._notice_analyzer, round_))
+            case _:
+                return await self._store.erase(round_, RoundState.ERASED)
+
+    async def _collect(self, task: Task, round_: Round) -> Round:
+        """Take submissions until the cut, by schedule or by the operator."""
+
+        def current() -> Round:
+            return self._store.find(task.id, round_.number) or round_
+
+        fetching = asyncio.create_task(self._fetch_keys(task, round_))
+        try:
+            await self.alarm.until(task.schedule.cut(round_.number), lambda: current().state is not RoundState.OPEN)
+        finally:
+            fetching.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await fetching
+        return await self._store.cut(round_, "schedule", task.minimum_reports)
+
+    async def _fetch_keys(self, task: Task, round_: Round) -> None:
+        """Get the analyzer's key record and make the round's key set, once; tries until the round is cut."""
+        patience = Patience(self._pause)
+        while round_.keys is None:
+            try:
+                record = await self._analyzer.get_key(task.id, round_.number, CALL_SECONDS)
+                round_ = await self._store.install(round_, make_keys(task, round_.number, self._identity, record))
+                self._notice(round_, "")
+                _LOG.info("keys", task=task.name, round=round_.number)
+            except HubbubError as error:
+                self._notice_analyzer(round_, in_words(error))
+                _LOG.warning("no keys yet", task=task.name, round=round_.number, error=str(error))
+                await patience.wait(error.retry_after if isinstance(error, Refusal) else None)
+
+    # What is waited for
+
+    def _notice(self, round_: Round, text: str) -> None:
+        if text:
+            self._trouble[round_.key] = text
+        else:
+            self._trouble.pop(round_.key, None)
+
+    def _notice_analyzer(self, round_: Round, text: str) -> None:
+        if not text:
+            self._notice(round_, "")
+        elif f": {text}, since " not in self._trouble.get(round_.key, ""):
+            since = at(self._clock())
+            self._notice(round_, f"the analyzer at {self._analyzer_name}: {text}, since {since}")

@@ -1,0 +1,95 @@
+"""The shuffler as a process: a port for devices, one for the operator, a store, and processes that open envelopes."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Callable
+
+from hubbub.protos import transport, wire
+from hubbub.protos.errors import HubbubError
+from hubbub.protos.keys import Identity, load_public
+from hubbub.protos.service import logs
+from hubbub.protos.service.ports import Announce, Ports, asked_to_stop
+from hubbub.shuffler.admit import Admission
+from hubbub.shuffler.control import Control
+from hubbub.shuffler.hold import SqliteStore
+from hubbub.shuffler.opening import Openers
+from hubbub.shuffler.rounds import Rounds
+from hubbub.shuffler.settings import Settings
+from hubbub.shuffler.tasks import load_tasks
+
+OPERATORS = frozenset({"operator"})
+"""Common names that may control rounds."""
+
+SUBMISSION_CALLS = 4096
+"""Calls in work at once at the devices' port; more are turned away before they take memory."""
+
+CONTROL_CALLS = 64
+"""Calls in work at once at the operator's port."""
+
+
+async def serve(
+    settings: Settings,
+    *,
+    clock: Callable[[], float] = time.time,
+    announce: Announce | None = None,
+    stop: asyncio.Event | None = None,
+) -> None:
+    """Run the shuffler until SIGTERM or SIGINT, or until `stop` is set; then drain.
+
+    `announce` is called with the addresses of the ports, {"submission": …, "control": …}, once they serve.
+
+    Raises:
+        HubbubError: where settings, tasks, keys, ports or the store cannot be used; nothing was served then.
+    """
+    logs.configure(settings.log)
+    with asked_to_stop(stop) as stopping:
+        async with _assembled(settings, clock) as (admission, control, rounds):
+            ports = await _listen(settings, admission, control)
+            try:
+                rounds.start()
+                await ports.serving(announce)
+                await stopping.wait()
+            finally:
+                await ports.drain()
+
+
+@contextlib.asynccontextmanager
+async def _assembled(
+    settings: Settings, clock: Callable[[], float]
+) -> AsyncIterator[tuple[Admission, Control, Rounds]]:
+    identity = _identity(settings)
+    tasks = load_tasks(settings.tasks, load_public(settings.operator_key), identity.public)
+    channel = transport.open_channel(settings.analyzer, settings.tls.paths())
+    store = SqliteStore(settings.data)
+    openers = Openers(settings.processes)
+    rounds = Rounds(tasks, store, identity, wire.DeliveryCaller(channel), settings.analyzer, clock=clock)
+    try:
+        admission = Admission(tasks, store, openers, clock, settings.queue)
+        openers.warm_up()
+        yield admission, Control(tasks, store, rounds, clock), rounds
+    finally:
+        await rounds.stop()
+        await channel.close()
+        await asyncio.to_thread(openers.close)
+        await asyncio.to_thread(store.close)
+
+
+def _identity(settings: Settings) -> Identity:
+    try:
+        return Identity.load(settings.identity)
+    except OSError as error:
+        raise HubbubError(f"cannot read {settings.identity}: {error.strerror}; `hubbub init` makes keys") from error
+
+
+async def _listen(settings: Settings, admission: Admission, control: Control) -> Ports:
+    tls = settings.tls.paths()
+    devices, operators = transport.new_server(SUBMISSION_CALLS), transport.new_server(CONTROL_CALLS)
+    wire.serve_submissions(devices, admission)
+    wire.serve_control(operators, control, OPERATORS)
+    ports = Ports()
+    await ports.open("submission", settings.listen, wire.SUBMISSION_SERVICE, devices, tls.server(mutual=False))
+    await ports.open("control", settings.control_listen, wire.CONTROL_SERVICE, operators, tls.server(mutual=True))
+    return ports

@@ -1,0 +1,45 @@
+"""Settings of the shuffler: every key is described here and no other is taken."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pydantic import Field
+
+from hubbub.protos.service.settings import ADDRESS, File, LogSettings, Table, TLSSettings
+from hubbub.protos.service.settings import load as load_table
+
+
+class Settings(Table):
+    """Everything a shuffler is started with. Relative paths are relative to the settings file."""
+
+    listen: str = Field(
+        default="127.0.0.1:7301",
+        pattern=ADDRESS,
+        description="host:port where devices submit; port 0 takes a free one",
+    )
+    control_listen: str = Field(
+        default="127.0.0.1:7302",
+        pattern=ADDRESS,
+        description="host:port where the operator controls rounds; port 0 takes a free one",
+    )
+    analyzer: str = Field(pattern=ADDRESS, description="host:port of the analyzer's delivery port")
+    tasks: tuple[File, ...] = Field(description="signed task files, or folders of them (*.json)", min_length=1)
+    data: File = Field(description="folder of the shuffler's store; made if missing, for its owner alone")
+    identity: File = Field(description="PEM private key (Ed25519) that signs key records and batch records")
+    operator_key: File = Field(description="PEM public key of the operator, whom tasks must be signed by")
+    processes: int = Field(default=0, ge=0, le=1024, description="processes that open envelopes; 0 is one per core")
+    queue: int = Field(
+        default=20_000, ge=1, le=10_000_000, description="submissions in work at once; more are answered OVERLOADED"
+    )
+    tls: TLSSettings
+    log: LogSettings = LogSettings()
+
+
+def load(path: Path) -> Settings:
+    """Return the settings of a TOML file.
+
+    Raises:
+        SettingsError: naming the file, the key, the value and what is expected.
+    """
+    return load_table(path, Settings, "shuffler")

@@ -1,0 +1,206 @@
+"""Tables: every SQL statement of the store. Rounds own ranges of keys, so that one is read or deleted as a stretch."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from hubbub.protos.envelope import INNER_BYTES, SUBMISSION_ID_BYTES
+from hubbub.protos.keys import KeySet
+from hubbub.protos.messages import RoundState
+from hubbub.protos.signed import SignedDocument
+from hubbub.protos.task import Close
+from hubbub.shuffler.keys import RoundKeys
+from hubbub.shuffler.mix import RELEASED_BLOCK
+from hubbub.shuffler.records import FINAL, Round, StoredBatch
+
+if TYPE_CHECKING:
+    from hubbub.shuffler.unit import View
+
+DIGEST_BYTES = 16
+"""Length of the digest by which a retry is told from a conflict."""
+
+_ENTRY_BYTES = SUBMISSION_ID_BYTES + DIGEST_BYTES
+_ROUND_SHIFT = 32
+_QUERY_SHIFT = 26
+
+
+def _first_key(round_key: int, query: int = 0, block: int = 0) -> int:
+    return round_key << _ROUND_SHIFT | query << _QUERY_SHIFT | block
+
+
+def _stretch(round_: Round) -> tuple[int, int]:
+    return _first_key(round_.key), _first_key(round_.key + 1)
+
+
+def is_over(round_: Round) -> bool:
+    """Return whether a round holds nothing but numbers any more."""
+    return round_.state in FINAL
+
+
+# Loading
+
+
+def load(connection: sqlite3.Connection, view: View) -> None:
+    """Read rounds, counts and the ids of rounds that are not over."""
+    for row in connection.execute("SELECT * FROM round"):
+        round_ = _round(row)
+        view.rounds[round_.task_id, round_.number] = round_
+    for task, number, name, count in connection.execute("SELECT task, number, name, count FROM tally"):
+        view.tallies.setdefault((task, number), Counter())[name] = count
+    for round_ in view.rounds.values():
+        if not is_over(round_):
+            view.known[round_.key], view.next_block[round_.key] = _known(connection, round_)
+
+
+def _round(row: tuple[int, bytes, int, str, int, str, str, bytes, bytes, bytes, bytes, bytes]) -> Round:
+    key, task, number, state, submissions, closed_by, refusals, private, *documents = row
+    keys = None
+    if documents[0] is not None:
+        body, signature, analyzer_body, analyzer_signature = documents
+        key_set = KeySet(SignedDocument(body, signature), SignedDocument(analyzer_body, analyzer_signature))
+        keys = RoundKeys(private or b"", key_set)
+    close: Close | None = "operator" if closed_by == "operator" else "schedule" if closed_by else None
+    return Round(key, task, number, RoundState(state), keys, submissions, close, json.loads(refusals))
+
+
+def _known(connection: sqlite3.Connection, round_: Round) -> tuple[dict[bytes, bytes], int]:
+    known: dict[bytes, bytes] = {}
+    next_block = 0
+    stretch = _stretch(round_)
+    query = "SELECT key, entries FROM known WHERE key >= ? AND key < ? ORDER BY key"
+    for key, entries in connection.execute(query, stretch):
+        starts = range(0, len(entries), _ENTRY_BYTES)
+        known.update((entries[at : at + SUBMISSION_ID_BYTES], entries[at + 16 : at + _ENTRY_BYTES]) for at in starts)
+        next_block = key - stretch[0] + 1
+    return known, next_block
+
+
+# Rounds
+
+
+def insert_round(connection: sqlite3.Connection, task_id: bytes, number: int) -> int:
+    """Begin a round; return its key."""
+    statement = "INSERT INTO round (task, number, state) VALUES (?, ?, ?)"
+    key = connection.execute(statement, (task_id, number, RoundState.OPEN.value)).lastrowid
+    return key or 0
+
+
+def update_keys(connection: sqlite3.Connection, round_: Round) -> None:
+    """Write a round's keys."""
+    if round_.keys is None:
+        return
+    shuffler, analyzer = round_.keys.key_set.shuffler, round_.keys.key_set.analyzer
+    connection.execute(
+        "UPDATE round SET private_key = ?, shuffler_body = ?, shuffler_signature = ?, "
+        "analyzer_body = ?, analyzer_signature = ? WHERE key = ?",
+        (round_.keys.private_key, shuffler.body, shuffler.signature, analyzer.body, analyzer.signature, round_.key),
+    )
+
+
+def update_cut(connection: sqlite3.Connection, round_: Round) -> None:
+    """Write what is fixed at the cut."""
+    refusals = json.dumps(dict(round_.refusals_at_cut), sort_keys=True)
+    connection.execute(
+        "UPDATE round SET state = ?, submissions = ?, closed_by = ?, refusals = ? WHERE key = ?",
+        (round_.state.value, round_.submissions, round_.closed_by, refusals, round_.key),
+    )
+
+
+def update_state(connection: sqlite3.Connection, round_: Round) -> None:
+    """Write a round's state, and destroy its private key where it has none any more."""
+    connection.execute("UPDATE round SET state = ? WHERE key = ?", (round_.state.value, round_.key))
+    if round_.keys is not None and not round_.keys.private_key:
+        connection.execute("UPDATE round SET private_key = NULL WHERE key = ?", (round_.key,))
+
+
+def add_tallies(connection: sqlite3.Connection, counts: Mapping[tuple[bytes, int], Mapping[str, int]]) -> None:
+    """Add to the counts."""
+    connection.executemany(
+        "INSERT INTO tally (task, number, name, count) VALUES (?, ?, ?, ?) "
+        "ON CONFLICT (task, number, name) DO UPDATE SET count = count + excluded.count",
+        [(task, number, name, count) for (task, number), tally in counts.items() for name, count in tally.items()],
+    )
+
+
+# Submissions
+
+
+def insert_block(
+    connection: sqlite3.Connection, round_key: int, block: int, known: Mapping[bytes, bytes], inners: Sequence[bytes]
+) -> None:
+    """Append what one commit holds for a round."""
+    key = _first_key(round_key, block=block)
+    entries = b"".join(part for entry in known.items() for part in entry)
+    connection.execute("INSERT INTO known (key, entries) VALUES (?, ?)", (key, entries))
+    connection.execute("INSERT INTO arrived (key, inners) VALUES (?, ?)", (key, b"".join(inners)))
+
+
+def delete_arrived(connection: sqlite3.Connection, round_: Round) -> None:
+    """Delete the inner envelopes as they came."""
+    connection.execute("DELETE FROM arrived WHERE key >= ? AND key < ?", _stretch(round_))
+
+
+def delete_rest(connection: sqlite3.Connection, round_: Round) -> None:
+    """Delete ids and permuted lists; the signed batch records stay, they hold numbers only."""
+    connection.execute("DELETE FROM known WHERE key >= ? AND key < ?", _stretch(round_))
+    connection.execute("DELETE FROM released WHERE key >= ? AND key < ?", _stretch(round_))
+
+
+# Batches
+
+
+class RoundTables:
+    """A cut round's tables during mixing (`mix.Inners`)."""
+
+    def __init__(self, connection: sqlite3.Connection, round_: Round) -> None:
+        self._connection = connection
+        self._round = round_
+
+    def arrived(self) -> Iterator[bytes]:
+        """Blocks of submissions as they came."""
+        query = "SELECT inners FROM arrived WHERE key >= ? AND key < ? ORDER BY key"
+        for (inners,) in self._connection.execute(query, _stretch(self._round)):
+            yield inners
+
+    def put_released(self, query: int, block: int, envelopes: bytes) -> None:
+        """Store one block of a permuted list."""
+        key = _first_key(self._round.key, query, block)
+        self._connection.execute("INSERT INTO released (key, envelopes) VALUES (?, ?)", (key, envelopes))
+
+    def put_batch(self, query: int, digest: bytes, record: SignedDocument) -> None:
+        """Store a permuted list's digest and signed record."""
+        self._connection.execute(
+            "INSERT INTO batch (key, query, digest, body, signature) VALUES (?, ?, ?, ?, ?)",
+            (_first_key(self._round.key, query), query, digest, record.body, record.signature),
+        )
+
+
+def batches(connection: sqlite3.Connection, round_: Round) -> list[StoredBatch]:
+    """Return a round's batches, by query."""
+    statement = "SELECT query, digest, body, signature, committed FROM batch WHERE key >= ? AND key < ? ORDER BY key"
+    return [
+        StoredBatch(query, digest, SignedDocument(body, signature), bool(committed))
+        for query, digest, body, signature, committed in connection.execute(statement, _stretch(round_)).fetchall()
+    ]
+
+
+def envelopes(connection: sqlite3.Connection, round_: Round, query: int, offset: int) -> list[bytes]:
+    """Return a stretch of a permuted list: from `offset` to the end of its block."""
+    block, skipped = divmod(offset, RELEASED_BLOCK)
+    key = _first_key(round_.key, query, block)
+    row = connection.execute("SELECT envelopes FROM released WHERE key = ?", (key,)).fetchone()
+    joined: bytes = row[0] if row else b""
+    starts = range(skipped * INNER_BYTES, len(joined), INNER_BYTES)
+    return [joined[start : start + INNER_BYTES] for start in starts]
+
+
+def commit_batch(connection: sqlite3.Connection, round_: Round, query: int) -> int:
+    """Note a committed batch; return how many of the round's are left."""
+    connection.execute("UPDATE batch SET committed = 1 WHERE key = ?", (_first_key(round_.key, query),))
+    statement = "SELECT count(*) FROM batch WHERE key >= ? AND key < ? AND NOT committed"
+    left: int = connection.execute(statement, _stretch(round_)).fetchone()[0]
+    return left

@@ -1,0 +1,63 @@
+"""Tasks: which signed tasks this shuffler runs, and why it refuses others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+
+from hubbub.accountant.certificate import Terms, check_minimum
+from hubbub.accountant.mechanisms import KRR
+from hubbub.protos.service.tasks import read_tasks
+from hubbub.protos.signed_task import SignedTask
+from hubbub.protos.task import Schedule, Task
+
+Tasks = Mapping[bytes, Task]
+"""Checked tasks by their ids."""
+
+
+def load_tasks(paths: Iterable[Path], operator: bytes, shuffler: bytes) -> Tasks:
+    """Return the tasks in those files and folders (`*.json`), signed by both identities (32 bytes each).
+
+    Raises:
+        TaskError: where a file holds no such task, where a minimum cannot support what its task promises, or where
+            there is no task at all.
+    """
+
+    def check(signed: SignedTask) -> None:
+        check_promise(signed.check(operator, shuffler))
+
+    return {task_id: signed.task for task_id, signed in read_tasks(paths, check).items()}
+
+
+def check_promise(task: Task) -> None:
+    """Return only if a round at the task's minimum gives the (ε, δ) and the ε_local that it promises.
+
+    Raises:
+        AccountingError: with what is reached, what was promised, and what to change.
+    """
+    privacy = task.privacy
+    terms = Terms(
+        epsilon=privacy.epsilon,
+        delta=privacy.delta,
+        epsilon_local=privacy.epsilon_local,
+        honest_share=privacy.honest_share,
+        minimum_reports=task.minimum_reports,
+    )
+    check_minimum(terms, [KRR.from_numerator(query.symbols, query.gamma) for query in task.queries])
+
+
+def at(moment: float) -> str:
+    """Return a time (seconds since 1970) as people read it, in UTC."""
+    return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def next_round(schedule: Schedule, now: float, after: int) -> str:
+    """Say which round after `after` takes submissions next, and when."""
+    first = max(after + 1, int((now - schedule.start - schedule.grace) // schedule.length))
+    while first < schedule.rounds and schedule.cut(first) <= now:
+        first += 1
+    if first >= schedule.rounds:
+        return "it was the task's last round"
+    opens, ends = at(schedule.opens(first)), at(schedule.ends(first))
+    return f"the next is round {first}, from {opens} to {ends}: answer anew for that one"

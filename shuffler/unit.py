@@ -1,0 +1,192 @@
+"""Unit: one transaction of the store: what its jobs gathered, and the view of the disk that it changes afterwards.
+
+The view is read by the event loop and changed only after a commit, so that nothing that is not on disk is ever
+acknowledged.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from hubbub.protos.messages import RoundState
+from hubbub.shuffler import tables
+from hubbub.shuffler.keys import RoundKeys
+from hubbub.shuffler.records import Held, Opened, Round
+
+RETRIED = "retried"
+"""Under this name retries stand among the refusals' counts."""
+
+Tally = Counter[str]
+RoundId = tuple[bytes, int]
+
+
+@dataclass
+class View:
+    """What is on disk, and counts that are still to be written."""
+
+    rounds: dict[RoundId, Round] = field(default_factory=dict)
+    known: dict[int, dict[bytes, bytes]] = field(default_factory=dict)
+    tallies: dict[RoundId, Tally] = field(default_factory=dict)
+    next_block: dict[int, int] = field(default_factory=dict)
+    pending: dict[RoundId, Tally] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def add_pending(self, counts: Mapping[RoundId, Tally]) -> None:
+        """Add counts that are still to be written."""
+        with self._lock:
+            for key, tally in counts.items():
+                self.pending.setdefault(key, Counter()).update(tally)
+
+    def take_pending(self) -> dict[RoundId, Tally]:
+        """Take the counts that are still to be written."""
+        with self._lock:
+            taken, self.pending = self.pending, {}
+        return taken
+
+
+class Unit:
+    """One transaction on `connection`. Used by the writer's thread alone."""
+
+    def __init__(self, connection: sqlite3.Connection, view: View) -> None:
+        self._connection = connection
+        self._view = view
+        self._rounds: dict[RoundId, Round] = {}
+        self._fresh: dict[int, dict[bytes, bytes]] = {}
+        self._inners: dict[int, list[bytes]] = {}
+        self._counts: dict[RoundId, Tally] = {}
+        self._taken: dict[RoundId, Tally] = {}
+
+    # What stands, with this transaction's changes
+
+    def find(self, task_id: bytes, number: int) -> Round | None:
+        """Return a round."""
+        return self._rounds.get((task_id, number)) or self._view.rounds.get((task_id, number))
+
+    def current(self, round_: Round) -> Round:
+        """Return a round as it stands now."""
+        return self.find(round_.task_id, round_.number) or round_
+
+    def submissions(self, round_: Round) -> int:
+        """Return how many submissions are held."""
+        return len(self._view.known.get(round_.key, {})) + len(self._fresh.get(round_.key, {}))
+
+    def tally(self, round_: Round) -> Tally:
+        """Return everything that was counted for a round."""
+        self._take()
+        key = (round_.task_id, round_.number)
+        parts = (self._view.tallies, self._counts, self._taken)
+        return sum((part.get(key, Counter()) for part in parts), Counter())
+
+    # Changes
+
+    def count(self, round_: Round, tally: Tally) -> None:
+        """Count for a round."""
+        if tally:
+            self._counts.setdefault((round_.task_id, round_.number), Counter()).update(tally)
+
+    def hold(self, round_: Round, submissions: Sequence[Opened]) -> list[Held]:
+        """Gather what is new, and say of each what became of it."""
+        is_open = self.current(round_).state is RoundState.OPEN
+        known = self._view.known.get(round_.key, {})
+        fresh = self._fresh.setdefault(round_.key, {})
+        inners = self._inners.setdefault(round_.key, [])
+        outcomes = []
+        for submission in submissions:
+            digest = known.get(submission.id) or fresh.get(submission.id)
+            if digest is not None:
+                outcomes.append(Held.SAME if digest == submission.digest else Held.CONFLICT)
+            elif not is_open:
+                outcomes.append(Held.CUT)
+            else:
+                fresh[submission.id] = submission.digest
+                inners.append(submission.inners)
+                outcomes.append(Held.NEW)
+        return outcomes
+
+    def add_round(self, task_id: bytes, number: int) -> Round:
+        """Begin a round."""
+        key = tables.insert_round(self._connection, task_id, number)
+        return self._note(Round(key, task_id, number, RoundState.OPEN))
+
+    def write_keys(self, round_: Round) -> Round:
+        """Write a round's keys."""
+        tables.update_keys(self._connection, round_)
+        return self._note(round_)
+
+    def write_cut(self, round_: Round) -> Round:
+        """Write a cut round."""
+        tables.update_cut(self._connection, round_)
+        return self._note(round_)
+
+    def write_state(self, round_: Round) -> Round:
+        """Write a round's state."""
+        tables.update_state(self._connection, round_)
+        return self._note(round_)
+
+    def write_mixed(self, round_: Round) -> Round:
+        """Delete what the permuted lists came from and the private key; the round is MIXED."""
+        tables.delete_arrived(self._connection, round_)
+        return self.write_state(_without_private_key(replace(round_, state=RoundState.MIXED)))
+
+    def commit_batch(self, round_: Round, query: int) -> Round:
+        """Note a committed batch; with the last one the round is RELEASED."""
+        left = tables.commit_batch(self._connection, round_, query)
+        if left or round_.state is not RoundState.MIXED:
+            return round_
+        return self.write_state(replace(round_, state=RoundState.RELEASED))
+
+    def delete_contents(self, round_: Round) -> Round:
+        """Delete envelopes, ids and the private key."""
+        tables.delete_arrived(self._connection, round_)
+        tables.delete_rest(self._connection, round_)
+        self._fresh.pop(round_.key, None)
+        self._inners.pop(round_.key, None)
+        return self.write_state(_without_private_key(round_))
+
+    def _note(self, round_: Round) -> Round:
+        self._rounds[round_.task_id, round_.number] = round_
+        return round_
+
+    # The writer's calls
+
+    def flush(self) -> None:
+        """Write what was gathered."""
+        self._take()
+        for key, fresh in self._fresh.items():
+            if fresh:
+                block = self._view.next_block.get(key, 0)
+                tables.insert_block(self._connection, key, block, fresh, self._inners[key])
+        for counts in (self._counts, self._taken):
+            tables.add_tallies(self._connection, counts)
+
+    def settle(self) -> None:
+        """Show what was written."""
+        for key, fresh in self._fresh.items():
+            if fresh:
+                self._view.known.setdefault(key, {}).update(fresh)
+                self._view.next_block[key] = self._view.next_block.get(key, 0) + 1
+        for counts in (self._counts, self._taken):
+            for round_id, tally in counts.items():
+                self._view.tallies.setdefault(round_id, Counter()).update(tally)
+        self._view.rounds.update(self._rounds)
+        for round_ in self._rounds.values():
+            if tables.is_over(round_):
+                self._view.known.pop(round_.key, None)
+
+    def abandon(self) -> None:
+        """Keep the counts that others gave; all else is forgotten."""
+        self._view.add_pending(self._taken)
+
+    def _take(self) -> None:
+        for key, tally in self._view.take_pending().items():
+            self._taken.setdefault(key, Counter()).update(tally)
+
+
+def _without_private_key(round_: Round) -> Round:
+    if round_.keys is None:
+        return round_
+    return replace(round_, keys=RoundKeys(b"", round_.keys.key_set))

@@ -1,0 +1,86 @@
+"""Sample settings: they load, they name every setting there is, and each line says what it is for."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import pytest
+from pydantic import BaseModel
+
+from hubbub.analyzer import settings as analyzer_settings
+from hubbub.deploy.initialise import initialise, sample
+from hubbub.deploy.planning import plan
+from hubbub.deploy.settings import ClientSettings, OperatorSettings
+from hubbub.protos.draft import read_draft
+from hubbub.protos.errors import HubbubError
+from hubbub.protos.keys import Role
+from hubbub.protos.service.settings import load
+from hubbub.shuffler import settings as shuffler_settings
+
+MODELS: dict[str, type[BaseModel]] = {
+    "shuffler": shuffler_settings.Settings,
+    "analyzer": analyzer_settings.Settings,
+    "client": ClientSettings,
+    "operator": OperatorSettings,
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_sample_names_exactly_the_settings_there_are(name: str) -> None:
+    content = tomllib.loads(sample(f"{name}.toml"))
+    _compare(content, MODELS[name])
+
+
+def _compare(content: dict[str, object], model: type[BaseModel]) -> None:
+    assert set(content) == set(model.model_fields)
+    for key, value in content.items():
+        kind = model.model_fields[key].annotation
+        assert model.model_fields[key].description or isinstance(value, dict), key
+        if isinstance(value, dict):
+            assert isinstance(kind, type)
+            assert issubclass(kind, BaseModel)
+            _compare(value, kind)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_sample_loads_from_the_folder_init_makes(tmp_path: Path, name: str) -> None:
+    folder = initialise(tmp_path / "deployment")
+    path = folder.of(name) / f"{name}.toml"
+    loaders = {"shuffler": shuffler_settings.load, "analyzer": analyzer_settings.load}
+    if name in loaders:
+        assert loaders[name](path).identity == folder.identity(Role(name))
+    else:
+        kind = ClientSettings if name == "client" else OperatorSettings
+        assert load(path, kind, name).model_dump()
+
+
+@pytest.mark.parametrize("name", ["client", "operator"])
+def test_unknown_setting_is_refused_with_those_there_are(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "settings.toml"
+    path.write_text("colour = 1\n" + sample(f"{name}.toml"))
+    with pytest.raises(HubbubError, match="colour"):
+        load(path, ClientSettings if name == "client" else OperatorSettings, "operator")
+
+
+def test_missing_setting_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "settings.toml"
+    path.write_text('task = "task.json"\n')
+    with pytest.raises(HubbubError, match="shuffler"):
+        load(path, ClientSettings, "client")
+
+
+def test_hosts_that_are_named_stand_in_settings_and_certificates(tmp_path: Path) -> None:
+    folder = initialise(
+        tmp_path / "deployment", {Role.SHUFFLER: ["shuffler.example"], Role.ANALYZER: ["analyzer.example"]}
+    )
+    assert load(folder.of("client") / "client.toml", ClientSettings, "client").shuffler == "shuffler.example:7301"
+    operator = load(folder.of("operator") / "operator.toml", OperatorSettings, "operator")
+    assert (operator.shuffler_control, operator.analyzer_results) == ("shuffler.example:7302", "analyzer.example:7402")
+    shuffler = shuffler_settings.load(folder.of("shuffler") / "shuffler.toml")
+    assert (shuffler.analyzer, shuffler.listen) == ("analyzer.example:7401", "127.0.0.1:7301")
+
+
+def test_sample_task_can_be_planned() -> None:
+    planned = plan(read_draft(sample("task.toml").replace("@START@", "2026-01-01T00:00:00Z")))
+    assert all(query.half_width < query.widest / 10 for query in planned.queries)

@@ -1,0 +1,150 @@
+"""Verification: a sound certificate holds, and whatever is changed in it is named."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hubbub.deploy.verification import Pins, VerificationError, verify
+from hubbub.protos.signed import canonical
+from support.certificates import content_of, counts, encode
+from support.samples import Parties, sample_task
+
+PARTIES = Parties.generate()
+TASK = sample_task(PARTIES, minimum_reports=100)
+HISTORY = [counts(TASK, 0, 120), counts(TASK, 2, 130, left_out=4)]
+CONTENT = content_of(TASK, PARTIES, HISTORY)
+CERTIFICATE = encode(CONTENT, PARTIES)
+PINS = Pins(PARTIES.operator.public, PARTIES.shuffler.public, PARTIES.analyzer.public)
+
+
+def test_sound_certificate_holds() -> None:
+    verified = verify(CERTIFICATE, PINS)
+    assert verified.pinned
+    assert verified.task == TASK
+    assert [record.reports for record in verified.records] == [130, 130]
+
+
+def test_without_pins_it_holds_and_says_that_it_is_not_pinned() -> None:
+    verified = verify(CERTIFICATE, Pins())
+    assert not verified.pinned
+    assert set(verified.fingerprints) == {"operator", "shuffler", "analyzer"}
+
+
+@pytest.mark.parametrize("role", ["operator", "shuffler", "analyzer"])
+def test_another_signer_than_the_pinned_one_is_refused_and_named(role: str) -> None:
+    stranger = Parties.generate().operator.public
+    with pytest.raises(VerificationError, match=role):
+        verify(CERTIFICATE, Pins(**{role: stranger}))
+
+
+@settings(max_examples=300)
+@given(st.integers(0, len(CERTIFICATE) - 1), st.integers(0, 255))
+def test_a_changed_character_anywhere_is_refused(place: int, value: int) -> None:
+    if CERTIFICATE[place] == value:
+        return
+    changed = CERTIFICATE[:place] + bytes([value]) + CERTIFICATE[place + 1 :]
+    with pytest.raises(VerificationError):
+        verify(changed, Pins())
+
+
+@settings(max_examples=100)
+@given(st.integers(0, len(CERTIFICATE) - 1))
+def test_a_truncated_certificate_is_refused(length: int) -> None:
+    with pytest.raises(VerificationError):
+        verify(CERTIFICATE[:length], Pins())
+
+
+def test_another_form_of_the_same_json_is_refused() -> None:
+    with pytest.raises(VerificationError, match="canonical"):
+        verify(json.dumps(json.loads(CERTIFICATE), indent=1).encode(), Pins())
+
+
+def _smaller(*path: str | int) -> Callable[[dict[str, Any]], None]:
+    def change(content: dict[str, Any]) -> None:
+        for step in path[:-1]:
+            content = content[step]
+        content[path[-1]] *= 0.999
+
+    return change
+
+
+def _set(value: Any, *path: str | int) -> Callable[[dict[str, Any]], None]:
+    def change(content: dict[str, Any]) -> None:
+        for step in path[:-1]:
+            content = content[step]
+        content[path[-1]] = value
+
+    return change
+
+
+LIES = {
+    "a smaller epsilon of a query": (_smaller("queries", 0, "epsilon_upper"), "carrier"),
+    "a smaller local epsilon": (_smaller("queries", 1, "epsilon_local"), "epsilon_local"),
+    "a smaller epsilon of the round": (_smaller("round_total", "epsilon_upper"), "round_total"),
+    "a smaller epsilon of all rounds": (_smaller("all_rounds", "epsilon_upper"), "all_rounds"),
+    "a smaller epsilon at the minimum": (_smaller("all_rounds", "epsilon_upper_at_minimum"), "minimum"),
+    "a larger lower end": (_set(9.0, "queries", 0, "epsilon_lower"), "epsilon_lower"),
+    "a lower end nobody attains": (lambda content: _raise_lower(content), "attack"),
+    "more valid reports": (_set(130, "queries", 0, "valid"), "valid"),
+    "more reports": (_set(131, "queries", 0, "reports"), "record"),
+    "a larger delta": (_set(0.5, "queries", 0, "delta"), "delta"),
+    "another gamma": (_set([2**31 + 1, 2**32], "queries", 0, "gamma"), "gamma"),
+    "more honest people": (_set(0.5, "honest_share"), "honest_share"),
+    "a forgotten round": (lambda content: content["all_rounds"]["history"].pop(0), "all_rounds"),
+    "another round": (_set(1, "round"), "round"),
+    "a withheld query called published": (_set("withheld", "queries", 0, "state"), "state"),
+    "a left-out report forgotten": (_set({}, "queries", 0, "left_out"), "left out"),
+    "a record of another query": (lambda content: content["batches"].reverse(), "another"),
+    "a missing record": (lambda content: content["batches"].pop(), "batch record"),
+    "an unknown member": (_set(1, "extra"), "version"),
+    "an empty task": (_set({"signatures": {}, "task": {}}, "task"), "task"),
+}
+
+
+def _raise_lower(content: dict[str, Any]) -> None:
+    content["queries"][0]["epsilon_lower"] = content["queries"][0]["epsilon_upper"]
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_a_lie_that_the_analyzer_signs_is_found_and_named(lie: str) -> None:
+    change, named = LIES[lie]
+    content = copy.deepcopy(CONTENT)
+    change(content)
+    if lie == "a forgotten round":
+        # The composition of fewer rounds is smaller; the lie is to keep its number out.
+        content["all_rounds"]["epsilon_upper"] = content["round_total"]["epsilon_upper"] * 0.99
+    with pytest.raises(VerificationError, match=named):
+        verify(encode(content, PARTIES), Pins())
+
+
+def test_a_task_without_the_shufflers_signature_is_refused() -> None:
+    content = copy.deepcopy(CONTENT)
+    del content["task"]["signatures"]["shuffler"]
+    with pytest.raises(VerificationError, match="shuffler"):
+        verify(encode(content, PARTIES), Pins())
+
+
+def test_a_record_signed_by_somebody_else_is_refused() -> None:
+    content = copy.deepcopy(CONTENT)
+    content["batches"][0]["body"]["reports"] = 120
+    with pytest.raises(VerificationError, match="batch record"):
+        verify(encode(content, PARTIES), Pins())
+
+
+def test_withheld_query_states_the_epsilon_reached() -> None:
+    content = content_of(TASK, PARTIES, [counts(TASK, 0, 110, left_out=20)])
+    verified = verify(encode(content, PARTIES), PINS)
+    assert [query["state"] for query in verified.content["queries"]] == ["withheld", "withheld"]
+    better = content_of(TASK, PARTIES, [counts(TASK, 0, 110)])
+    assert content["queries"][0]["epsilon_upper"] > better["queries"][0]["epsilon_upper"]
+
+
+def test_certificates_bytes_are_canonical() -> None:
+    assert canonical(json.loads(CERTIFICATE)) == CERTIFICATE

@@ -1,0 +1,52 @@
+"""Logs never show what variables hold."""
+
+from __future__ import annotations
+
+import json
+import logging
+
+import pytest
+import structlog
+
+from hubbub.protos.service import logs
+from hubbub.protos.service.settings import LogSettings
+
+
+def log_a_failure() -> None:
+    private_key = "the secret of a local variable"
+    try:
+        raise ValueError(len(private_key))
+    except ValueError:
+        structlog.get_logger("test").error("failed", round=3, exc_info=True)
+        logging.getLogger("test").exception("failed too")
+
+
+@pytest.fixture(autouse=True)
+def restored() -> object:
+    root = logging.getLogger()
+    handlers, level = list(root.handlers), root.level
+    yield
+    root.handlers[:], root.level = handlers, level
+    structlog.reset_defaults()
+
+
+def test_tracebacks_hold_no_values_of_variables(capsys: pytest.CaptureFixture[str]) -> None:
+    logs.configure(LogSettings())
+    log_a_failure()
+    text = capsys.readouterr().err
+    assert text.count("ValueError") >= 2
+    assert "the secret" not in text.replace('private_key = "the secret of a local variable"', "")
+
+
+def test_json_is_one_object_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    logs.configure(LogSettings(format="json"))
+    log_a_failure()
+    first, second = (json.loads(line) for line in capsys.readouterr().err.splitlines())
+    assert (first["event"], first["round"], first["level"]) == ("failed", 3, "error")
+    assert "the secret" not in str(first) + str(second)
+
+
+def test_lines_below_the_level_are_left_out(capsys: pytest.CaptureFixture[str]) -> None:
+    logs.configure(LogSettings(level="error"))
+    structlog.get_logger("test").info("unimportant")
+    assert capsys.readouterr().err == ""

@@ -1,0 +1,109 @@
+"""What the operator may ask."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from unit.shuffler.world import BY_OPERATOR, MINIMUM, World, unreachable
+
+from hubbub.protos.messages import Receipt, RoundState
+from hubbub.protos.refusals import Reason, Refusal
+from support.samples import START
+
+
+async def test_operator_cuts_a_round_at_its_minimum_and_the_record_says_so(operated: World) -> None:
+    await operated.fill()
+    status = await operated.control.close_round(operated.task.id, 0)
+    assert (status.state, status.submissions) == (RoundState.CUT, MINIMUM)
+    await operated.over()
+    assert operated.state is RoundState.ERASED
+    assert {record.closed_by for record in operated.analyzer.records.values()} == {"operator"}
+
+
+async def test_closing_under_the_minimum_is_refused_and_the_round_goes_on(operated: World) -> None:
+    await operated.fill(MINIMUM - 1)
+    with pytest.raises(Refusal, match="holds 19 submissions, the minimum is 20") as refused:
+        await operated.control.close_round(operated.task.id, 0)
+    assert refused.value.reason is Reason.BELOW_MINIMUM
+    await operated.fill(1)
+    assert (await operated.control.close_round(operated.task.id, 0)).submissions == MINIMUM
+
+
+async def test_closing_again_changes_nothing(operated: World) -> None:
+    await operated.fill()
+    await operated.control.close_round(operated.task.id, 0)
+    await operated.over()
+    again = await operated.control.close_round(operated.task.id, 0)
+    assert (again.state, again.submissions) == (RoundState.ERASED, MINIMUM)
+
+
+async def test_round_by_schedule_is_not_closed_by_the_operator(world: World) -> None:
+    await world.fill()
+    with pytest.raises(Refusal, match="2026-01-01T01:01:00Z") as refused:
+        await world.control.close_round(world.task.id, 0)
+    assert refused.value.reason is Reason.CLOSED_BY_SCHEDULE
+
+
+async def test_operator_task_that_nobody_closes_is_cut_by_schedule(operated: World) -> None:
+    await operated.fill()
+    await operated.cut()
+    await operated.over()
+    assert {record.closed_by for record in operated.analyzer.records.values()} == {"schedule"}
+
+
+async def test_closing_a_round_that_is_not_there_is_refused(operated: World) -> None:
+    with pytest.raises(Refusal, match="0 to 2") as refused:
+        await operated.control.close_round(operated.task.id, 3)
+    assert refused.value.reason is Reason.UNKNOWN_ROUND
+    with pytest.raises(Refusal, match="2026-01-01T02:00:00Z") as refused:
+        await operated.control.close_round(operated.task.id, 2)
+    assert refused.value.reason is Reason.TOO_EARLY
+    with pytest.raises(Refusal) as refused:
+        await operated.control.close_round(bytes(32), 0)
+    assert refused.value.reason is Reason.UNKNOWN_TASK
+
+
+async def test_round_that_was_over_before_the_first_start_is_named_as_such(tmp_path: Path) -> None:
+    world = World(tmp_path, BY_OPERATOR)
+    world.clock.now = float(START + 3660)
+    await world.start(ready=False)
+    await world.until(lambda: world.store.find(world.task.id, 1) is not None)
+    with pytest.raises(Refusal, match="over before this shuffler first ran"):
+        await world.control.close_round(world.task.id, 0)
+    await world.stop()
+
+
+async def test_a_submission_beside_the_cut_is_in_the_batch_or_refused(operated: World) -> None:
+    await operated.fill()
+    destination = await operated.destination()
+    late = await operated.seal([(0, 0)] * 12)
+    calls = [operated.admission.submit(destination, [submission]) for submission in late]
+    calls.insert(6, operated.control.close_round(operated.task.id, 0))
+    answers = [result[0] for result in await asyncio.gather(*calls) if isinstance(result, list)]
+    acknowledged = sum(isinstance(answer, Receipt) for answer in answers)
+    await operated.over()
+    assert len(operated.analyzer.symbols(0)) == MINIMUM + acknowledged
+    assert {answer.reason for answer in answers if isinstance(answer, Refusal)} <= {Reason.TOO_LATE}
+
+
+async def test_status_says_what_each_round_waits_for(operated: World) -> None:
+    assert "or the operator to close it" in (await operated.status()).waiting_for
+    operated.analyzer.trouble = unreachable("begin")
+    await operated.fill()
+    await operated.control.close_round(operated.task.id, 0)
+    await operated.until(lambda: "begin" in operated.analyzer.calls)
+    await operated.until(lambda: operated.pauses > 3)
+    assert (await operated.status()).waiting_for == (
+        "the analyzer at analyzer:1: did not answer, since 2026-01-01T00:00:10Z"
+    )
+    operated.analyzer.trouble = lambda _call: None
+    await operated.over()
+    assert (await operated.status()).waiting_for == "nothing"
+
+
+async def test_status_of_a_task_that_is_not_run_is_refused(operated: World) -> None:
+    with pytest.raises(Refusal) as refused:
+        await operated.control.get_status(bytes(32))
+    assert refused.value.reason is Reason.UNKNOWN_TASK

@@ -1,0 +1,122 @@
+"""The permutation and what is stored of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from unit.shuffler.world import FakeAnalyzer
+
+from hubbub.protos.batch import BatchRecord, released_digest
+from hubbub.protos.envelope import INNER_BYTES
+from hubbub.protos.messages import RoundState
+from hubbub.protos.signed import SignedDocument
+from hubbub.shuffler.keys import RoundKeys, make_keys
+from hubbub.shuffler.mix import RELEASED_BLOCK, keystream, mix, permutation
+from hubbub.shuffler.records import Round, StoreError
+from support.samples import Parties, sample_task
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 1000])
+def test_permutation_is_one(count: int) -> None:
+    assert sorted(permutation(count, keystream())) == list(range(count))
+
+
+def test_same_randomness_gives_the_same_permutation_and_other_another() -> None:
+    first, again, other = (permutation(50, keystream(lambda n, b=b: bytes([b]) * n)) for b in (1, 1, 2))
+    assert first.tolist() == again.tolist() != other.tolist()
+
+
+def test_each_draw_takes_a_fresh_key() -> None:
+    asked: list[int] = []
+
+    def random(count: int) -> bytes:
+        asked.append(count)
+        return bytes([len(asked)]) * count
+
+    draw = keystream(random)
+    assert draw(4).tolist() != draw(4).tolist()
+    assert asked == [32, 32]
+
+
+def test_a_tie_draws_all_keys_again() -> None:
+    draws = iter([[5, 5, 1], [1, 2, 1], [9, 7, 8]])
+
+    def draw(_count: int) -> npt.NDArray[np.uint64]:
+        return np.array(next(draws), dtype=np.uint64)
+
+    assert permutation(3, draw).tolist() == [1, 2, 0]
+
+
+@dataclass
+class Memory:
+    """`mix.Inners` in memory."""
+
+    blocks: list[bytes]
+    released: dict[tuple[int, int], bytes] = field(default_factory=dict)
+    batches: dict[int, tuple[bytes, SignedDocument]] = field(default_factory=dict)
+
+    def arrived(self) -> Iterator[bytes]:
+        yield from self.blocks
+
+    def put_released(self, query: int, block: int, envelopes: bytes) -> None:
+        self.released[query, block] = envelopes
+
+    def put_batch(self, query: int, digest: bytes, record: SignedDocument) -> None:
+        self.batches[query] = digest, record
+
+
+def envelope(device: int, query: int) -> bytes:
+    return device.to_bytes(4, "big") + bytes([query]) * (INNER_BYTES - 4)
+
+
+def devices(count: int) -> bytes:
+    return b"".join(envelope(device, query) for device in range(count) for query in (0, 1))
+
+
+@pytest.fixture
+async def cut() -> tuple[Parties, Round]:
+    parties = Parties.generate()
+    task = sample_task(parties)
+    keys = make_keys(task, 0, parties.shuffler, await FakeAnalyzer(task, parties).get_key(task.id, 0))
+    return parties, Round(1, task.id, 0, RoundState.CUT, keys, 5000, "schedule", {"wrong_size": 2})
+
+
+def test_every_query_is_released_whole_in_its_own_order(cut: tuple[Parties, Round]) -> None:
+    parties, round_ = cut
+    memory = Memory([devices(5000)[:104000], devices(5000)[104000:]])
+    mix(memory, round_, sample_task(parties), parties.shuffler)
+    orders = []
+    for query in (0, 1):
+        joined = memory.released[query, 0] + memory.released[query, 1]
+        assert len(memory.released[query, 0]) == RELEASED_BLOCK * INNER_BYTES
+        parts = [joined[start : start + INNER_BYTES] for start in range(0, len(joined), INNER_BYTES)]
+        assert sorted(parts) == [envelope(device, query) for device in range(5000)]
+        digest, document = memory.batches[query]
+        record = BatchRecord.read(document, parties.shuffler.public)
+        assert digest == record.digest == released_digest(parts)
+        assert (record.reports, record.closed_by, record.refusals) == (5000, "schedule", {"wrong_size": 2})
+        orders.append([part[:4] for part in parts])
+    assert orders[0] != orders[1] != sorted(orders[1])
+
+
+@pytest.mark.parametrize("held", [4999, 5001])
+def test_store_that_holds_another_number_than_was_acknowledged_is_not_released(
+    cut: tuple[Parties, Round], held: int
+) -> None:
+    parties, round_ = cut
+    with pytest.raises(StoreError, match="acknowledged submissions"):
+        mix(Memory([devices(held)]), round_, sample_task(parties), parties.shuffler)
+
+
+def test_round_without_keys_is_not_mixed(cut: tuple[Parties, Round]) -> None:
+    parties, round_ = cut
+    with pytest.raises(StoreError, match="without keys"):
+        mix(Memory([devices(5000)]), replace(round_, keys=None), sample_task(parties), parties.shuffler)
+
+
+def test_private_key_is_never_printed() -> None:
+    assert "secret" not in repr(RoundKeys(b"secret", None))  # type: ignore[arg-type] - only its repr is looked at

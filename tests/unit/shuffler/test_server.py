@@ -1,0 +1,209 @@
+"""The shuffler over real sockets: TLS for devices, mutual TLS for the operator and towards the analyzer."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import sqlite3
+import time
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+
+import grpc
+import pytest
+from unit.shuffler.world import FakeAnalyzer
+
+from hubbub.protos import transport, wire
+from hubbub.protos.envelope import Destination, Sealer
+from hubbub.protos.errors import HubbubError, TaskError
+from hubbub.protos.messages import Receipt, RoundState, Submission
+from hubbub.protos.refusals import Reason, Refusal
+from hubbub.protos.service.settings import TLSSettings
+from hubbub.protos.signed_task import SignedTask
+from hubbub.protos.task import Privacy, Schedule, Task
+from hubbub.protos.transport import TLS
+from hubbub.shuffler.records import StoreError
+from hubbub.shuffler.server import serve
+from hubbub.shuffler.settings import Settings
+from support.samples import Parties, make_tls, sample_task, signed
+
+DEADLINE = 10.0
+
+
+class Deployment:
+    """Files of a shuffler on loopback, and the analyzer that it talks to."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.parties = Parties.generate()
+        self.tls = make_tls(folder / "tls", "shuffler", "analyzer", "operator", "reader")
+        schedule = Schedule(int(time.time()) - 3600, length=365 * 86400, grace=60, rounds=2, close="operator")
+        self.task = sample_task(self.parties, schedule=schedule)
+        self.parties.shuffler.save(folder / "identity.pem")
+        self.parties.operator.save_public(folder / "operator.pub.pem")
+        self.write(signed(self.task, self.parties))
+
+    def write(self, task: SignedTask) -> None:
+        (self.folder / "tasks").mkdir(exist_ok=True)
+        (self.folder / "tasks" / "task.json").write_bytes(task.encode())
+
+    def settings(self, analyzer: str) -> Settings:
+        own = self.tls["shuffler"]
+        return Settings(
+            listen="127.0.0.1:0",
+            control_listen="127.0.0.1:0",
+            analyzer=analyzer,
+            tasks=(self.folder / "tasks",),
+            data=self.folder / "data",
+            identity=self.folder / "identity.pem",
+            operator_key=self.folder / "operator.pub.pem",
+            processes=1,
+            tls=TLSSettings(authority=own.authority, certificate=own.certificate, key=own.key),
+        )
+
+
+@contextlib.asynccontextmanager
+async def analyzer_at(deployment: Deployment) -> AsyncIterator[tuple[str, FakeAnalyzer]]:
+    fake = FakeAnalyzer(deployment.task, deployment.parties)
+    server = transport.new_server()
+    wire.serve_delivery(server, fake, {"shuffler"})
+    port = transport.listen(server, "127.0.0.1:0", deployment.tls["analyzer"].server(mutual=True))
+    await server.start()
+    yield f"127.0.0.1:{port}", fake
+    await server.stop(None)
+
+
+@contextlib.asynccontextmanager
+async def running(settings: Settings) -> AsyncIterator[dict[str, str]]:
+    stop = asyncio.Event()
+    announced: asyncio.Future[dict[str, str]] = asyncio.get_running_loop().create_future()
+    service = asyncio.create_task(serve(settings, announce=announced.set_result, stop=stop))
+    await asyncio.wait([service, announced], return_when=asyncio.FIRST_COMPLETED)
+    if service.done():
+        service.result()
+    yield announced.result()
+    stop.set()
+    await service
+
+
+@contextlib.asynccontextmanager
+async def channel(address: str, tls: TLS) -> AsyncIterator[grpc.aio.Channel]:
+    opened = transport.open_channel(address, tls)
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture
+def deployment(tmp_path: Path) -> Deployment:
+    return Deployment(tmp_path)
+
+
+async def seal(caller: wire.SubmissionCaller, task: Task, count: int) -> tuple[Destination, list[Submission]]:
+    while True:
+        try:
+            key_set = await caller.get_round(task.id, 0, DEADLINE)
+            break
+        except Refusal as refusal:
+            if refusal.reason is not Reason.NOT_READY:
+                raise
+            await asyncio.sleep(0.02)
+    records = key_set.read(task.id, 0, task.suite, task.identities.shuffler, task.identities.analyzer)
+    destination = Destination(task.id, 0, key_set.hash)
+    sealer = Sealer(destination, *(record.public_key for record in records))
+    submissions = []
+    for number in range(count):
+        submission_id = os.urandom(16)
+        envelope = sealer.outer([sealer.inner(number % 3, 0), sealer.inner(number % 9, 1)], submission_id)
+        submissions.append(Submission(submission_id, envelope))
+    return destination, submissions
+
+
+async def test_whole_round_over_real_sockets(deployment: Deployment) -> None:
+    devices = TLS(deployment.tls["shuffler"].authority)
+    async with contextlib.AsyncExitStack() as stack:
+        name, analyzer = await stack.enter_async_context(analyzer_at(deployment))
+        addresses = await stack.enter_async_context(running(deployment.settings(name)))
+        public = await stack.enter_async_context(channel(addresses["submission"], devices))
+        assert await transport.is_serving(public, DEADLINE)
+        caller = wire.SubmissionCaller(public)
+        destination, submissions = await seal(caller, deployment.task, 60)
+        answers = await caller.submit_batch(destination, submissions[:59], DEADLINE)
+        assert all(isinstance(answer, Receipt) for answer in answers)
+        assert await caller.submit(destination, submissions[59], DEADLINE) == Receipt(submissions[59].id, 0)
+        control = wire.ControlCaller(
+            await stack.enter_async_context(channel(addresses["control"], deployment.tls["operator"]))
+        )
+        closed = await control.close_round(deployment.task.id, 0, DEADLINE)
+        assert closed.submissions == 60
+        while (await control.get_status(None, DEADLINE))[0].state is not RoundState.ERASED:  # noqa: ASYNC110 - over the wire
+            await asyncio.sleep(0.02)
+        assert sorted(analyzer.symbols(0)) == sorted(number % 3 for number in range(60))
+        assert next(iter(analyzer.records.values())).closed_by == "operator"
+
+
+async def test_control_port_answers_the_operator_only(deployment: Deployment) -> None:
+    async with contextlib.AsyncExitStack() as stack:
+        addresses = await stack.enter_async_context(running(deployment.settings("127.0.0.1:1")))
+        other = await stack.enter_async_context(channel(addresses["control"], deployment.tls["reader"]))
+        with pytest.raises(Refusal, match="operator only") as refused:
+            await wire.ControlCaller(other).get_status(None, DEADLINE)
+        assert refused.value.reason is Reason.NOT_ALLOWED
+
+
+async def _refused(deployment: Deployment) -> None:
+    async with running(deployment.settings("127.0.0.1:1")):
+        pass
+
+
+async def test_task_whose_minimum_cannot_support_its_promise_is_refused_at_start(deployment: Deployment) -> None:
+    weak = replace(deployment.task, privacy=Privacy(epsilon=0.01, delta=1e-9, epsilon_local=20.0))
+    deployment.write(signed(weak, deployment.parties))
+    with pytest.raises(TaskError, match="raise minimum_reports"):
+        await _refused(deployment)
+
+
+async def test_task_without_the_shufflers_signature_is_refused_at_start(deployment: Deployment) -> None:
+    deployment.write(SignedTask(deployment.task).signed_by(deployment.parties.operator))
+    with pytest.raises(TaskError, match="the shuffler has not signed"):
+        await _refused(deployment)
+
+
+async def test_tampered_task_is_refused_at_start(deployment: Deployment) -> None:
+    path = deployment.folder / "tasks" / "task.json"
+    path.write_bytes(path.read_bytes().replace(b'"minimum_reports":20', b'"minimum_reports":21'))
+    with pytest.raises(TaskError, match="signature is not by"):
+        await _refused(deployment)
+
+
+async def test_task_of_another_shuffler_is_refused_at_start(deployment: Deployment) -> None:
+    others = replace(deployment.parties, shuffler=Parties.generate().shuffler)
+    deployment.write(signed(replace(deployment.task, identities=others.public), others))
+    with pytest.raises(TaskError, match="names another shuffler"):
+        await _refused(deployment)
+
+
+async def test_start_without_any_task_is_refused(deployment: Deployment) -> None:
+    (deployment.folder / "tasks" / "task.json").unlink()
+    with pytest.raises(TaskError, match="no task to run"):
+        await _refused(deployment)
+
+
+async def test_start_without_an_identity_is_refused(deployment: Deployment) -> None:
+    (deployment.folder / "identity.pem").unlink()
+    with pytest.raises(HubbubError, match=r"cannot read .*identity\.pem"):
+        await _refused(deployment)
+
+
+async def test_store_of_another_version_is_refused_untouched(deployment: Deployment) -> None:
+    data = deployment.folder / "data"
+    data.mkdir()
+    with contextlib.closing(sqlite3.connect(data / "shuffler.db")) as connection:
+        connection.execute("PRAGMA user_version = 99")
+        connection.execute("CREATE TABLE other (x)")
+    before = (data / "shuffler.db").read_bytes()
+    with pytest.raises(StoreError, match="store version 99"):
+        await _refused(deployment)
+    assert [path.name for path in data.iterdir()] == ["shuffler.db"]
+    assert (data / "shuffler.db").read_bytes() == before

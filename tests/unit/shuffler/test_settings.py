@@ -1,0 +1,72 @@
+"""Settings: one file, nothing unknown, everything described."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hubbub.protos.service.settings import LogSettings, SettingsError, TLSSettings
+from hubbub.shuffler.settings import Settings, load
+
+COMPLETE = """
+analyzer = "127.0.0.1:7463"
+tasks = ["tasks"]
+data = "data"
+identity = "identity.pem"
+operator_key = "/keys/operator.pub.pem"
+
+[tls]
+authority = "authority.pem"
+certificate = "shuffler.pem"
+key = "shuffler.key"
+"""
+
+
+def written(folder: Path, text: str) -> Path:
+    path = folder / "shuffler.toml"
+    path.write_text(text)
+    return path
+
+
+def test_relative_paths_are_relative_to_the_file(tmp_path: Path) -> None:
+    settings = load(written(tmp_path, COMPLETE))
+    assert settings.data == tmp_path / "data"
+    assert settings.tasks == (tmp_path / "tasks",)
+    assert settings.operator_key == Path("/keys/operator.pub.pem")
+    assert settings.tls.paths().key == tmp_path / "shuffler.key"
+
+
+def test_services_listen_on_loopback_by_default(tmp_path: Path) -> None:
+    settings = load(written(tmp_path, COMPLETE))
+    assert settings.listen.startswith("127.0.0.1:")
+    assert settings.control_listen.startswith("127.0.0.1:")
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        (('data = "data"', 'data = "data"\ndatas = 1'), "datas is not a setting of the shuffler; it knows analyzer"),
+        (('data = "data"', ""), "data is missing"),
+        (('tasks = ["tasks"]', "tasks = []"), "tasks is"),
+        (('data = "data"', 'data = "data"\nqueue = 0'), "queue is 0: input should be greater than or equal to 1"),
+        (('data = "data"', "data = "), "is no TOML"),
+        (("[tls]", "[tls]\nspare = 1"), "tls.spare is not a setting"),
+        (("[tls]", '[log]\nlevel = "loud"\n[tls]'), "log.level is 'loud'"),
+    ],
+)
+def test_wrong_settings_are_refused_by_name(tmp_path: Path, change: tuple[str, str], complaint: str) -> None:
+    with pytest.raises(SettingsError) as refused:
+        load(written(tmp_path, COMPLETE.replace(*change)))
+    assert complaint in str(refused.value)
+
+
+def test_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="hubbub init"):
+        load(tmp_path / "none.toml")
+
+
+@pytest.mark.parametrize("model", [Settings, TLSSettings, LogSettings])
+def test_every_setting_is_described(model: type[Settings]) -> None:
+    for name, field in model.model_fields.items():
+        assert field.description or name in ("tls", "log")

@@ -1,0 +1,233 @@
+"""A shuffler in memory around a real store, with a clock, an analyzer and devices that tests hold in their hands."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from hubbub.protos.batch import BatchId, BatchRecord, released_digest
+from hubbub.protos.envelope import Destination, InnerOpener, Sealer, generate_key
+from hubbub.protos.errors import Unreachable
+from hubbub.protos.keys import KeyRecord, KeySet, Role
+from hubbub.protos.messages import Answer, Committed, Envelopes, Receipt, RoundState, RoundStatus, Submission
+from hubbub.protos.refusals import Reason, Refusal
+from hubbub.protos.signed import SignedDocument
+from hubbub.protos.task import Schedule, Task
+from hubbub.shuffler.admit import Admission
+from hubbub.shuffler.control import Control
+from hubbub.shuffler.hold import SqliteStore
+from hubbub.shuffler.opening import Openers
+from hubbub.shuffler.rounds import Rounds
+from support.samples import START, Parties, sample_task
+
+MINIMUM = 20
+SCHEDULE = Schedule(START, length=3600, grace=60, rounds=3)
+BY_OPERATOR = Schedule(START, length=3600, grace=60, rounds=3, close="operator")
+
+
+class Clock:
+    """A clock that stands until it is moved."""
+
+    def __init__(self, now: float) -> None:
+        self.now = now
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@dataclass
+class FakeAnalyzer:
+    """An analyzer that keeps what it is sent; `trouble` is asked before each call and may raise."""
+
+    task: Task
+    parties: Parties
+    trouble: Callable[[str], None] = lambda _call: None
+    keys: dict[int, tuple[bytes, SignedDocument]] = field(default_factory=dict)
+    lists: dict[BatchId, list[bytes]] = field(default_factory=dict)
+    records: dict[BatchId, BatchRecord] = field(default_factory=dict)
+    committed: dict[BatchId, Committed] = field(default_factory=dict)
+    calls: list[str] = field(default_factory=list)
+    deliverable: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def _enter(self, call: str) -> None:
+        self.calls.append(call)
+        self.trouble(call)
+
+    async def get_key(self, task_id: bytes, round_number: int, _deadline: float = 0) -> SignedDocument:
+        self._enter("get_key")
+        if round_number not in self.keys:
+            private, public = generate_key()
+            record = KeyRecord(Role.ANALYZER, task_id, round_number, self.task.suite, public, 0, 2**33)
+            self.keys[round_number] = private, record.signed_by(self.parties.analyzer)
+        return self.keys[round_number][1]
+
+    async def begin(self, record: SignedDocument, key_set: KeySet, _deadline: float = 0) -> int:
+        self._enter("begin")
+        read = BatchRecord.read(record, self.parties.shuffler.public)
+        if read.key_set_hash != key_set.hash:
+            raise Refusal(Reason.BAD_RECORD, "another key set")
+        if self.records.setdefault(read.batch, read).digest != read.digest:
+            raise Refusal(Reason.DIGEST_DIFFERS, "another digest is known under this id")
+        return len(self.lists.setdefault(read.batch, []))
+
+    async def put(self, stretch: Envelopes, _deadline: float = 0) -> int:
+        self._enter("put")
+        kept = self.lists[stretch.batch]
+        if stretch.offset != len(kept):
+            raise Refusal(Reason.WRONG_OFFSET, "elsewhere")
+        kept.extend(stretch.envelopes)
+        return len(kept)
+
+    async def commit(self, batch: BatchId, digest: bytes, _deadline: float = 0) -> Committed:
+        self._enter("commit")
+        if released_digest(self.lists[batch]) != digest or len(self.lists[batch]) != self.records[batch].reports:
+            raise Refusal(Reason.INCOMPLETE, "not all there")
+        return self.committed.setdefault(batch, Committed(len(self.lists[batch]), {}))
+
+    def symbols(self, query: int, round_number: int = 0) -> list[int]:
+        """The symbols of a committed batch, in the order of release."""
+        batch = BatchId(self.task.id, round_number, query)
+        record = self.records[batch]
+        private = self.keys[round_number][0]
+        destination = Destination(self.task.id, round_number, record.key_set_hash)
+        opener = InnerOpener(destination, private, query)
+        return [opener.open(envelope) for envelope in self.lists[batch]]
+
+
+class World:
+    """One shuffler over a folder. `kill` ends it as a power cut would; `start` begins it again."""
+
+    def __init__(self, folder: Path, schedule: Schedule = SCHEDULE, limit: int = 1000) -> None:
+        self.parties = Parties.generate()
+        self.task = sample_task(self.parties, minimum_reports=MINIMUM, schedule=schedule)
+        self.tasks = {self.task.id: self.task}
+        self.clock = Clock(START + 10.0)
+        self.analyzer = FakeAnalyzer(self.task, self.parties)
+        self.limit = limit
+        self.pauses = 0
+        self._base = folder
+        self._lives = 0
+        self.folder = folder / "0"
+
+    async def start(self, *, ready: bool = True) -> None:
+        self.store = SqliteStore(self.folder)
+        self.openers = Openers(1)
+        self.rounds = Rounds(
+            self.tasks,
+            self.store,
+            self.parties.shuffler,
+            self.analyzer,
+            "analyzer:1",
+            clock=self.clock,
+            pause=self._pause,
+        )
+        self.admission = Admission(self.tasks, self.store, self.openers, self.clock, self.limit)
+        self.control = Control(self.tasks, self.store, self.rounds, self.clock)
+        self.rounds.start()
+        if ready:
+            await self.until(lambda: self.has_keys or self.state not in (None, RoundState.OPEN))
+
+    async def _pause(self, _seconds: float) -> None:
+        self.pauses += 1
+        await asyncio.sleep(0)
+
+    @property
+    def has_keys(self) -> bool:
+        found = self.store.find(self.task.id, 0)
+        return found is not None and found.keys is not None
+
+    @property
+    def state(self) -> RoundState | None:
+        found = self.store.find(self.task.id, 0)
+        return None if found is None else found.state
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        """Wait for something that other coroutines and the store's thread bring about."""
+        async with asyncio.timeout(20):
+            while not condition():  # noqa: ASYNC110 - the store's thread has no event of the loop to set
+                await asyncio.sleep(0)
+
+    async def stop(self) -> None:
+        await self.rounds.stop()
+        self.openers.close()
+        self.store.close()
+
+    async def kill(self) -> None:
+        """Go on with the files as they are on disk at this moment."""
+        self._lives += 1
+        folder = self._base / str(self._lives)
+        folder.mkdir(mode=0o700)
+        for name in ("shuffler.db", "shuffler.db-wal"):
+            if (self.folder / name).exists():
+                shutil.copy(self.folder / name, folder / name)
+        await self.stop()
+        self.folder = folder
+
+    async def cut(self, round_number: int = 0) -> None:
+        """Move the clock to a round's cut."""
+        self.clock.now = float(self.task.schedule.cut(round_number))
+        self.rounds.alarm.wake()
+
+    async def over(self, *states: RoundState) -> None:
+        await self.until(lambda: self.state in (states or (RoundState.ERASED, RoundState.EXPIRED)))
+
+    # Devices
+
+    async def destination(self, round_number: int = 0) -> Destination:
+        key_set = await self.admission.get_round(self.task.id, round_number)
+        return Destination(self.task.id, round_number, key_set.hash)
+
+    async def seal(self, symbols: Sequence[tuple[int, int]], round_number: int = 0) -> list[Submission]:
+        key_set = await self.admission.get_round(self.task.id, round_number)
+        records = key_set.read(
+            self.task.id, round_number, self.task.suite, self.parties.shuffler.public, self.parties.analyzer.public
+        )
+        destination = Destination(self.task.id, round_number, key_set.hash)
+        sealer = Sealer(destination, *(record.public_key for record in records))
+        submissions = []
+        for pair in symbols:
+            submission_id = os.urandom(16)
+            inners = [sealer.inner(symbol, query) for query, symbol in enumerate(pair)]
+            submissions.append(Submission(submission_id, sealer.outer(inners, submission_id)))
+        return submissions
+
+    async def send(self, submissions: Sequence[Submission], destination: Destination | None = None) -> list[Answer]:
+        """Submit in small calls, which are opened in a thread."""
+        destination = destination or await self.destination()
+        answers: list[Answer] = []
+        for start in range(0, len(submissions), 10):
+            answers += await self.admission.submit(destination, submissions[start : start + 10])
+        return answers
+
+    async def fill(self, count: int = MINIMUM) -> list[Submission]:
+        """Have `count` devices submit; device i answers (i mod 3, i mod 9)."""
+        submissions = await self.seal([(i % 3, i % 9) for i in range(count)])
+        answers = await self.send(submissions)
+        assert all(isinstance(answer, Receipt) for answer in answers)
+        return submissions
+
+    async def status(self) -> RoundStatus:
+        return next(status for status in await self.control.get_status(None) if status.round == 0)
+
+    def bytes_on_disk(self) -> bytes:
+        """Everything that is in the folder's files."""
+        return b"".join(path.read_bytes() for path in sorted(self.folder.iterdir()))
+
+
+def reason(answer: Answer) -> Reason:
+    assert isinstance(answer, Refusal)
+    return answer.reason
+
+
+def unreachable(*calls: str) -> Callable[[str], None]:
+    """Trouble: these calls are not answered."""
+
+    def trouble(call: str) -> None:
+        if call in calls:
+            raise Unreachable("the analyzer did not answer: down")
+
+    return trouble
