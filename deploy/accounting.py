@@ -1,0 +1,232 @@
+"""What `hubbub account` asks the accountant: mechanisms and rounds as people write them, one round or many."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, NoReturn
+
+from hubbub.accountant.bounds import BOUNDS, delta_bracket, epsilon_bracket
+from hubbub.accountant.brackets import DeltaBracket, EpsilonBracket
+from hubbub.accountant.composition import compose, compose_delta
+from hubbub.accountant.errors import AccountingError
+from hubbub.accountant.mechanisms import GAMMA_DENOMINATOR, KRR, Generic, Mechanism
+from hubbub.accountant.numbers import checked_reports, honest_reports
+from hubbub.accountant.pairs import Part
+
+ROW_KEYS = ("mechanism", "categories", "local_epsilon", "gamma", "mixed", "reports", "dummies", "rounds")
+"""What a row of a rounds file may say; `mechanism` and `reports` are needed, `rounds` is 1 where it is left out."""
+
+
+@dataclass(frozen=True)
+class Description:
+    """A mechanism as someone wrote it: None where nothing was said. `gamma` is "W/4294967296" or a number."""
+
+    mechanism: str
+    categories: int | None = None
+    local_epsilon: float | None = None
+    gamma: str | Fraction | None = None
+    mixed: bool = False
+
+
+def as_flag(name: str) -> str:
+    """Spell a field as the command line does."""
+    return "--" + name.replace("_", "-")
+
+
+def read_mechanism(said: Description, spell: Callable[[str], str] = as_flag) -> Mechanism:
+    """Return the mechanism that flags, or a row of a file, describe; `spell` names fields in errors.
+
+    Raises:
+        AccountingError: where something is missing, given twice or out of range.
+    """
+    local, gamma, categories, mixed = (spell(name) for name in ("local_epsilon", "gamma", "categories", "mixed"))
+    if said.mechanism not in ("krr", "generic"):
+        raise AccountingError(f"{spell('mechanism')} is {said.mechanism!r}, must be krr or generic")
+    if (said.local_epsilon is None) == (said.gamma is None):
+        raise AccountingError(f"give exactly one of {local} and {gamma}; they say the same thing")
+    if said.mechanism == "generic":
+        if said.local_epsilon is None or said.categories is not None:
+            raise AccountingError(f"generic takes {local}, and neither {gamma} nor {categories}")
+        return Generic(said.local_epsilon, said.mixed)
+    if said.categories is None or said.mixed:
+        raise AccountingError(f"krr needs {categories}, and {mixed} is for generic only")
+    if said.gamma is not None:
+        return KRR(said.categories, _read_gamma(said.gamma, gamma))
+    return KRR.from_local_epsilon(said.categories, said.local_epsilon or 0.0)
+
+
+def _read_gamma(value: str | Fraction, name: str) -> Fraction:
+    if isinstance(value, Fraction):
+        return value
+    numerator, _, denominator = value.partition("/")
+    whole = numerator.isascii() and numerator.isdigit() and len(numerator) <= 10
+    if not (whole and denominator == str(GAMMA_DENOMINATOR)):
+        raise AccountingError(f"{name} is {value!r}; write W/{GAMMA_DENOMINATOR}, with W a whole number, as tasks do")
+    return KRR.from_numerator(2, int(numerator)).gamma
+
+
+def hiding_part(mechanism: Mechanism, reports: int, honest_share: float, rounds: int = 1, dummies: int = 0) -> Part:
+    """Return what hides an honest person: `reports` less ⌈(1 − honest_share)·reports⌉, in every round.
+
+    Raises:
+        AccountingError: a number out of range, or nobody honest left.
+    """
+    honest = honest_reports(checked_reports(reports), reports, honest_share)
+    if honest < 1:
+        raise AccountingError(f"honest share {honest_share} of {reports} reports leaves nobody; raise either")
+    return Part(mechanism, honest, rounds, dummies)
+
+
+def epsilon_of(part: Part, delta: float, bound: str = "best") -> EpsilonBracket:
+    """Return the ε of all rounds of `part` at `delta`; over several rounds, the pair behind `bound` is composed.
+
+    Raises:
+        AccountingError: bad values, or a bound that does not cover the mechanism.
+    """
+    if part.rounds == 1:
+        return epsilon_bracket(part.mechanism, part.reports, delta, bound=bound, dummies=part.dummies)
+    best = compose([part], delta)
+    if bound == "best":
+        return best
+    behind = compose([_behind(part, bound)], delta)
+    source = f"{behind.source}; pair: {BOUNDS[bound].source}"
+    return replace(behind, epsilon_lower=best.epsilon_lower, epsilon_local=best.epsilon_local, source=source)
+
+
+def delta_of(part: Part, epsilon: float, bound: str = "best") -> DeltaBracket:
+    """Return the δ of all rounds of `part` at `epsilon`; see `epsilon_of`."""
+    if part.rounds == 1:
+        return delta_bracket(part.mechanism, part.reports, epsilon, bound=bound, dummies=part.dummies)
+    best = compose_delta([part], epsilon)
+    if bound == "best":
+        return best
+    behind = compose_delta([_behind(part, bound)], epsilon)
+    source = f"{behind.source}; pair: {BOUNDS[bound].source}"
+    return replace(behind, delta_lower=best.delta_lower, epsilon_local=best.epsilon_local, source=source)
+
+
+def _behind(part: Part, bound: str) -> Part:
+    """Return the part whose own pair is that of `bound`.
+
+    Without amplification (`local`, and an attack, which is no upper bound) it is that of one report alone. The blanket
+    pair at k = 2 is the stronger-clone pair of the same local ε (p = γ/2 = 1/(e^ε₀ + 1)).
+    """
+    if bound not in BOUNDS:
+        raise AccountingError(f"bound is {bound!r}, must be one of: best, {', '.join(BOUNDS)}")
+    mechanism = part.mechanism
+    BOUNDS[bound].conditions(mechanism, part.reports, part.dummies)
+    if BOUNDS[bound].direction == "lower" or bound == "local":
+        return replace(part, reports=1, dummies=0)
+    binary = isinstance(mechanism, KRR) and mechanism.categories == 2
+    if bound == "clones":
+        return replace(part, mechanism=Generic(mechanism.epsilon_local, mixed=True))
+    if bound == "stronger-clones" or (bound == "blanket" and binary):
+        return replace(part, mechanism=Generic(mechanism.epsilon_local))
+    return part
+
+
+def read_rounds(path: Path) -> list[Part]:
+    """Return the parts that a rounds file lists: a JSON list of objects with the keys `ROW_KEYS`.
+
+    Raises:
+        AccountingError: the file is not such a list; every row that is wrong is named, by its number from 1.
+        OSError: the file cannot be read.
+    """
+    rows = _parse(path)
+    if not isinstance(rows, list) or not rows:
+        raise AccountingError(f"{path} must hold a list of at least one round, such as {_example()}")
+    parts, wrong = [], []
+    for number, row in enumerate(rows, start=1):
+        try:
+            parts.append(_read_row(row))
+        except AccountingError as error:
+            wrong.append(f"row {number}: {error}")
+    if wrong:
+        raise AccountingError(f"{path}: " + "; ".join(wrong))
+    return parts
+
+
+def _parse(path: Path) -> Any:
+    """Read JSON with exact decimals, refusing repeated keys and what is not a number."""
+    try:
+        return json.loads(
+            path.read_bytes().decode(), parse_float=Decimal, parse_constant=_refuse, object_pairs_hook=_once
+        )
+    except (ValueError, RecursionError) as error:
+        raise AccountingError(
+            f"{path} is not JSON that can be read: {error}; write a list such as {_example()}"
+        ) from error
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is not a number")
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    names = [name for name, _ in pairs]
+    repeated = {name for name in names if names.count(name) > 1}
+    if repeated:
+        raise ValueError(f"{', '.join(sorted(repeated))} stands twice in one row")
+    return dict(pairs)
+
+
+def _example() -> str:
+    return '[{"mechanism": "krr", "categories": 16, "local_epsilon": 4, "reports": 10000, "rounds": 12}]'
+
+
+def _read_row(row: Any) -> Part:
+    if not isinstance(row, Mapping):
+        raise AccountingError(f"is {_shown(row)}, must be an object such as {_example()[1:-1]}")
+    unknown = [name for name in row if name not in ROW_KEYS]
+    if unknown:
+        raise AccountingError(f"{', '.join(map(repr, unknown))} is unknown; rows may say {', '.join(ROW_KEYS)}")
+    missing = [name for name in ("mechanism", "reports") if name not in row]
+    if missing:
+        raise AccountingError(f"{' and '.join(missing)} missing; add what is, as in {_example()[1:-1]}")
+    mixed = row.get("mixed", False)
+    if not isinstance(mixed, bool):
+        raise AccountingError(f"mixed is {_shown(mixed)}, must be true or false")
+    categories = _whole(row, "categories") if "categories" in row else None
+    said = Description(str(row["mechanism"]), categories, _local(row), _gamma(row), mixed)
+    counts = (_whole(row, "reports"), _whole(row, "rounds", 1), _whole(row, "dummies", 0))
+    return Part(read_mechanism(said, str), *counts)
+
+
+def _whole(row: Mapping[str, Any], name: str, default: int | None = None) -> int:
+    value = row.get(name, default)
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise AccountingError(f"{name} is {_shown(value)}, must be a whole number")
+    return value
+
+
+def _local(row: Mapping[str, Any]) -> float | None:
+    if "local_epsilon" not in row:
+        return None
+    value = row["local_epsilon"]
+    if isinstance(value, int | Decimal) and not isinstance(value, bool) and 0 <= Decimal(value) <= 10**6:
+        return float(value)
+    raise AccountingError(f"local_epsilon is {_shown(value)}, must be a number from 0 to 40")
+
+
+def _gamma(row: Mapping[str, Any]) -> str | Fraction | None:
+    if "gamma" not in row:
+        return None
+    value = row["gamma"]
+    if isinstance(value, str):
+        return value
+    if isinstance(value, int | Decimal) and not isinstance(value, bool) and Decimal("1e-30") < Decimal(value) <= 1:
+        return Fraction(value)
+    raise AccountingError(
+        f'gamma is {_shown(value)}, must be above 0 and at most 1, or "W/{GAMMA_DENOMINATOR}" as tasks write it'
+    )
+
+
+def _shown(value: Any) -> str:
+    """Show a value as the file has it, cut where it is long."""
+    text = str(value) if isinstance(value, Decimal) else json.dumps(value, default=str)
+    return text if len(text) <= 40 else text[:37] + "..."

@@ -1,0 +1,57 @@
+"""Calls that the operator's commands make, each over a channel of its own."""
+
+from __future__ import annotations
+
+from hubbub.deploy.settings import OperatorSettings
+from hubbub.protos.errors import HubbubError
+from hubbub.protos.messages import RoundStatus
+from hubbub.protos.results import RoundId, RoundResults
+from hubbub.protos.transport import open_channel
+from hubbub.protos.wire import ControlCaller, ResultsCaller
+
+CALL_SECONDS = 30.0
+"""Deadline of a call that is answered at once."""
+
+LONGEST_WAIT = 50.0
+"""Seconds a single call waits for results; `--wait` makes as many calls as it takes."""
+
+
+async def find_round(settings: OperatorSettings, task: str | None, round_number: int | None) -> RoundId:
+    """Return the certified round meant: the latest one, of the task of that name or id, or that number.
+
+    Raises:
+        HubbubError: where there is none, naming those there are.
+    """
+    async with open_channel(settings.analyzer_results, settings.tls.paths()) as channel:
+        rounds = await ResultsCaller(channel).list_results(None, CALL_SECONDS)
+    matching = [
+        each
+        for each in rounds
+        if task in (None, each.task_name, each.task_id.hex()) and round_number in (None, each.round)
+    ]
+    if not matching:
+        listed = ", ".join(f"{each.task_name} round {each.round}" for each in rounds) or "none"
+        raise HubbubError(f"no such round is certified yet; certified are: {listed}")
+    if len({each.task_id for each in matching}) > 1:
+        names = ", ".join(sorted({f"{each.task_name} ({each.task_id.hex()})" for each in matching}))
+        raise HubbubError(f"several tasks have results; name one with --task: {names}")
+    return max(matching, key=lambda each: each.round)
+
+
+async def fetch_results(settings: OperatorSettings, task_id: bytes, round_number: int, wait: float) -> RoundResults:
+    """Return a round's results, waiting up to `wait` seconds (at most 50) for them."""
+    async with open_channel(settings.analyzer_results, settings.tls.paths()) as channel:
+        patience = min(max(wait, 0.0), LONGEST_WAIT)
+        return await ResultsCaller(channel).get_results(task_id, round_number, patience, patience + CALL_SECONDS)
+
+
+async def close_round(settings: OperatorSettings, task_id: bytes, round_number: int) -> RoundStatus:
+    """Cut a round now."""
+    async with open_channel(settings.shuffler_control, settings.tls.paths()) as channel:
+        return await ControlCaller(channel).close_round(task_id, round_number, CALL_SECONDS)
+
+
+async def fetch_status(settings: OperatorSettings) -> list[RoundStatus]:
+    """Return where all rounds of the shuffler's tasks stand."""
+    async with open_channel(settings.shuffler_control, settings.tls.paths()) as channel:
+        return await ControlCaller(channel).get_status(None, CALL_SECONDS)

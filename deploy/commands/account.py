@@ -1,0 +1,269 @@
+"""`hubbub account …`: the accountant on the command line."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import asdict
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from hubbub.accountant.errors import AccountingError
+from hubbub.accountant.mechanisms import GAMMA_DENOMINATOR
+from hubbub.deploy.output import Json, console, failures, print_json
+
+if TYPE_CHECKING:
+    from hubbub.accountant.calibration import Calibration
+    from hubbub.accountant.mechanisms import Mechanism
+    from hubbub.accountant.pairs import Part
+
+app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Ask the accountant.")
+
+
+class MechanismName(StrEnum):
+    """Mechanisms the command line knows."""
+
+    KRR = "krr"
+    GENERIC = "generic"
+
+
+class QueryKind(StrEnum):
+    """Kinds of query that can be calibrated."""
+
+    HISTOGRAM = "histogram"
+    SUM = "sum"
+
+
+MechanismOption = Annotated[
+    MechanismName,
+    typer.Option("--mechanism", help="krr: k-ary randomized response. generic: any one randomizer, common to all."),
+]
+Categories = Annotated[int | None, typer.Option("--categories", help="Categories k of krr.")]
+LocalEpsilon = Annotated[float | None, typer.Option("--local-epsilon", help="Local privacy, as the real number it is.")]
+Gamma = Annotated[str | None, typer.Option("--gamma", help="Blanket probability of krr, exact: W/4294967296.")]
+Mixed = Annotated[
+    bool,
+    typer.Option(
+        "--mixed",
+        help="generic: each place of the batch, shuffled first, may apply a randomizer of its own. It does not cover "
+        "clients that each bring their own: those hide only among reports made by the same randomizer.",
+    ),
+]
+Reports = Annotated[int, typer.Option("--reports", help="Reports in the batch, n.")]
+Delta = Annotated[float, typer.Option("--delta", help="The δ of (ε, δ), above 0 and below 1.")]
+Rounds = Annotated[int, typer.Option("--rounds", help="Rounds that everyone takes part in, composed.")]
+Bound = Annotated[
+    str,
+    typer.Option(
+        "--bound",
+        help="Which bound gives the upper end: best, blanket, 2rr, stronger-clones, clones, local. "
+        "Over several rounds, its pair is composed.",
+    ),
+]
+HonestShare = Annotated[
+    float, typer.Option("--honest-share", help="Share of the reports made as prescribed; only they hide anyone.")
+]
+Dummies = Annotated[int, typer.Option("--dummies", help="Uniform reports that the shuffler adds to every round.")]
+Cap = Annotated[
+    float | None, typer.Option("--local-epsilon-cap", help="Largest local ε: what holds if all servers collude.")
+]
+
+
+@app.command()
+def epsilon(
+    mechanism: MechanismOption,
+    reports: Reports,
+    delta: Delta,
+    categories: Categories = None,
+    local_epsilon: LocalEpsilon = None,
+    gamma: Gamma = None,
+    mixed: Mixed = False,
+    rounds: Rounds = 1,
+    bound: Bound = "best",
+    honest_share: HonestShare = 1.0,
+    dummies: Dummies = 0,
+    as_json: Json = False,
+) -> None:
+    """Say the central ε at δ that shuffled batches give everyone in them.
+
+    Example: hubbub account epsilon --mechanism krr --categories 16 --local-epsilon 4 --reports 10000 --delta 1e-6
+    """
+    with failures(as_json):
+        from hubbub.deploy.accounting import epsilon_of
+
+        part = _part(
+            _mechanism(mechanism, categories, local_epsilon, gamma, mixed), reports, honest_share, dummies, rounds
+        )
+        started = time.perf_counter()
+        _show(asdict(epsilon_of(part, delta, bound)), started, as_json)
+
+
+@app.command()
+def delta(
+    mechanism: MechanismOption,
+    reports: Reports,
+    epsilon: Annotated[float, typer.Option("--epsilon", help="The central ε.")],
+    categories: Categories = None,
+    local_epsilon: LocalEpsilon = None,
+    gamma: Gamma = None,
+    mixed: Mixed = False,
+    rounds: Rounds = 1,
+    bound: Bound = "best",
+    honest_share: HonestShare = 1.0,
+    dummies: Dummies = 0,
+    as_json: Json = False,
+) -> None:
+    """Say the δ at a central ε that shuffled batches give everyone in them.
+
+    Example: hubbub account delta --mechanism krr --categories 16 --local-epsilon 4 --reports 10000 --epsilon 0.36
+    """
+    with failures(as_json):
+        from hubbub.deploy.accounting import delta_of
+
+        part = _part(
+            _mechanism(mechanism, categories, local_epsilon, gamma, mixed), reports, honest_share, dummies, rounds
+        )
+        started = time.perf_counter()
+        _show(asdict(delta_of(part, epsilon, bound)), started, as_json)
+
+
+@app.command()
+def rdp(
+    mechanism: MechanismOption,
+    reports: Reports,
+    order: Annotated[float, typer.Option("--order", help="The order λ, a real number above 1.")],
+    categories: Categories = None,
+    local_epsilon: LocalEpsilon = None,
+    gamma: Gamma = None,
+    mixed: Mixed = False,
+    honest_share: HonestShare = 1.0,
+    dummies: Dummies = 0,
+    as_json: Json = False,
+) -> None:
+    """Say the Rényi divergence of one round, in nats; over rounds it adds up.
+
+    Example: hubbub account rdp --mechanism generic --local-epsilon 0.5 --reports 1000000 --order 19
+    """
+    with failures(as_json):
+        from hubbub.accountant.rdp import rdp_lower, rdp_upper
+
+        part = _part(_mechanism(mechanism, categories, local_epsilon, gamma, mixed), reports, honest_share, dummies)
+        started = time.perf_counter()
+        asked = (part.mechanism, part.reports, order, part.dummies)
+        answer = {
+            "rdp_upper": rdp_upper(*asked),
+            "rdp_lower": rdp_lower(*asked),
+            "order": order,
+            "epsilon_local": part.mechanism.epsilon_local,
+        }
+        _show(answer, started, as_json)
+
+
+@app.command()
+def compose(
+    rounds: Annotated[Path, typer.Argument(help="JSON: a list of rows, one per kind of round.", metavar="ROUNDS.json")],
+    delta: Delta,
+    as_json: Json = False,
+) -> None:
+    """Say the ε at δ of everything one person sends in the rounds that a file lists.
+
+    A row is an object with mechanism ("krr" or "generic"), categories (krr), local_epsilon or gamma, reports (the
+    fewest that any of its rounds may have, fixed beforehand), rounds; mixed and dummies where they apply.
+
+    Example: hubbub account compose ROUNDS.json --delta 1e-6
+    """
+    with failures(as_json):
+        from hubbub.accountant.composition import compose as composed
+        from hubbub.deploy.accounting import read_rounds
+
+        parts = read_rounds(rounds)
+        started = time.perf_counter()
+        _show(asdict(composed(parts, delta)), started, as_json)
+
+
+@app.command()
+def calibrate(
+    query: Annotated[QueryKind, typer.Option("--query", help="Kind of query.")],
+    epsilon: Annotated[float, typer.Option("--epsilon", help="Central ε to meet.")],
+    delta: Delta,
+    reports: Reports,
+    categories: Annotated[int | None, typer.Option("--categories", help="Categories of the histogram.")] = None,
+    optional: Annotated[bool, typer.Option("--optional", help="Devices may have no answer.")] = False,
+    honest_share: HonestShare = 1.0,
+    dummies: Dummies = 0,
+    local_epsilon_cap: Cap = None,
+    as_json: Json = False,
+) -> None:
+    """Choose the randomizer with the smallest error that meets (ε, δ) at n reports.
+
+    Example: hubbub account calibrate --query sum --epsilon 0.5 --delta 1e-8 --reports 1000000
+    """
+    with failures(as_json):
+        from hubbub.accountant.calibration import calibrate_histogram, calibrate_sum
+
+        started = time.perf_counter()
+        if (query is QueryKind.SUM) != (categories is None):
+            raise AccountingError("a histogram needs --categories; a sum has levels, which are chosen here")
+        if categories is None:
+            chosen = calibrate_sum(
+                epsilon,
+                delta,
+                reports,
+                optional=optional,
+                epsilon_local_cap=local_epsilon_cap,
+                honest_share=honest_share,
+                dummies=dummies,
+            )
+        else:
+            chosen = calibrate_histogram(
+                categories,
+                epsilon,
+                delta,
+                reports,
+                optional=optional,
+                epsilon_local_cap=local_epsilon_cap,
+                honest_share=honest_share,
+                dummies=dummies,
+            )
+        _show(_chosen(chosen), started, as_json)
+
+
+def _mechanism(
+    mechanism: MechanismName, categories: int | None, local_epsilon: float | None, gamma: str | None, mixed: bool
+) -> Mechanism:
+    from hubbub.deploy.accounting import Description, read_mechanism
+
+    return read_mechanism(Description(mechanism.value, categories, local_epsilon, gamma, mixed))
+
+
+def _part(mechanism: Mechanism, reports: int, honest_share: float, dummies: int, rounds: int = 1) -> Part:
+    from hubbub.deploy.accounting import hiding_part
+
+    return hiding_part(mechanism, reports, honest_share, rounds, dummies)
+
+
+def _chosen(chosen: Calibration) -> dict[str, Any]:
+    return {
+        "query": chosen.kind,
+        "levels": chosen.levels,
+        "categories": chosen.mechanism.categories,
+        "gamma": float(chosen.mechanism.gamma),
+        "gamma_exact": f"{chosen.mechanism.gamma * GAMMA_DENOMINATOR}/{GAMMA_DENOMINATOR}",
+        "epsilon_local": chosen.epsilon_local,
+        "mse": chosen.mse,
+        "epsilon_upper": chosen.epsilon_upper,
+    }
+
+
+def _show(found: Mapping[str, Any], started: float, as_json: bool) -> None:
+    answer = {**found, "seconds": time.perf_counter() - started}
+    if as_json:
+        print_json(answer)
+        return
+    width = max(len(name) for name in answer)
+    for name, value in answer.items():
+        text = "unknown" if value is None else f"{value:.8g}" if isinstance(value, float) else str(value)
+        console().print(f"{name:<{width}}  {text}", markup=False, soft_wrap=True)

@@ -1,0 +1,38 @@
+"""`hubbub close OPERATOR.toml TASK.json`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hubbub.deploy.output import Json, console, failures, print_json
+
+
+def command(
+    settings: Annotated[Path, typer.Argument(metavar="OPERATOR.toml", help="The operator's settings file.")],
+    task: Annotated[Path, typer.Argument(metavar="TASK.json", help="The signed task.")],
+    round_number: Annotated[int, typer.Option("--round", min=0, help="Which round.")] = 0,
+    as_json: Json = False,
+) -> None:
+    """Cut a round of a task with close = "operator" now; refused under its minimum.
+
+    Example: hubbub close deployment/operator/operator.toml deployment/operator/task.json --round 0
+    """
+    with failures(as_json):
+        import asyncio
+
+        from hubbub.deploy.calls import close_round
+        from hubbub.deploy.commands.status import describe
+        from hubbub.deploy.settings import OperatorSettings
+        from hubbub.protos.service.settings import load
+        from hubbub.protos.signed_task import SignedTask
+
+        signed = SignedTask.decode(task.read_bytes())
+        status = asyncio.run(close_round(load(settings, OperatorSettings, "operator"), signed.task.id, round_number))
+        if as_json:
+            print_json(describe(status))
+        else:
+            line = f"round {status.round} is {status.state.value} with {status.submissions} submissions"
+            console().print(line, markup=False)

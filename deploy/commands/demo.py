@@ -1,0 +1,108 @@
+"""`hubbub demo`."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from hubbub.deploy.output import Json, console, failures, print_json, progress_console
+
+if TYPE_CHECKING:
+    from hubbub.deploy.data import Dataset
+
+DEFAULT_DEVICES = 20_000
+"""Devices of a demo that nobody sized: a minute's work on two cores."""
+
+
+def command(
+    devices: Annotated[str | None, typer.Option("--devices", help="How many devices take part, or all.")] = None,
+    seed: Annotated[int, typer.Option("--seed", help="Which sample of devices.")] = 1,
+    data: Annotated[Path | None, typer.Option("--data", help="A .csv or .parquet file instead of the flights.")] = None,
+    histogram: Annotated[
+        list[str] | None, typer.Option("--histogram", metavar="COLUMN", help="Column to count; repeatable.")
+    ] = None,
+    total: Annotated[
+        list[str] | None, typer.Option("--sum", metavar="COLUMN:LOWER:UPPER", help="Column to sum; repeatable.")
+    ] = None,
+    epsilon: Annotated[
+        float, typer.Option("--epsilon", help="What everything a device sends in a round may cost.")
+    ] = 1.0,
+    delta: Annotated[float, typer.Option("--delta", help="Together with this δ.")] = 1e-6,
+    epsilon_local: Annotated[
+        float, typer.Option("--local-epsilon", help="Cap if shuffler and analyzer collude.")
+    ] = 8.0,
+    rounds: Annotated[int, typer.Option("--rounds", min=1, max=100, help="Rounds in which every device answers.")] = 1,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out", metavar="DIR", help="Keep task, certificates, results and logs in this new or empty folder."
+        ),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Run the whole pipeline on this machine: real processes, TLS, sealed reports, and a certificate at the end.
+
+    The data is the flights that left New York City in 2013, each flight a device with two answers: its carrier, and its
+    departure delay, which some do not have. Estimates are printed beside the truth.
+
+    Examples: hubbub demo; hubbub demo --devices all; hubbub demo --data trips.csv --histogram city --sum minutes:0:90
+    """
+    with failures(as_json):
+        import asyncio
+        import signal
+
+        from hubbub.deploy.demo import Options, run
+
+        # SIGTERM ends the demo as Ctrl-C does: services and clients are stopped, logs are kept.
+        signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+        dataset = _dataset(data, histogram or [], total or [], devices, seed)
+        options = Options(epsilon, delta, epsilon_local, rounds)
+        with tempfile.TemporaryDirectory(prefix="hubbub-demo-") as scratch:
+            directory = out if out is not None else Path(scratch) / "demo"
+            document = asyncio.run(run(dataset, options, directory, progress_console()))
+            if out is None:
+                _forget_paths(document)
+        if as_json:
+            print_json(document)
+        else:
+            _print(document, out)
+
+
+def _dataset(data: Path | None, histograms: list[str], sums: list[str], devices: str | None, seed: int) -> Dataset:
+    from hubbub.deploy.data import SumSpec, flights, from_file, sample
+    from hubbub.protos.errors import HubbubError
+
+    if data is None and (histograms or sums):
+        raise HubbubError("--histogram and --sum name columns of a file; give it with --data")
+    if devices not in (None, "all") and not str(devices).isdecimal():
+        raise HubbubError(f"--devices is {devices!r}; give a whole number, or all")
+    dataset = flights() if data is None else from_file(data, histograms, [SumSpec.parse(text) for text in sums])
+    if devices == "all" or (devices is None and dataset.devices <= DEFAULT_DEVICES):
+        return dataset
+    return sample(dataset, int(devices) if devices is not None else DEFAULT_DEVICES, seed)
+
+
+def _forget_paths(document: dict[str, Any]) -> None:
+    """Take out the paths of files that were removed with the scratch folder."""
+    document["task_file"] = document["logs"] = None
+    for each in document["rounds"]:
+        each["certificate"] = each["results"] = None
+
+
+def _print(document: dict[str, Any], out: Path | None) -> None:
+    from hubbub.deploy.report import print_privacy, print_query
+
+    printer = console()
+    for each in document["rounds"]:
+        if len(document["rounds"]) > 1:
+            printer.rule(f"round {each['round']}")
+        for query in each["queries"]:
+            print_query(printer, query)
+        print_privacy(printer, each["privacy"])
+    seconds = ", ".join(f"{name.replace('_', ' ')} {value:.1f} s" for name, value in document["seconds"].items())
+    printer.print(f"{document['devices']} devices; {seconds}", markup=False)
+    kept = f"kept in {out}" if out is not None else "add --out DIR to keep the certificate, results and logs"
+    printer.print(f"certificate verified with all signers pinned; {kept}", markup=False)

@@ -1,0 +1,86 @@
+"""`hubbub plan TASK.toml`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.table import Table
+
+from hubbub.deploy.output import Json, console, failures, print_json
+
+if TYPE_CHECKING:
+    from hubbub.deploy.planning import Plan
+
+
+def command(
+    task: Annotated[Path, typer.Argument(metavar="TASK.toml", help="The task as written by hand.")],
+    out: Annotated[Path | None, typer.Option("--out", help="Write the planned task here, ready to be signed.")] = None,
+    trust: Annotated[
+        Path | None,
+        typer.Option("--trust", help="Folder with the parties' *.pub.pem; default: trust/ beside the task."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Check a task, choose its randomizers, and tell the errors to expect before anyone is asked.
+
+    Example: hubbub plan deployment/operator/task.toml --out deployment/operator/task.json
+    """
+    with failures(as_json):
+        from hubbub.deploy.planning import expected_errors, plan
+        from hubbub.protos.draft import read_draft
+        from hubbub.protos.errors import TaskError
+
+        try:
+            planned = plan(read_draft(task.read_text()))
+        except UnicodeDecodeError as error:
+            raise TaskError(f"{task} is not UTF-8 text: {error.reason}") from error
+        except TaskError as error:
+            raise TaskError(f"{task}: {error}") from error
+        task_id = _write(planned, out, trust or task.parent / "trust") if out is not None else None
+        if as_json:
+            print_json({"task": planned.draft.name, "task_id": task_id, "queries": expected_errors(planned.queries)})
+        else:
+            _print(planned, out)
+
+
+def _write(planned: Plan, out: Path, trust: Path) -> str:
+    from hubbub.protos.keys import Role, load_public
+    from hubbub.protos.signed_task import SignedTask
+    from hubbub.protos.task import Identities
+
+    keys = {role.value: load_public(trust / f"{role.value}.pub.pem") for role in Role}
+    frozen = planned.task(Identities(**keys))
+    out.write_bytes(SignedTask(frozen).encode())
+    return frozen.id.hex()
+
+
+def _print(planned: Plan, out: Path | None) -> None:
+    draft, privacy = planned.draft, planned.draft.privacy
+    table = Table("query", "k", "γ", "ε_local", "ε alone", "std. error", "95 % ±", "range")
+    for each in planned.queries:
+        query = each.query
+        table.add_row(
+            query.name,
+            str(query.symbols),
+            f"{query.gamma / 2**32:.6f}",
+            f"{each.epsilon_local:.4f}",
+            f"{each.epsilon_upper:.4f}",
+            f"{each.expected_error:.6g}",
+            f"{each.half_width:.6g}",
+            f"{each.widest:.6g}",
+        )
+    printer = console()
+    printer.print(
+        f"task {draft.name}: ({privacy.epsilon:g}, {privacy.delta:g}) for everything one person sends in a round of at "
+        f"least {draft.minimum_reports} reports, each query answered through kRR on k symbols with blanket γ",
+        markup=False,
+        soft_wrap=True,
+    )
+    printer.print(table)
+    printer.print("errors are worst cases at the minimum: of one count, or of the sum", markup=False, soft_wrap=True)
+    if out is not None:
+        printer.print(
+            f"written to {out}; next, operator and shuffler sign it with `hubbub sign`", markup=False, soft_wrap=True
+        )

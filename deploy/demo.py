@@ -1,0 +1,200 @@
+"""The demo: the whole pipeline on this machine, on real data, with the truth beside every estimate.
+
+Every device of a dataset answers in every round, played by several client processes. The operator closes each round
+when its devices are done; results are read, saved and compared with the truth, and the certificate is verified.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import math
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from hubbub.analyzer.export import write_csv, write_parquet
+from hubbub.deploy.data import Dataset, Truth, truth_of
+from hubbub.deploy.initialise import make_empty
+from hubbub.deploy.local import LocalPipeline
+from hubbub.deploy.report import query_document
+from hubbub.deploy.troupe import Played, play
+from hubbub.deploy.verification import Pins, Verified, verify
+from hubbub.protos.results import RoundResults
+from hubbub.protos.task import Draft, Privacy, Schedule
+
+MINIMUM_SHARE = 0.9
+"""Share of the devices that must have answered: the task's minimum reports."""
+
+ROUND_SECONDS = 3600
+"""Length of a demo's round; the operator closes it as soon as its devices are done."""
+
+GRACE_SECONDS = 7 * 86400
+"""Grace of a demo's rounds: all of them take submissions now, one after the other, however slow the machine is."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """What to run: the privacy of everything one device sends in a round, the rounds, and the client processes."""
+
+    epsilon: float = 1.0
+    delta: float = 1e-6
+    epsilon_local: float = 8.0
+    rounds: int = 1
+    clients: int = field(default_factory=lambda: max(2, os.cpu_count() or 2))
+
+
+class Stages:
+    """Seconds by stage, and a progress bar for the stage that runs."""
+
+    def __init__(self, console: Console) -> None:
+        self.seconds: dict[str, float] = {}
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+        self._bars = Progress(SpinnerColumn(), *columns, console=console)
+
+    def __enter__(self) -> Stages:
+        """Show the bars."""
+        self._bars.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Leave the bars as they are."""
+        self._bars.stop()
+
+    @contextlib.contextmanager
+    def stage(self, name: str, text: str, total: int = 1) -> Iterator[Progress]:
+        """Time a stage; its bar is advanced by `advance`, and is full at the end."""
+        self._current = self._bars.add_task(text, total=total)
+        started = time.perf_counter()
+        yield self._bars
+        self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - started
+        self._bars.update(self._current, completed=total)
+
+    def advance(self, steps: int) -> None:
+        """Advance the bar of the stage that runs."""
+        self._bars.advance(self._current, steps)
+
+
+def draft_for(dataset: Dataset, options: Options) -> Draft:
+    """Return the task that asks a dataset's questions, open from now on and closed by the operator."""
+    schedule = Schedule(
+        start=int(time.time()),
+        length=ROUND_SECONDS,
+        grace=GRACE_SECONDS,
+        rounds=options.rounds,
+        close="operator",
+    )
+    privacy = Privacy(options.epsilon, options.delta, epsilon_local=options.epsilon_local)
+    minimum = max(2, math.ceil(MINIMUM_SHARE * dataset.devices))
+    return Draft(dataset.name, schedule, minimum, privacy, dataset.questions)
+
+
+async def run(dataset: Dataset, options: Options, out: Path, console: Console) -> dict[str, Any]:
+    """Run the demo; return its JSON document. Task, certificates, results and logs are kept in `out`, new or empty.
+
+    Keys and stores live in a scratch folder that goes with the demo; logs are kept also where it fails.
+
+    Raises:
+        HubbubError: where a part of it fails, saying which and what to do.
+    """
+    make_empty(out)
+    truths = {question.name: truth_of(dataset, question) for question in dataset.questions}
+    with tempfile.TemporaryDirectory(prefix="hubbub-demo-") as scratch, Stages(console) as stages:
+        pipeline = LocalPipeline(draft_for(dataset, options), Path(scratch) / "pipeline")
+        async with contextlib.AsyncExitStack() as stack:
+            stack.callback(_keep_logs, pipeline, out)
+            with stages.stage("start", "plan the task, start shuffler and analyzer"):
+                await stack.enter_async_context(pipeline)
+            rounds = [
+                await _round(pipeline, dataset, options, number, stages, truths, out)
+                for number in range(options.rounds)
+            ]
+            with stages.stage("stop", "stop the services"):
+                await stack.aclose()
+    (out / "task.json").write_bytes(pipeline.task.encode())
+    return _document(pipeline, dataset, rounds, stages.seconds, out)
+
+
+def _keep_logs(pipeline: LocalPipeline, out: Path) -> None:
+    if pipeline.logs.exists():
+        shutil.copytree(pipeline.logs, out / "logs")
+
+
+async def _round(
+    pipeline: LocalPipeline,
+    dataset: Dataset,
+    options: Options,
+    number: int,
+    stages: Stages,
+    truths: dict[str, Truth],
+    out: Path,
+) -> dict[str, Any]:
+    label = f"round {number}: " if options.rounds > 1 else ""
+    with stages.stage("submit", f"{label}devices encode, randomize, seal, submit", dataset.devices):
+        played = await pipeline.guard(play(pipeline, dataset, number, options.clients, stages.advance))
+    with stages.stage("shuffle_and_analyze", f"{label}mix, release, open, estimate, certify"):
+        status = await pipeline.close_round(number)
+        results = await pipeline.results(number)
+    with stages.stage("verify", f"{label}verify the certificate"):
+        verified, certificate = await asyncio.to_thread(_check, pipeline, results, out)
+    return {
+        "round": number,
+        "submissions": {"acknowledged": status.submissions, "accepted": played.accepted, **_refusals(played)},
+        "refusals_by_shuffler": dict(status.refusals),
+        "queries": [_compared(pipeline, index, results, truths) for index in range(len(results.queries))],
+        "certificate": str(certificate),
+        "results": _save(results, out),
+        "privacy": {name: verified.content[name] for name in ("honest_share", "queries", "round_total", "all_rounds")},
+        "verified": True,
+    }
+
+
+def _refusals(played: Played) -> dict[str, Any]:
+    return {"refused": dict(played.refused), "first_refusal_by_reason": played.messages}
+
+
+def _compared(pipeline: LocalPipeline, index: int, results: RoundResults, truths: dict[str, Truth]) -> dict[str, Any]:
+    question = pipeline.task.task.queries[index].question
+    return query_document(results.queries[index], truths[question.name], question.optional)
+
+
+def _check(pipeline: LocalPipeline, results: RoundResults, out: Path) -> tuple[Verified, Path]:
+    """Save the certificate as it came and verify it from those bytes, with all three signers pinned."""
+    path = out / f"certificate-{results.id.task_name}-{results.id.round}.json"
+    path.write_bytes(results.certificate)
+    identities = pipeline.task.task.identities
+    return verify(path.read_bytes(), Pins(identities.operator, identities.shuffler, identities.analyzer)), path
+
+
+def _save(results: RoundResults, out: Path) -> dict[str, str]:
+    stem = out / f"results-{results.id.task_name}-{results.id.round}"
+    paths = {"csv": stem.with_suffix(".csv"), "parquet": stem.with_suffix(".parquet")}
+    write_csv(results, paths["csv"])
+    write_parquet(results, paths["parquet"])
+    return {kind: str(path) for kind, path in paths.items()}
+
+
+def _document(
+    pipeline: LocalPipeline, dataset: Dataset, rounds: list[dict[str, Any]], seconds: dict[str, float], out: Path
+) -> dict[str, Any]:
+    task = pipeline.task.task
+    return {
+        "task": task.name,
+        "task_id": task.id.hex(),
+        "task_file": str(out / "task.json"),
+        "devices": dataset.devices,
+        "minimum_reports": task.minimum_reports,
+        "epsilon": task.privacy.epsilon,
+        "delta": task.privacy.delta,
+        "rounds": rounds,
+        "seconds": {name: round(value, 3) for name, value in seconds.items()},
+        "logs": str(out / "logs"),
+    }

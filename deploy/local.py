@@ -1,0 +1,251 @@
+"""The whole pipeline on this machine: one shuffler and one analyzer process on loopback, over TLS."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+import tempfile
+from collections.abc import Coroutine
+from pathlib import Path
+from types import TracebackType
+from typing import Any, TypeVar
+
+import grpc
+
+from hubbub.client import Device
+from hubbub.deploy.initialise import Folder, initialise, make_empty
+from hubbub.deploy.planning import plan
+from hubbub.deploy.supervise import Service, ServiceError
+from hubbub.protos.draft import read_draft
+from hubbub.protos.errors import Unreachable
+from hubbub.protos.keys import Identity, Role, load_public
+from hubbub.protos.messages import RoundStatus
+from hubbub.protos.refusals import Reason, Refusal
+from hubbub.protos.results import RoundResults
+from hubbub.protos.signed_task import SignedTask
+from hubbub.protos.task import Draft, Identities
+from hubbub.protos.transport import TLS, is_serving, open_channel
+from hubbub.protos.wire import ControlCaller, ResultsCaller
+
+CALL_SECONDS = 30.0
+"""Deadline of a control call."""
+
+WAIT_SECONDS = 20.0
+"""How long one call waits for results before it is made again."""
+
+T = TypeVar("T")
+
+
+class LocalPipeline:
+    """A shuffler and an analyzer for one task, as real processes on loopback, started and stopped with the context.
+
+        async with LocalPipeline(draft) as pipeline:
+            async with pipeline.device("kiosk") as device:
+                await device.submit({"theme": "dark", "session": 12.5})
+            ...
+            await pipeline.close_round(0)
+            results = await pipeline.results(0)
+
+    It makes keys and certificates, plans and signs the task, starts both services and waits until their health checks
+    say SERVING. Leaving the context, also by an error or Ctrl-C, drains and stops them. Everything is kept under
+    `directory` (new or empty; a temporary one, removed at the end, where none is given): `task.json`, `logs/` and a
+    folder for each party.
+
+    Args:
+        draft: the task, as a `Draft` or as TOML text.
+        directory: where everything is kept.
+
+    Raises:
+        TaskError: on entering, where the task cannot be planned.
+        ServiceError: where a service does not start, or ends by itself.
+    """
+
+    task: SignedTask
+    folder: Folder
+    directory: Path
+
+    def __init__(self, draft: Draft | str, directory: Path | None = None) -> None:
+        self._draft = read_draft(draft) if isinstance(draft, str) else draft
+        self._given = directory
+        self._stack = contextlib.AsyncExitStack()
+
+    async def __aenter__(self) -> LocalPipeline:
+        """Start everything."""
+        try:
+            await self._start()
+        except BaseException:
+            await self._stack.aclose()
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Stop everything, the shuffler first: what it holds is on disk."""
+        await self._stack.aclose()
+
+    async def _start(self) -> None:
+        self.directory = self._given or Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="hubbub-")))
+        make_empty(self.directory)
+        self.logs.mkdir()
+        self.folder = initialise(self.directory / "parties")
+        self.task = await asyncio.to_thread(self._make_task)
+        for role in (Role.SHUFFLER, Role.ANALYZER):
+            (self.folder.of(role.value) / "tasks" / "task.json").write_bytes(self.task.encode())
+        self.services = {role: self._service(role) for role in (Role.ANALYZER, Role.SHUFFLER)}
+        for name in ("delivery_listen", "results_listen"):
+            self._set(Role.ANALYZER, name, "127.0.0.1:0")
+        for name in ("listen", "control_listen"):
+            self._set(Role.SHUFFLER, name, "127.0.0.1:0")
+        await self.start(Role.ANALYZER)
+        self._set(Role.SHUFFLER, "analyzer", self.services[Role.ANALYZER].addresses["delivery"])
+        await self.start(Role.SHUFFLER)
+
+    def _make_task(self) -> SignedTask:
+        keys = {role.value: load_public(self.folder.trusted("operator", role)) for role in Role}
+        unsigned = SignedTask(plan(self._draft).task(Identities(**keys)))
+        operator, shuffler = (Identity.load(self.folder.identity(role)) for role in (Role.OPERATOR, Role.SHUFFLER))
+        signed = unsigned.signed_by(operator).signed_by(shuffler)
+        (self.directory / "task.json").write_bytes(signed.encode())
+        return signed
+
+    def _service(self, role: Role) -> Service:
+        service = Service(role.value, self._settings(role), self.logs / f"{role.value}.log")
+        self._stack.push_async_callback(service.stop)
+        return service
+
+    def _settings(self, role: Role) -> Path:
+        return self.folder.of(role.value) / f"{role.value}.toml"
+
+    def _set(self, role: Role, key: str, address: str) -> None:
+        path = self._settings(role)
+        text, changed = re.subn(rf'(?m)^{key} = "[^"]*"', f'{key} = "{address}"', path.read_text())
+        if changed != 1:
+            raise ServiceError(f"{path} has {changed} lines with {key}; exactly one expected")
+        path.write_text(text)
+
+    # Services
+
+    async def start(self, role: Role) -> None:
+        """Start a service, or start it again on the ports it had, and wait until it is healthy."""
+        service = self.services[role]
+        await service.start()
+        names = {
+            Role.ANALYZER: {"delivery": "delivery_listen", "results": "results_listen"},
+            Role.SHUFFLER: {"submission": "listen", "control": "control_listen"},
+        }[role]
+        for name, key in names.items():
+            self._set(role, key, service.addresses[name])
+        async with open_channel(service.addresses[next(iter(names))], self._health_tls(role)) as channel:
+            if not await is_serving(channel, CALL_SECONDS):
+                raise ServiceError(f"the {role.value} started, but its health check does not say SERVING")
+
+    def _health_tls(self, role: Role) -> TLS:
+        return self.operator_tls if role is Role.SHUFFLER else self._tls("shuffler")
+
+    async def stop(self, role: Role) -> None:
+        """Stop a service as its operator would: it drains and ends."""
+        await self.services[role].stop()
+
+    async def kill(self, role: Role) -> None:
+        """Kill a service at once, as a crash would."""
+        await self.services[role].kill()
+
+    # The parties' sides
+
+    @property
+    def logs(self) -> Path:
+        """The folder of the processes' logs."""
+        return self.directory / "logs"
+
+    @property
+    def shuffler(self) -> str:
+        """Where devices submit."""
+        return self.services[Role.SHUFFLER].addresses["submission"]
+
+    @property
+    def authority(self) -> Path:
+        """The file of the TLS authority's certificate."""
+        return self.folder.of("client") / "tls" / "authority.pem"
+
+    @property
+    def operator_key(self) -> bytes:
+        """The operator's public key (32 bytes)."""
+        return self.task.task.identities.operator
+
+    @property
+    def shuffler_key(self) -> bytes:
+        """The shuffler's public key (32 bytes)."""
+        return self.task.task.identities.shuffler
+
+    @property
+    def operator_tls(self) -> TLS:
+        """The operator's TLS files."""
+        return self._tls("operator")
+
+    def _tls(self, party: str) -> TLS:
+        tls = self.folder.of(party) / "tls"
+        return TLS(tls / "authority.pem", tls / f"{party}.pem", tls / f"{party}.key")
+
+    def device(self, name: str = "device") -> Device:
+        """Return a device with a state file of its own; a second call with the same name is the same device."""
+        return Device(
+            self.task.encode(),
+            operator_key=self.operator_key,
+            shuffler_key=self.shuffler_key,
+            state=self.folder.of("client") / f"{name}.db",
+            shuffler=self.shuffler,
+            authority=self.authority,
+        )
+
+    async def close_round(self, round_number: int = 0) -> RoundStatus:
+        """Cut a round now, as the operator.
+
+        Raises:
+            Refusal: under the minimum, or where the task closes by schedule.
+        """
+        async with open_channel(self.services[Role.SHUFFLER].addresses["control"], self.operator_tls) as channel:
+            call = ControlCaller(channel).close_round(self.task.task.id, round_number, CALL_SECONDS)
+            return await self.guard(call)
+
+    async def status(self) -> list[RoundStatus]:
+        """Return where the task's rounds stand, as the operator."""
+        async with open_channel(self.services[Role.SHUFFLER].addresses["control"], self.operator_tls) as channel:
+            return await self.guard(ControlCaller(channel).get_status(self.task.task.id, CALL_SECONDS))
+
+    async def results(self, round_number: int = 0) -> RoundResults:
+        """Return a round's results, waiting for them as long as both services run."""
+        async with open_channel(self.services[Role.ANALYZER].addresses["results"], self.operator_tls) as channel:
+            return await self.guard(self._results(channel, round_number))
+
+    async def _results(self, channel: grpc.aio.Channel, round_number: int) -> RoundResults:
+        caller = ResultsCaller(channel)
+        while True:
+            try:
+                deadline = WAIT_SECONDS + CALL_SECONDS
+                return await caller.get_results(self.task.task.id, round_number, WAIT_SECONDS, deadline)
+            except Refusal as refusal:
+                if refusal.reason is not Reason.NO_RESULTS:
+                    raise
+            except Unreachable:
+                # An analyzer that is being started again; the guard notices one that is gone for good.
+                await channel.channel_ready()
+
+    async def guard(self, work: Coroutine[Any, Any, T]) -> T:
+        """Await `work`, unless a service ends by itself meanwhile.
+
+        Raises:
+            ServiceError: where one does.
+        """
+        task = asyncio.ensure_future(work)
+        watchers = {asyncio.ensure_future(service.ended()) for service in self.services.values() if service.pid}
+        try:
+            await asyncio.wait({task, *watchers}, return_when=asyncio.FIRST_COMPLETED)
+            if task.done():
+                return task.result()
+            raise ServiceError(next(watcher.result() for watcher in watchers if watcher.done()))
+        finally:
+            for pending in (task, *watchers):
+                pending.cancel()
+            await asyncio.gather(task, *watchers, return_exceptions=True)

@@ -1,0 +1,56 @@
+"""What every command prints: people's text or one JSON document on stdout, progress and errors on stderr."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+from collections.abc import Iterator
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from hubbub.accountant.errors import AccountingError
+from hubbub.protos.errors import HubbubError
+
+EXIT_FAILURE = 1
+"""What was asked could not be done; the message says why and what to do."""
+
+Json = Annotated[bool, typer.Option("--json", help="Print exactly one JSON document on stdout.")]
+"""The option every command has."""
+
+
+def console() -> Console:
+    """The console for people, on stdout."""
+    return Console(highlight=False)
+
+
+def progress_console() -> Console:
+    """The console for progress, on stderr."""
+    return Console(stderr=True, highlight=False)
+
+
+def print_json(document: Any) -> None:
+    """Print one JSON document on stdout."""
+    sys.stdout.write(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+    sys.stdout.flush()
+
+
+@contextlib.contextmanager
+def failures(as_json: bool) -> Iterator[None]:
+    """Turn errors that people can act on into a message and exit status 1; anything else is a bug and shows itself."""
+    try:
+        yield
+    except (HubbubError, AccountingError) as error:
+        _fail(str(error), as_json)
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        _fail(f"{where}{error.strerror or error}", as_json)
+
+
+def _fail(message: str, as_json: bool) -> None:
+    if as_json:
+        print_json({"error": message})
+    sys.stderr.write(f"error: {message}\n")
+    raise typer.Exit(EXIT_FAILURE)

@@ -1,0 +1,87 @@
+"""A player: a process that plays many devices, each answering for itself, through a gateway.
+
+Run as `python -m hubbub.deploy.player`, with one JSON document on stdin (see `Part`). It prints a JSON line for every
+few devices dealt with, and a last one with the counts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyarrow import parquet
+
+from hubbub.client import Gateway
+from hubbub.client.encode import Value
+
+
+@dataclass(frozen=True)
+class Part:
+    """A player's part: whose task to answer, where, and which rows of the answers are its devices.
+
+    Paths are texts, keys are hex; the devices are rows first … last-1 of the Parquet file `answers`.
+    """
+
+    task: str
+    operator_key: str
+    shuffler_key: str
+    shuffler: str
+    authority: str
+    state: str
+    answers: str
+    first: int
+    last: int
+    round: int
+
+    def encode(self) -> bytes:
+        """The part as a player reads it."""
+        return json.dumps(asdict(self)).encode()
+
+
+async def play(part: Part, task: bytes, rows: pa.Table) -> dict[str, Any]:
+    """Answer for every device of the part, whose answers are `rows`; return the counts."""
+    gateway = Gateway(
+        task,
+        operator_key=bytes.fromhex(part.operator_key),
+        shuffler_key=bytes.fromhex(part.shuffler_key),
+        state=Path(part.state),
+        shuffler=part.shuffler,
+        authority=Path(part.authority),
+    )
+    async with gateway:
+        summary = await gateway.submit_many(_devices(rows, part.first), part.round, progress=_report)
+    return {"accepted": summary.accepted, "refused": dict(summary.refused), "messages": summary.messages}
+
+
+def _devices(rows: pa.Table, first: int) -> Iterator[tuple[str, Mapping[str, Value]]]:
+    number = first
+    for batch in rows.to_batches(max_chunksize=1000):
+        for answers in batch.to_pylist():
+            yield str(number), answers
+            number += 1
+
+
+def _report(devices: int) -> None:
+    _print({"dealt_with": devices})
+
+
+def _print(document: Mapping[str, Any]) -> None:
+    sys.stdout.write(json.dumps(document) + "\n")
+    sys.stdout.flush()
+
+
+def main() -> None:
+    """Read the part from stdin and play it."""
+    part = Part(**json.loads(sys.stdin.read()))
+    rows = parquet.read_table(part.answers).slice(part.first, part.last - part.first)
+    _print(asyncio.run(play(part, Path(part.task).read_bytes(), rows)))
+
+
+if __name__ == "__main__":
+    main()

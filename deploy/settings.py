@@ -1,0 +1,26 @@
+"""Settings of the commands that call the services: the client's and the operator's files."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from hubbub.protos.service.settings import ADDRESS, File, Table, TLSSettings
+
+
+class ClientSettings(Table):
+    """What `hubbub submit` reads."""
+
+    task: File = Field(description="the signed task")
+    shuffler: str = Field(pattern=ADDRESS, description="where devices submit, host:port")
+    operator_key: File = Field(description="whom the task must be signed by")
+    shuffler_key: File = Field(description="and countersigned by")
+    state: File = Field(description="what this device sent")
+    authority: File = Field(description="whose TLS certificates are trusted")
+
+
+class OperatorSettings(Table):
+    """What `hubbub close`, `status` and `results` read."""
+
+    shuffler_control: str = Field(pattern=ADDRESS, description="the shuffler's control port, host:port")
+    analyzer_results: str = Field(pattern=ADDRESS, description="the analyzer's results port, host:port")
+    tls: TLSSettings = Field(description="the operator's TLS files")

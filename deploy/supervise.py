@@ -1,0 +1,117 @@
+"""Supervision of one service as a process of its own: start it, wait until it serves, stop it, or kill it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+
+from hubbub.protos.errors import HubbubError
+
+START_SECONDS = 60.0
+"""How long a service may take until it serves; a loaded machine imports slowly."""
+
+STOP_SECONDS = 30.0
+"""How long a service may drain after SIGTERM before it is killed."""
+
+LOG_TAIL_LINES = 15
+"""Lines of a failed service's log that an error quotes."""
+
+
+class ServiceError(HubbubError):
+    """A service that did not start, or ended by itself; quotes the end of its log."""
+
+
+class Service:
+    """A `hubbub` service run from its settings file, its log appended to a file.
+
+    `addresses` holds what it listens on, by name, once started.
+    """
+
+    def __init__(self, name: str, settings: Path, log: Path) -> None:
+        self.name = name
+        self.log = log
+        self.addresses: dict[str, str] = {}
+        self._settings = settings
+        self._process: asyncio.subprocess.Process | None = None
+
+    @property
+    def pid(self) -> int | None:
+        """The process id while it runs."""
+        return self._process.pid if self._process is not None and self._process.returncode is None else None
+
+    async def start(self) -> None:
+        """Start the process and wait until it serves.
+
+        Raises:
+            ServiceError: where it ends, or does not serve in time.
+        """
+        self._process = await self._spawn()
+        try:
+            announced = await asyncio.wait_for(self._announcement(self._process), START_SECONDS)
+        except TimeoutError as error:
+            await self.kill()
+            raise ServiceError(f"the {self.name} did not serve within {START_SECONDS:.0f} s{self._tail()}") from error
+        if announced is None:
+            code = await self._process.wait()
+            raise ServiceError(f"the {self.name} ended with status {code} before it served{self._tail()}")
+        self.addresses = announced
+
+    async def _spawn(self) -> asyncio.subprocess.Process:
+        # A session of its own: Ctrl-C reaches the one who supervises, who then stops services in order.
+        with self.log.open("ab") as log:
+            return await asyncio.create_subprocess_exec(
+                sys.executable,
+                "-m",
+                "hubbub.deploy.cli",
+                self.name,
+                str(self._settings),
+                "--json",
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=log,
+                start_new_session=True,
+                env={**os.environ, "PYTHONUNBUFFERED": "1"},
+            )
+
+    async def _announcement(self, process: asyncio.subprocess.Process) -> dict[str, str] | None:
+        """Read the one JSON document that a service prints once it serves; None where it ended first."""
+        text = b""
+        while process.stdout is not None and (line := await process.stdout.readline()):
+            text += line
+            with contextlib.suppress(ValueError):
+                return dict(json.loads(text)["addresses"])
+        return None
+
+    async def ended(self) -> str:
+        """Wait until the process ends by itself; return what happened, in words."""
+        if self._process is None:
+            return f"the {self.name} was not started"
+        code = await self._process.wait()
+        return f"the {self.name} ended with status {code}{self._tail()}"
+
+    async def stop(self) -> None:
+        """Have the process drain and end (SIGTERM); kill it where it does not in time."""
+        if self._process is None or self._process.returncode is not None:
+            return
+        self._process.terminate()
+        try:
+            await asyncio.wait_for(self._process.wait(), STOP_SECONDS)
+        except TimeoutError:
+            await self.kill()
+
+    async def kill(self) -> None:
+        """End the process at once (SIGKILL), with whatever it has started."""
+        if self._process is None or self._process.returncode is not None:
+            return
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        await self._process.wait()
+
+    def _tail(self) -> str:
+        lines = self.log.read_text(errors="replace").splitlines()[-LOG_TAIL_LINES:]
+        return "; its log ends with:\n" + "\n".join(f"  {line}" for line in lines) if lines else "; its log is empty"

@@ -1,0 +1,116 @@
+"""The troupe: several player processes that between them play all devices of a dataset."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import sys
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pyarrow import parquet
+
+from hubbub.deploy.data import Dataset
+from hubbub.deploy.local import LocalPipeline
+from hubbub.deploy.player import Part
+from hubbub.protos.errors import HubbubError
+
+
+@dataclass
+class Played:
+    """What became of the devices' submissions."""
+
+    accepted: int = 0
+    refused: Counter[str] = field(default_factory=Counter)
+    messages: dict[str, str] = field(default_factory=dict)
+
+
+async def play(
+    pipeline: LocalPipeline,
+    dataset: Dataset,
+    round_number: int,
+    processes: int,
+    progress: Callable[[int], None],
+) -> Played:
+    """Have `processes` players answer for every device; `progress` is told how many more are dealt with.
+
+    Raises:
+        HubbubError: where a player ends before its part does; the others are stopped.
+    """
+    folder = pipeline.folder.of("client")
+    answers = folder / f"answers-{round_number}.parquet"
+    parquet.write_table(dataset.answers, answers)
+    parts = [_part(pipeline, answers, dataset.devices, round_number, index, processes) for index in range(processes)]
+    played = Played()
+    try:
+        async with asyncio.TaskGroup() as group:
+            for index, part in enumerate(parts):
+                log = pipeline.logs / f"player-{round_number}-{index}.log"
+                group.create_task(_run(part, log, played, progress))
+    except BaseExceptionGroup as failures:
+        raise failures.exceptions[0] from None
+    finally:
+        answers.unlink()
+    return played
+
+
+def _part(pipeline: LocalPipeline, answers: Path, devices: int, round_number: int, index: int, of: int) -> Part:
+    return Part(
+        task=str(pipeline.directory / "task.json"),
+        operator_key=pipeline.operator_key.hex(),
+        shuffler_key=pipeline.shuffler_key.hex(),
+        shuffler=pipeline.shuffler,
+        authority=str(pipeline.authority),
+        state=str(pipeline.folder.of("client") / f"player-{index}.db"),
+        answers=str(answers),
+        first=devices * index // of,
+        last=devices * (index + 1) // of,
+        round=round_number,
+    )
+
+
+async def _run(part: Part, log: Path, played: Played, progress: Callable[[int], None]) -> None:
+    with log.open("wb") as errors:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "hubbub.deploy.player",
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=errors,
+            start_new_session=True,
+        )
+    try:
+        await _listen(process, part, played, progress)
+        if await process.wait() != 0:
+            raise HubbubError(f"a player ended with status {process.returncode}; {log} says why: {_last_line(log)}")
+    finally:
+        if process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
+
+
+async def _listen(
+    process: asyncio.subprocess.Process, part: Part, played: Played, progress: Callable[[int], None]
+) -> None:
+    if process.stdin is None or process.stdout is None:
+        raise HubbubError("a player has no pipes")
+    process.stdin.write(part.encode())
+    process.stdin.close()
+    while line := await process.stdout.readline():
+        said = json.loads(line)
+        if "dealt_with" in said:
+            progress(said["dealt_with"])
+        else:
+            played.accepted += said["accepted"]
+            played.refused.update(said["refused"])
+            played.messages.update(said["messages"])
+
+
+def _last_line(log: Path) -> str:
+    lines = log.read_text(errors="replace").strip().splitlines()
+    return lines[-1] if lines else "nothing"

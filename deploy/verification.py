@@ -1,0 +1,127 @@
+"""Verification: a certificate's bytes, signatures, records and numbers, each checked, the first that fails named."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from hubbub.accountant.certificate import CERTIFICATE_FORMAT, check_statement
+from hubbub.accountant.errors import AccountingError
+from hubbub.deploy.planning import mechanisms_of, terms_of
+from hubbub.protos.batch import BatchRecord
+from hubbub.protos.errors import HubbubError, SignatureError
+from hubbub.protos.keys import Role
+from hubbub.protos.signed import Label, SignedDocument, fingerprint, parse_canonical
+from hubbub.protos.signed_task import SignedTask
+from hubbub.protos.task import Identities, Task
+
+_MEMBERS = {"format", "task", "round", "batches", "all_rounds", "honest_share", "queries", "round_total"}
+
+
+class VerificationError(HubbubError):
+    """What in a certificate does not hold."""
+
+
+@dataclass(frozen=True)
+class Pins:
+    """The identities (32 bytes each) a certificate must be signed by, where they are known out of band."""
+
+    operator: bytes | None = None
+    shuffler: bytes | None = None
+    analyzer: bytes | None = None
+
+    @property
+    def complete(self) -> bool:
+        """Whether all three are pinned."""
+        return None not in (self.operator, self.shuffler, self.analyzer)
+
+
+@dataclass(frozen=True)
+class Verified:
+    """A certificate that holds: its task, its content, and the records of its batches."""
+
+    task: Task
+    content: dict[str, Any]
+    records: tuple[BatchRecord, ...]
+    pinned: bool
+
+    @property
+    def fingerprints(self) -> dict[str, str]:
+        """The signers, as people compare them."""
+        return {role.value: fingerprint(self.task.identities.of(role)) for role in Role}
+
+
+def verify(certificate: bytes, pins: Pins) -> Verified:
+    """Recompute a certificate from scratch and check everything it says.
+
+    Raises:
+        VerificationError: naming the first thing that does not hold.
+    """
+    try:
+        document = SignedDocument.from_json(parse_canonical(certificate))
+        task = _check_task(document, pins)
+        content = document.content(Label.CERTIFICATE, task.identities.analyzer)
+        records = _check_records(task, content)
+        _check_numbers(task, content)
+    except (SignatureError, AccountingError, HubbubError) as error:
+        raise VerificationError(f"the certificate does not hold: {error}") from error
+    return Verified(task, content, records, pins.complete)
+
+
+def _check_task(document: SignedDocument, pins: Pins) -> Task:
+    content = parse_canonical(document.body)
+    if content.get("format") != CERTIFICATE_FORMAT or set(content) != _MEMBERS:
+        raise VerificationError(f"it is not of {CERTIFICATE_FORMAT}; is it of another version?")
+    signed_task = SignedTask.from_json(content["task"])
+    named = signed_task.task.identities
+    _check_pins(named, pins)
+    return signed_task.check(named.operator, named.shuffler)
+
+
+def _check_pins(named: Identities, pins: Pins) -> None:
+    for role in Role:
+        pinned = getattr(pins, role.value)
+        if pinned is not None and pinned != named.of(role):
+            raise VerificationError(
+                f"its {role.value} is {fingerprint(named.of(role))}, not {fingerprint(pinned)} as pinned by "
+                f"--{role.value}-key"
+            )
+
+
+def _check_records(task: Task, content: dict[str, Any]) -> tuple[BatchRecord, ...]:
+    batches, queries = content["batches"], content["queries"]
+    if not (
+        isinstance(batches, list) and isinstance(queries, list) and len(batches) == len(queries) == len(task.queries)
+    ):
+        raise VerificationError(
+            f"it must hold one batch record and one statement for each of {len(task.queries)} queries"
+        )
+    records = []
+    for index, (batch, stated) in enumerate(zip(batches, queries, strict=True)):
+        record = BatchRecord.read(SignedDocument.from_json(batch), task.identities.shuffler)
+        _check_record(task, content, record, index, stated)
+        records.append(record)
+    if len({(record.key_set_hash, record.closed_by, str(sorted(record.refusals.items()))) for record in records}) != 1:
+        raise VerificationError("its batch records differ in their round's key set, closing or refusals")
+    return tuple(records)
+
+
+def _check_record(task: Task, content: dict[str, Any], record: BatchRecord, index: int, stated: Any) -> None:
+    name = task.queries[index].name
+    if (record.batch.task_id, record.batch.round, record.batch.query) != (task.id, content["round"], index):
+        raise VerificationError(f"the batch record in the place of {name} is of another task, round or query")
+    if not isinstance(stated, dict) or stated.get("reports") != record.reports:
+        raise VerificationError(
+            f"{name}: the reports stated are not the {record.reports} the shuffler's record attests"
+        )
+    if record.reports < task.minimum_reports:
+        raise VerificationError(
+            f"{name}: {record.reports} reports were released under the minimum {task.minimum_reports}"
+        )
+    if not 0 <= record.batch.round < task.schedule.rounds:
+        raise VerificationError(f"round {record.batch.round} is none of the task's {task.schedule.rounds} rounds")
+
+
+def _check_numbers(task: Task, content: dict[str, Any]) -> None:
+    names = [query.name for query in task.queries]
+    check_statement(terms_of(task), list(zip(names, mechanisms_of(task), strict=True)), content)

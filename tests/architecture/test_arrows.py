@@ -1,0 +1,109 @@
+"""Who may import whom, read from the source of all six folders."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+FOLDERS = ("protos", "client", "shuffler", "analyzer", "accountant", "deploy")
+ARROWS = {
+    "protos": set(),
+    "accountant": set(),
+    "client": {"protos", "accountant.mechanisms"},
+    "shuffler": {"protos", "accountant"},
+    "analyzer": {"protos", "accountant"},
+    "deploy": {"protos", "client", "shuffler", "analyzer", "accountant"},
+}
+"""What each folder may import besides itself."""
+
+MODULES = sorted(
+    path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py") if not path.match("protos/v1/*_pb2*.py")
+)
+
+
+def module_name(path: Path) -> str:
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+
+
+def imported(path: Path) -> Iterator[str]:
+    """The full name of everything that a module imports, anywhere in it."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (name.name for name in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: imports are absolute"
+            yield from (f"{node.module}.{name.name}" for name in node.names)
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith(("import_module", "__import__")):
+            # The command line, which may import everything, loads its commands by name; nobody else may.
+            known = all(isinstance(argument, ast.Constant) for argument in node.args)
+            assert known or path.is_relative_to(ROOT / "deploy"), f"{path}: import by a known name"
+            yield from (str(argument.value) for argument in node.args if isinstance(argument, ast.Constant))
+
+
+def within(name: str, package: str) -> bool:
+    return name == package or name.startswith(f"{package}.")
+
+
+def wrong_arrows(folder: str, names: Iterator[str]) -> list[str]:
+    ours = (name.removeprefix("hubbub.") for name in names if within(name, "hubbub"))
+    return [name for name in ours if not any(within(name, target) for target in {folder, *ARROWS[folder]})]
+
+
+def test_every_folder_is_looked_at() -> None:
+    assert {path.relative_to(ROOT).parts[0] for path in MODULES} == set(FOLDERS) == set(ARROWS)
+
+
+@pytest.mark.parametrize("path", MODULES, ids=module_name)
+def test_imports_follow_the_arrows(path: Path) -> None:
+    folder = path.relative_to(ROOT).parts[0]
+    assert wrong_arrows(folder, imported(path)) == []
+
+
+@pytest.mark.parametrize("path", MODULES, ids=module_name)
+def test_own_packages_are_never_imported_by_their_bare_names(path: Path) -> None:
+    assert [name for name in imported(path) if name.split(".")[0] in FOLDERS] == []
+
+
+@pytest.mark.parametrize("path", MODULES, ids=module_name)
+def test_generated_messages_stay_in_codec_and_wire(path: Path) -> None:
+    name = module_name(path)
+    generated = {part for what in imported(path) for part in what.split(".") if part.endswith(("_pb2", "_pb2_grpc"))}
+    generated -= {"health_pb2", "health_pb2_grpc"}
+    in_wire, in_codec = within(name, "protos.wire"), within(name, "protos.codec")
+    assert in_wire or in_codec or not generated
+    assert in_wire or not any(part.endswith("_grpc") for part in generated)
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in MODULES if path.is_relative_to(ROOT / "accountant")], ids=module_name
+)
+def test_accountant_has_no_randomness_clock_network_or_files(path: Path) -> None:
+    forbidden = {"random", "secrets", "time", "datetime", "socket", "asyncio", "grpc", "sqlite3", "os", "subprocess"}
+    assert {name.split(".")[0] for name in imported(path)} & (forbidden | {"pathlib", "tempfile", "io"}) == set()
+
+
+def test_accountant_package_itself_imports_nothing() -> None:
+    assert list(imported(ROOT / "accountant" / "__init__.py")) == []
+
+
+@pytest.mark.parametrize(
+    ("folder", "name", "allowed"),
+    [
+        ("client", "hubbub.accountant.mechanisms.KRR", True),
+        ("client", "hubbub.accountant.mechanisms_extra", False),
+        ("client", "hubbub.accountant", False),
+        ("client", "hubbub.accountant.bounds", False),
+        ("client", "hubbub.shuffler.admit", False),
+        ("shuffler", "hubbub.analyzer", False),
+        ("analyzer", "hubbub.client", False),
+        ("protos", "hubbub.accountant.mechanisms", False),
+        ("accountant", "hubbub.protos.task", False),
+        ("deploy", "hubbub.analyzer.server", True),
+        ("shuffler", "hubbub.deploy", False),
+        ("client", "numpy", True),
+    ],
+)
+def test_the_check_itself_tells_right_from_wrong(folder: str, name: str, allowed: bool) -> None:
+    assert (wrong_arrows(folder, iter([name])) == []) == allowed

@@ -1,0 +1,135 @@
+"""The accountant's rows: time, tightness and memory of one round, of many rounds and of a calibration."""
+
+from __future__ import annotations
+
+import multiprocessing
+import resource
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from fractions import Fraction
+from functools import partial
+
+from elsewhere import clones_closed, renyi_composed, stronger_clones_closed, sum_by_theorem
+from rows import Comparison, Outcome, Row, timed, timed_once
+
+from hubbub.accountant import pairs
+from hubbub.accountant.bounds import epsilon_bracket
+from hubbub.accountant.brackets import EpsilonBracket
+from hubbub.accountant.calibration import calibrate_sum
+from hubbub.accountant.composition import compose
+from hubbub.accountant.errors_of_estimates import sum_mse
+from hubbub.accountant.interop import to_dp_accounting
+from hubbub.accountant.mechanisms import KRR, Generic, Mechanism
+from hubbub.accountant.pairs import Part
+
+EPSILON_LOCAL, DELTA = 4.0, 1e-6
+"""One round: a local ε at which amplification matters most."""
+
+ONE_ROUND = (("krr", KRR.from_local_epsilon(16, EPSILON_LOCAL)), ("generic", Generic(EPSILON_LOCAL)))
+SCALES = (("1e6", 10**6, 50.0), ("1e9", 10**9, 150.0))
+"""Name, reports and the goal in milliseconds."""
+
+SLACK = 1e-4
+"""Largest relative width of a one-round evaluation."""
+
+MANY = Part(Generic(0.5), 10**6, 10**5)
+MANY_BINARY = Part(KRR.from_local_epsilon(2, 0.5), 10**6, 10**5)
+MANY_DELTA = 1e-8
+MANY_ROUNDS = (("generic", MANY, 0.91), ("krr_2", MANY_BINARY, 0.82))
+MANY_SECONDS = 5.0
+
+SUM = (0.5, 1e-8, 10**6)
+"""ε, δ and reports of the sum."""
+
+SUM_MSE, SUM_SECONDS = 1995.0, 5.0
+MEMORY = 300.0
+"""Mebibytes, whatever n."""
+
+INTERVAL = 2e-5
+"""Grid of the dp_accounting comparison, in nats: fine against one round's loss."""
+
+
+def memory() -> Iterator[Outcome]:
+    """Peak memory of a process that computes every row below at n = 10¹² too.
+
+    It must come first: a new process starts with the peak of the one that made it.
+    """
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+        peak = pool.submit(_peak_of_everything).result()
+    yield Row("account_memory", peak, "MiB", MEMORY)
+
+
+def _peak_of_everything() -> float:
+    for reports in (10**6, 10**9, 10**12):
+        for _, mechanism in ONE_ROUND:
+            epsilon_bracket(mechanism, reports, DELTA)
+            compose([Part(mechanism, reports, 10**5)], MANY_DELTA)
+    for _, part, _ in MANY_ROUNDS:
+        compose([part], MANY_DELTA)
+    calibrate_sum(*SUM)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def one_round() -> Iterator[Outcome]:
+    """ε at δ of one round: both ends, the attack included."""
+    for name, mechanism in ONE_ROUND:
+        for scale, reports, limit in SCALES:
+            yield from _one_round(f"account_{name}_{scale}", mechanism, reports, limit)
+
+
+def _one_round(name: str, mechanism: Mechanism, reports: int, limit: float) -> Iterator[Outcome]:
+    seconds, found = timed(partial(epsilon_bracket, mechanism, reports, DELTA))
+    yield Row(f"{name}_time", seconds * 1e3, "ms", limit)
+    yield Row(f"{name}_slack", found.numerical_slack, "", SLACK)
+    yield Comparison(name, "here, proven", found.epsilon_upper, "epsilon", seconds)
+    closed: Iterable[tuple[str, Callable[[float, int, float], float]]] = (
+        ("feldman-2022, Thm 3.2", stronger_clones_closed),
+        ("clones, closed form", clones_closed),
+    )
+    for how, formula in closed:
+        spent, value = timed(partial(formula, EPSILON_LOCAL, reports, DELTA))
+        yield Comparison(name, how, value, "epsilon", spent)
+
+
+def many_rounds() -> Iterator[Outcome]:
+    """ε at δ of 10⁵ rounds, from nothing: what an earlier call kept is forgotten."""
+    for name, part, limit in MANY_ROUNDS:
+        seconds, found = timed(partial(_composed_afresh, part), repeats=3)
+        row = f"account_rounds_{name}"
+        yield Row(f"{row}_epsilon", found.epsilon_upper, "epsilon", limit)
+        yield Row(f"{row}_time", seconds, "s", MANY_SECONDS)
+        yield Comparison(row, "here, proven", found.epsilon_upper, "epsilon", seconds)
+        yield Comparison(row, "here, attack", found.epsilon_lower or 0.0, "epsilon", seconds)
+        spent, value = timed_once(partial(_by_library, part))
+        yield Comparison(row, "dp_accounting, from our pair", value, "epsilon", spent)
+    spent, value = timed_once(partial(renyi_composed, 0.5, MANY.reports, MANY.rounds, MANY_DELTA))
+    yield Comparison("account_rounds_generic", "girgis-2021 (5)", value, "epsilon", spent)
+
+
+def _composed_afresh(part: Part) -> EpsilonBracket:
+    for kept in (pairs.dominating_grid, pairs.attack_grid, pairs.dominated_grid):
+        kept.cache_clear()
+    return compose([part], MANY_DELTA)
+
+
+def _by_library(part: Part) -> float:
+    """Compose one round's losses, laid on its grid by us, with the library."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return float(to_dp_accounting(part, INTERVAL).get_epsilon_for_delta(MANY_DELTA))
+
+
+def calibration() -> Iterator[Outcome]:
+    """The sum with the least worst-case error."""
+    seconds, chosen = timed(partial(calibrate_sum, *SUM), repeats=3)
+    yield Row("account_sum_mse", chosen.mse, "mse", SUM_MSE)
+    yield Row("account_sum_time", seconds, "s", SUM_SECONDS)
+    yield Comparison("account_sum", "here, exact worst case", chosen.mse, "mse", seconds)
+    spent, (levels, gamma) = timed(partial(sum_by_theorem, *SUM))
+    worst = sum_mse(KRR(levels + 1, Fraction(gamma)), levels, SUM[2])
+    yield Comparison("account_sum", "balle-2019, Thm 4.1 with Thm 3.1", worst, "mse", spent)
+
+
+ROWS: tuple[Callable[[], Iterator[Outcome]], ...] = (memory, one_round, many_rounds, calibration)
+"""What `make bench` runs for the accountant, in this order."""

@@ -1,0 +1,92 @@
+"""`make bench`: measure, print the table, write bench.json.
+
+    python tests/bench/run.py [--out bench.json] [--only NAME]
+
+A module of rows has `ROWS`: functions that yield `Row`s (with a goal) and `Comparison`s (what others do). Join it to
+`MODULES`. Exit status is 1 where a goal is missed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rows import Comparison, Outcome, Row
+
+MODULES = ("accountant",)
+"""Every module of rows beside this file, in the order they run."""
+
+
+def measured(only: str) -> list[Outcome]:
+    """Run every function whose name contains `only`, saying which on stderr."""
+    found: list[Outcome] = []
+    for name in MODULES:
+        for function in importlib.import_module(name).ROWS:
+            if only in function.__name__:
+                sys.stderr.write(f"{name}.{function.__name__} …\n")
+                found.extend(function())
+    return found
+
+
+def document(outcomes: Iterable[Outcome]) -> dict[str, list[dict[str, Any]]]:
+    """Return what bench.json holds."""
+    rows, comparisons = [], []
+    for outcome in outcomes:
+        if isinstance(outcome, Row):
+            fields = asdict(outcome)
+            names = ("name", "value", "unit", "limit")
+            rest = {"ratio": outcome.ratio, "direction": outcome.direction, "goal": outcome.goal}
+            rows.append({name: fields[name] for name in names} | rest)
+        else:
+            comparisons.append(asdict(outcome))
+    return {"rows": rows, "comparisons": comparisons}
+
+
+def goals(rows: Iterable[Row]) -> Table:
+    """Return the table of rows with goals."""
+    table = Table(title="measured against its goal")
+    for heading in ("row", "value", "limit", "ratio", "goal", ""):
+        table.add_column(heading, justify="left" if heading == "row" else "right")
+    for row in rows:
+        value, limit = (f"{number:.4g} {row.unit}".strip() for number in (row.value, row.limit))
+        sign = "≤" if row.direction == "<=" else "≥"
+        verdict = "reached" if row.reached else "MISSED"
+        table.add_row(row.name, value, limit, f"{row.ratio:.3f}", f"{sign} {row.goal:g}", verdict)
+    return table
+
+
+def beside(comparisons: Iterable[Comparison]) -> Table:
+    """Return the table of what others do, from the same run."""
+    table = Table(title="beside it, in the same run")
+    for heading in ("row", "how", "value", "seconds"):
+        table.add_column(heading, justify="left" if heading in ("row", "how") else "right")
+    for each in comparisons:
+        table.add_row(each.name, each.how, f"{each.value:.6g} {each.unit}", f"{each.seconds:.2g}")
+    return table
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure, print, write; return the exit status."""
+    parser = argparse.ArgumentParser(description="Measure, print the table, write a JSON file.")
+    parser.add_argument("--out", type=Path, default=Path("bench.json"))
+    parser.add_argument("--only", default="", help="only functions of rows whose name contains this")
+    chosen = parser.parse_args(arguments)
+    outcomes = measured(chosen.only)
+    rows = [outcome for outcome in outcomes if isinstance(outcome, Row)]
+    console = Console(width=110)
+    console.print(goals(rows))
+    console.print(beside(outcome for outcome in outcomes if isinstance(outcome, Comparison)))
+    chosen.out.write_text(json.dumps(document(outcomes), indent=2) + "\n")
+    return 0 if rows and all(row.reached for row in rows) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,73 @@
+"""The benchmark's printer: what it writes, and that a missed goal is told."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+
+HERE = Path(__file__).parent
+
+
+@pytest.fixture
+def printer(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
+    """`run.py`, imported as when it runs as a script; its neighbours are forgotten again afterwards."""
+    monkeypatch.syspath_prepend(str(HERE))
+    before = set(sys.modules)
+    import run
+
+    yield run
+    for name in set(sys.modules) - before:
+        if Path(getattr(sys.modules[name], "__file__", None) or "/").parent == HERE:
+            del sys.modules[name]
+
+
+def run_with(printer: Any, monkeypatch: pytest.MonkeyPatch, folder: Path, value: float) -> tuple[int, Any]:
+    rows = sys.modules["rows"]
+
+    def speed() -> Iterator[Any]:
+        yield rows.Row("speed", value, "calls/s", 100.0, ">=", 0.6)
+        yield rows.Comparison("speed", "by hand", 1.0, "calls/s", 1.0)
+
+    monkeypatch.setattr(printer.importlib, "import_module", lambda name: SimpleNamespace(ROWS=(speed,)))
+    status = printer.main(["--out", str(folder / "bench.json")])
+    return status, json.loads((folder / "bench.json").read_text())
+
+
+def test_a_reached_goal_is_written_with_every_field(
+    printer: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    status, document = run_with(printer, monkeypatch, tmp_path, 60.0)
+    assert status == 0
+    expected = {
+        "name": "speed",
+        "value": 60.0,
+        "unit": "calls/s",
+        "limit": 100.0,
+        "ratio": 0.6,
+        "direction": ">=",
+        "goal": 0.6,
+    }
+    assert document["rows"] == [expected]
+    assert document["comparisons"][0]["how"] == "by hand"
+
+
+def test_a_missed_goal_fails_the_run(printer: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    status, document = run_with(printer, monkeypatch, tmp_path, 59.0)
+    assert status == 1
+    assert document["rows"][0]["ratio"] == 0.59
+
+
+def test_closed_forms_give_what_the_papers_give(printer: ModuleType) -> None:
+    """girgis-2021 (5): 1.64 for 10⁵ rounds; balle-2019 Thm 4.1 with Thm 3.1: ten levels; the clones: reference."""
+    elsewhere = __import__("elsewhere")
+    assert elsewhere.renyi_composed(0.5, 10**6, 10**5, 1e-8) == pytest.approx(1.6398, abs=1e-4)
+    assert elsewhere.sum_by_theorem(0.5, 1e-8, 10**6)[0] == 10
+    assert elsewhere.clones_closed(4.0, 10**5, 1e-6) == pytest.approx(0.5378040242, rel=1e-9)
+    assert elsewhere.clones_closed(12.0, 10**5, 1e-6) == 12.0
+    assert elsewhere.stronger_clones_closed(12.0, 10**5, 1e-6) == 12.0

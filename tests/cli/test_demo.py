@@ -1,0 +1,119 @@
+"""`hubbub demo`: the whole pipeline in one command, what it keeps, and how it ends when it is told to."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from pyarrow import parquet
+
+from support.command import hubbub
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("data") / "trips.csv"
+    rows = ["city,minutes", *(f"{'ABC'[row % 3]},{row % 50 if row % 5 else ''}" for row in range(2000))]
+    path.write_text("\n".join(rows))
+    return path
+
+
+def test_demo_on_flights_estimates_within_five_standard_errors(tmp_path: Path) -> None:
+    ran = hubbub("demo", "--devices", "3000", "--out", tmp_path / "kept", "--json")
+    assert ran.status == 0, ran.err
+    document = ran.json
+    (only,) = document["rounds"]
+    assert only["submissions"]["acknowledged"] == only["submissions"]["accepted"] == document["devices"] == 3000
+    assert document["minimum_reports"] == 2700
+    estimates = [row for query in only["queries"] for row in query["estimates"]]
+    assert len(estimates) == 16 + 3
+    # Nineteen estimates, each beyond five standard errors with probability 6e-7: false alarms below 2e-5.
+    assert all(abs(row["error_in_standard_errors"]) < 5 for row in estimates)
+    assert only["privacy"]["round_total"]["epsilon_upper"] <= 1
+    assert set(document["seconds"]) == {"start", "submit", "shuffle_and_analyze", "verify", "stop"}
+
+
+def test_demo_keeps_what_it_says_and_nothing_secret(tmp_path: Path, table: Path) -> None:
+    out = tmp_path / "kept"
+    words = ("--histogram", "city", "--sum", "minutes:0:60", "--rounds", "2", "--out", out, "--json")
+    ran = hubbub("demo", "--data", table, *words)
+    assert ran.status == 0, ran.err
+    names = {path.name for path in out.iterdir()}
+    results = {f"results-trips-{number}.{kind}" for number in (0, 1) for kind in ("csv", "parquet")}
+    assert names == results | {"certificate-trips-0.json", "certificate-trips-1.json", "task.json", "logs"}
+    assert not any(b"PRIVATE KEY" in path.read_bytes() for path in out.rglob("*") if path.is_file())
+    rounds = ran.json["rounds"]
+    composed = [each["privacy"]["all_rounds"]["epsilon_upper"] for each in rounds]
+    assert composed[0] < composed[1] < 2 * composed[0]
+    assert parquet.read_table(out / "results-trips-1.parquet").num_rows == 3 + 1 + 3
+    assert hubbub("verify", rounds[1]["certificate"], "--json").json["verified"]
+
+
+def test_demo_for_people_shows_truth_beside_estimates(table: Path) -> None:
+    ran = hubbub("demo", "--data", table, "--histogram", "city", "--sum", "minutes:0:60")
+    assert ran.status == 0, ran.err
+    for text in ("truth", "estimate", "standard error", "95 % interval", "raw mean", "ε at most", "█"):
+        assert text in ran.out
+    assert "devices encode, randomize, seal, submit" in ran.err
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_demo_that_is_interrupted_stops_everything_and_keeps_logs(tmp_path: Path, number: signal.Signals) -> None:
+    out, mark = tmp_path / "kept", f"DEMO_TEST={tmp_path}"
+    command = ["env", mark, sys.executable, "-m", "hubbub.deploy.cli", "demo", "--devices", "15000", "--out", str(out)]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as demo:
+        assert demo.stderr is not None
+        while "seal" not in demo.stderr.readline():
+            assert demo.poll() is None
+        demo.send_signal(number)
+        demo.stderr.read()
+        assert demo.wait(timeout=60) == 130
+    assert {"shuffler.log", "analyzer.log"} <= {path.name for path in (out / "logs").iterdir()}
+    assert _processes_with(mark) == []
+
+
+def _processes_with(mark: str) -> list[str]:
+    """Processes that have `mark` in their environment: what the demo started and did not end."""
+    found = []
+    for environment in Path("/proc").glob("[0-9]*/environ"):
+        try:
+            if mark.encode() in environment.read_bytes().split(b"\0"):
+                found.append(environment.parent.name)
+        except OSError:  # it ended while we looked, or is not ours
+            continue
+    return found
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("--devices", "many"), "--devices"),
+        (("--devices", "400000"), "336776"),
+        (("--histogram", "city"), "--data"),
+        (("--data", "nothing.csv", "--histogram", "city"), "nothing.csv"),
+        (("--data", "nothing.txt", "--histogram", "city"), ".parquet"),
+        (("--devices", "100", "--epsilon", "0"), "epsilon"),
+    ],
+)
+def test_bad_use_of_the_demo_says_what_to_do(words: tuple[str, ...], says: str) -> None:
+    ran = hubbub("demo", *words)
+    assert ran.status == 1
+    assert says in ran.err
+    assert "Traceback" not in ran.err
+
+
+def test_data_without_the_column_is_refused_with_the_columns_there_are(table: Path) -> None:
+    ran = hubbub("demo", "--data", table, "--histogram", "town")
+    assert ran.status == 1
+    assert "city, minutes" in ran.err
+
+
+def test_a_folder_that_holds_something_is_not_written_to(table: Path) -> None:
+    ran = hubbub("demo", "--data", table, "--histogram", "city", "--out", table.parent)
+    assert ran.status == 1
+    assert "empty" in ran.err

@@ -1,0 +1,190 @@
+"""`hubbub init`, `plan`, `sign`, `simulate`, `verify`: from an empty folder to a signed task, and what is refused."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from hubbub.deploy.initialise import TRUST
+from hubbub.protos.keys import load_public
+from hubbub.protos.signed_task import SignedTask
+from support.certificates import content_of, counts, encode
+from support.command import hubbub
+from support.samples import Parties, sample_task
+
+
+@pytest.fixture(scope="module")
+def deployment(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("deployment")
+    assert hubbub("init", folder).status == 0
+    assert hubbub("plan", folder / "operator/task.toml", "--out", folder / "operator/task.json").status == 0
+    return folder
+
+
+def test_init_gives_each_party_only_what_it_may_know(deployment: Path) -> None:
+    for party, roles in TRUST.items():
+        trusted = {path.name for path in (deployment / party / "trust").iterdir()}
+        assert trusted == {f"{role.value}.pub.pem" for role in roles}
+        private = {path.name for path in (deployment / party).rglob("*") if path.is_file() and _is_private(path)}
+        expected = {"client": set(), "operator": {"identity.pem", "operator.key", "authority.key"}}
+        assert private == expected.get(party, {"identity.pem", f"{party}.key"})
+
+
+def _is_private(path: Path) -> bool:
+    return b"PRIVATE KEY" in path.read_bytes()
+
+
+def test_private_keys_are_readable_by_their_owner_only(deployment: Path) -> None:
+    private = [path for path in deployment.rglob("*") if path.is_file() and _is_private(path)]
+    assert len(private) == 7
+    assert {path.stat().st_mode & 0o777 for path in private} == {0o600}
+
+
+def test_init_overwrites_nothing(deployment: Path) -> None:
+    ran = hubbub("init", deployment)
+    assert ran.status == 1
+    assert "empty" in ran.err
+
+
+def test_every_line_of_settings_is_documented(deployment: Path) -> None:
+    for name in ("shuffler", "analyzer", "client", "operator"):
+        for line in (deployment / name / f"{name}.toml").read_text().splitlines():
+            assert not re.match(r"[a-z_]+ =", line) or " # " in line, line
+
+
+def test_plan_says_what_to_expect(deployment: Path) -> None:
+    ran = hubbub("plan", deployment / "operator/task.toml", "--json")
+    assert ran.status == 0
+    assert [query["name"] for query in ran.json["queries"]] == ["theme", "session"]
+    assert all(query["expected_half_width"] < query["range"] for query in ran.json["queries"])
+
+
+def test_task_is_signed_by_operator_and_shuffler_only(deployment: Path, tmp_path: Path) -> None:
+    task = tmp_path / "task.json"
+    task.write_bytes((deployment / "operator/task.json").read_bytes())
+    refused = hubbub("sign", task, "--key", deployment / "analyzer/identity.pem")
+    assert refused.status == 1
+    assert "operator" in refused.err
+    assert hubbub("sign", task, "--key", deployment / "operator/identity.pem", "--json").json["missing"] == ["shuffler"]
+    assert hubbub("sign", task, "--key", deployment / "shuffler/identity.pem", "--json").json["missing"] == []
+    keys = [load_public(deployment / "client/trust" / f"{role}.pub.pem") for role in ("operator", "shuffler")]
+    assert SignedTask.decode(task.read_bytes()).check(*keys).name == "usage"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ('"dark"', '"light"', "twice"),
+        ("lower = 0", "lower = 200", "not below upper"),
+        ("delta = 1e-6", "delta = 1", "privacy.delta"),
+        ("optional", "optinal", "optinal"),
+        ("rounds = 7", "rounds = 0", "task.rounds"),
+        ("epsilon = 1.0", "epsilon = -1", "privacy.epsilon"),
+        ("honest_share = 1.0", "honest_share = 2", "honest_share"),
+        ('["light", "dark", "system"]', "[]", "categories"),
+        ("minimum_reports = 1000", "minimum_reports = 1", "minimum_reports"),
+        ("[privacy]", "[privacy", "not TOML"),
+    ],
+)
+def test_wrong_task_is_refused_with_its_line(deployment: Path, tmp_path: Path, old: str, new: str, says: str) -> None:
+    text = (deployment / "operator/task.toml").read_text()
+    assert old in text
+    task = tmp_path / "task.toml"
+    task.write_text(text.replace(old, new))
+    ran = hubbub("plan", task)
+    assert ran.status == 1
+    assert says in ran.err
+    assert "line " in ran.err
+    assert "Traceback" not in ran.err
+
+
+def test_task_with_useless_estimates_is_refused_with_the_minimum_that_would_do(
+    tmp_path: Path, deployment: Path
+) -> None:
+    text = (deployment / "operator/task.toml").read_text()
+    task = tmp_path / "task.toml"
+    task.write_text(
+        text.replace("minimum_reports = 1000", "minimum_reports = 20").replace("epsilon = 1.0", "epsilon = 0.2")
+    )
+    ran = hubbub("plan", task)
+    assert ran.status == 1
+    enough = re.search(r"minimum_reports = (\d+) would do", ran.err)
+    assert enough is not None, ran.err
+    task.write_text(task.read_text().replace("minimum_reports = 20", f"minimum_reports = {enough[1]}"))
+    assert hubbub("plan", task).status == 0
+
+
+def test_simulate_compares_with_the_truth(tmp_path: Path, deployment: Path) -> None:
+    rows = ["theme,minutes", *(f"{('dark', 'light')[row % 2]},{row % 100 if row % 3 else ''}" for row in range(3000))]
+    (tmp_path / "usage.csv").write_text("\n".join(rows))
+    words = ("--data", tmp_path / "usage.csv", "--column", "session=minutes", "--json")
+    ran = hubbub("simulate", deployment / "operator/task.toml", *words)
+    assert ran.status == 0, ran.err
+    theme, session = ran.json["queries"]
+    assert {row["category"]: row["truth"] for row in theme["estimates"]} == {"dark": 1500, "light": 1500, "system": 0}
+    assert session["estimates"][0]["truth"] == 2000
+    # Seven estimates, each beyond six standard errors with probability 2e-9: false alarms below 2e-8.
+    assert all(abs(row["error_in_standard_errors"]) < 6 for query in (theme, session) for row in query["estimates"])
+    assert ran.json["privacy"]["round_total"]["epsilon_upper"] <= 1
+
+
+def test_simulate_refuses_data_that_does_not_fit(tmp_path: Path, deployment: Path) -> None:
+    (tmp_path / "usage.csv").write_text("theme,session\nblue,1\ndark,2\n")
+    ran = hubbub("simulate", deployment / "operator/task.toml", "--data", tmp_path / "usage.csv")
+    assert ran.status == 1
+    assert "theme" in ran.err
+    assert "blue" not in ran.err
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Parties]:
+    parties = Parties.generate()
+    task = sample_task(parties)
+    folder = tmp_path_factory.mktemp("certificate")
+    path = folder / "certificate.json"
+    path.write_bytes(encode(content_of(task, parties, [counts(task, 0, 50)]), parties))
+    for role in ("operator", "shuffler", "analyzer"):
+        getattr(parties, role).save_public(folder / f"{role}.pub.pem")
+    return path, parties
+
+
+def _pins(folder: Path) -> list[str]:
+    return [
+        word
+        for role in ("operator", "shuffler", "analyzer")
+        for word in (f"--{role}-key", str(folder / f"{role}.pub.pem"))
+    ]
+
+
+def test_verify_holds_with_all_signers_pinned(certificate: tuple[Path, Parties]) -> None:
+    path, _ = certificate
+    ran = hubbub("verify", path, *_pins(path.parent), "--json")
+    assert ran.status == 0
+    assert (ran.json["verified"], ran.json["signers_pinned"]) == (True, True)
+
+
+def test_verify_without_keys_says_signers_not_pinned(certificate: tuple[Path, Parties]) -> None:
+    path, parties = certificate
+    ran = hubbub("verify", path)
+    assert ran.status == 0
+    assert "signers not pinned" in ran.out
+    assert parties.operator.public.hex()[:8] in ran.out
+
+
+def test_verify_refuses_a_tampered_certificate(certificate: tuple[Path, Parties], tmp_path: Path) -> None:
+    path, _ = certificate
+    tampered = tmp_path / "certificate.json"
+    tampered.write_bytes(path.read_bytes().replace(b'"valid":50', b'"valid":60', 1))
+    ran = hubbub("verify", tampered)
+    assert ran.status == 1
+    assert "does not hold" in ran.err
+
+
+def test_verify_refuses_a_file_that_is_not_there(tmp_path: Path) -> None:
+    ran = hubbub("verify", tmp_path / "nothing.json")
+    assert ran.status == 1
+    assert "nothing.json" in ran.err
+    assert os.linesep in ran.err

@@ -1,0 +1,158 @@
+"""The whole pipeline over real sockets: processes are killed and restarted, and what was acknowledged counts once."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from hubbub.client import Gateway
+from hubbub.deploy.local import LocalPipeline
+from hubbub.deploy.supervise import ServiceError
+from hubbub.deploy.verification import Pins, verify
+from hubbub.protos.keys import Role
+from hubbub.protos.messages import RoundState
+from hubbub.protos.refusals import Reason, Refusal
+from hubbub.protos.results import HistogramEstimate, QueryState, SumEstimate
+from hubbub.protos.task import Draft, Histogram, Privacy, Schedule, Sum
+
+pytestmark = pytest.mark.slow
+
+DEVICES = 600
+
+
+def draft(minimum_reports: int = 500, rounds: int = 1) -> Draft:
+    return Draft(
+        "kiosks",
+        Schedule(int(time.time()), length=3600, grace=86_400, rounds=rounds, close="operator"),
+        minimum_reports,
+        Privacy(epsilon=2.0, delta=1e-4, epsilon_local=16.0),
+        (Histogram("theme", ("light", "dark")), Sum("session", 0.0, 60.0, "minutes", optional=True)),
+    )
+
+
+@pytest_asyncio.fixture
+async def pipeline(tmp_path: Path) -> AsyncIterator[LocalPipeline]:
+    async with LocalPipeline(draft(), tmp_path / "pipeline") as running:
+        yield running
+
+
+def gateway(pipeline: LocalPipeline, name: str = "gateway") -> Gateway:
+    return Gateway(
+        pipeline.task.encode(),
+        operator_key=pipeline.operator_key,
+        shuffler_key=pipeline.shuffler_key,
+        state=pipeline.folder.of("client") / f"{name}.db",
+        shuffler=pipeline.shuffler,
+        authority=pipeline.authority,
+    )
+
+
+def answers(first: int, last: int) -> list[tuple[str, dict[str, str | float | None]]]:
+    """Device names with answers: two thirds dark, sessions of 20 minutes, every fourth without one."""
+    return [
+        (str(device), {"theme": "light" if device % 3 == 0 else "dark", "session": None if device % 4 == 0 else 20.0})
+        for device in range(first, last)
+    ]
+
+
+async def submit(pipeline: LocalPipeline, first: int, last: int, name: str = "gateway") -> int:
+    async with gateway(pipeline, name) as carrier:
+        return (await carrier.submit_many(answers(first, last), 0, per_call=50)).accepted
+
+
+async def test_every_acknowledged_submission_counts_once_though_both_services_die(pipeline: LocalPipeline) -> None:
+    assert await submit(pipeline, 0, 200) == 200
+    await pipeline.kill(Role.SHUFFLER)
+    await pipeline.start(Role.SHUFFLER)
+    await pipeline.kill(Role.ANALYZER)
+    # Overlaps with what was sent: a device that was acknowledged is not sent again, and counts once.
+    assert await submit(pipeline, 100, 400) == 300
+    # A gateway that lost its memory of being done resends nothing new; one that never ran is new.
+    assert await submit(pipeline, 400, DEVICES, "another") == DEVICES - 400
+    status = await pipeline.close_round(0)
+    assert status.submissions == DEVICES
+    await pipeline.kill(Role.SHUFFLER)
+    await pipeline.start(Role.SHUFFLER)
+    await pipeline.start(Role.ANALYZER)
+    results = await pipeline.results(0)
+    assert [(query.reports, query.valid, dict(query.left_out)) for query in results.queries] == [
+        (DEVICES, DEVICES, {})
+    ] * 2
+    identities = pipeline.task.task.identities
+    verified = verify(results.certificate, Pins(identities.operator, identities.shuffler, identities.analyzer))
+    assert [record.reports for record in verified.records] == [DEVICES, DEVICES]
+
+
+async def test_estimates_are_near_the_truth(pipeline: LocalPipeline) -> None:
+    assert await submit(pipeline, 0, DEVICES) == DEVICES
+    await pipeline.close_round(0)
+    theme, session = (await pipeline.results(0)).queries
+    assert isinstance(theme.estimate, HistogramEstimate)
+    assert isinstance(session.estimate, SumEstimate)
+    truths = [
+        (theme.estimate.counts[0], 200),
+        (theme.estimate.counts[1], 400),
+        (session.estimate.answered, 450),
+        (session.estimate.sum, 9000),
+    ]
+    # Four estimates, each beyond six standard errors with probability 2e-9.
+    assert all(abs(estimate.value - truth) < 6 * estimate.standard_error for estimate, truth in truths)
+
+
+async def test_submissions_in_flight_while_the_shuffler_is_killed_are_all_counted(pipeline: LocalPipeline) -> None:
+    sending = asyncio.ensure_future(submit(pipeline, 0, DEVICES))
+    await _until_some_arrived(pipeline)
+    await pipeline.kill(Role.SHUFFLER)
+    await pipeline.start(Role.SHUFFLER)
+    assert await sending == DEVICES
+    assert (await pipeline.close_round(0)).submissions == DEVICES
+    assert [query.valid for query in (await pipeline.results(0)).queries] == [DEVICES, DEVICES]
+
+
+async def _until_some_arrived(pipeline: LocalPipeline) -> None:
+    while not any(status.submissions for status in await pipeline.status()):
+        pass
+
+
+async def test_a_round_under_its_minimum_is_not_closed_and_says_why(pipeline: LocalPipeline) -> None:
+    await submit(pipeline, 0, 10)
+    with pytest.raises(Refusal, match="500") as refused:
+        await pipeline.close_round(0)
+    assert refused.value.reason is Reason.BELOW_MINIMUM
+    (status,) = await pipeline.status()
+    assert (status.state, status.submissions) == (RoundState.OPEN, 10)
+
+
+async def test_rounds_follow_each_other_and_their_epsilon_adds_up(tmp_path: Path) -> None:
+    async with LocalPipeline(draft(minimum_reports=200, rounds=2), tmp_path / "pipeline") as pipeline:
+        epsilons = []
+        for number in range(2):
+            async with gateway(pipeline) as carrier:
+                assert (await carrier.submit_many(answers(0, 250), number)).accepted == 250
+            await pipeline.close_round(number)
+            results = await pipeline.results(number)
+            assert [query.state for query in results.queries] == [QueryState.PUBLISHED] * 2
+            epsilons.append(verify(results.certificate, Pins()).content["all_rounds"]["epsilon_upper"])
+        assert epsilons[0] < epsilons[1] < 2 * epsilons[0]
+
+
+async def test_a_service_that_ends_by_itself_is_named_with_its_log(tmp_path: Path) -> None:
+    async with LocalPipeline(draft(), tmp_path / "pipeline") as pipeline:
+        waiting = asyncio.ensure_future(pipeline.results(0))
+        await asyncio.sleep(0)
+        await pipeline.kill(Role.ANALYZER)
+        with pytest.raises(ServiceError, match="analyzer ended"):
+            await waiting
+
+
+async def test_a_device_is_answered_by_the_first_receipt(pipeline: LocalPipeline) -> None:
+    async with pipeline.device("kiosk") as device:
+        first = await device.submit({"theme": "dark", "session": 12.5})
+        assert await device.submit({"theme": "light"}) == first
+    (status,) = await pipeline.status()
+    assert status.submissions == 1

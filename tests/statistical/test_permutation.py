@@ -1,0 +1,63 @@
+"""The permutation is uniform: chi-square over all permutations of a few elements, from the real CSPRNG.
+
+False-alarm rate of each test here: 1e-9, by the chi-square law that the statistics approach (at least 500 expected in
+each cell of the small ones). Their power is shown by a permutation that keeps ties, which is rejected.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from math import factorial
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from scipy.stats import chi2
+
+from hubbub.shuffler.mix import keystream, permutation
+
+FALSE_ALARM = 1e-9
+
+
+def chi_square(counts: Counter[tuple[int, ...]], size: int) -> float:
+    expected = counts.total() / factorial(size)
+    seen = sum((count - expected) ** 2 / expected for count in counts.values())
+    return seen + expected * (factorial(size) - len(counts))
+
+
+def orders(draws: int, size: int, draw: object = None) -> Counter[tuple[int, ...]]:
+    source = draw or keystream()
+    return Counter(tuple(permutation(size, source).tolist()) for _ in range(draws))
+
+
+@pytest.mark.parametrize(("size", "draws"), [(2, 20_000), (3, 20_000), (4, 40_000), (5, 60_000)])
+def test_all_orders_of_a_few_elements_are_equally_likely(size: int, draws: int) -> None:
+    limit = chi2.isf(FALSE_ALARM, factorial(size) - 1)
+    assert chi_square(orders(draws, size), size) < limit
+
+
+def test_orders_stay_uniform_when_ties_are_frequent() -> None:
+    """Keys of 3 bits: of 4 of them, 59 % of the draws hold a tie and are drawn again."""
+    wide = keystream()
+
+    def narrow(count: int) -> npt.NDArray[np.uint64]:
+        return wide(count) & np.uint64(7)
+
+    assert chi_square(orders(20_000, 4, narrow), 4) < chi2.isf(FALSE_ALARM, 23)
+
+
+def test_keeping_ties_would_be_found() -> None:
+    """The test's power: the same narrow keys, ties kept in the order they came, are far outside."""
+    wide = keystream()
+    counts = Counter(tuple(np.argsort(wide(4) & np.uint64(7), kind="stable").tolist()) for _ in range(40_000))
+    assert chi_square(counts, 4) > chi2.isf(FALSE_ALARM, 23)
+
+
+def test_each_element_comes_to_each_place_equally_often_in_a_longer_list() -> None:
+    size, draws = 40, 4_000
+    source = keystream()
+    places = np.zeros((size, size))
+    for _ in range(draws):
+        places[np.arange(size), permutation(size, source)] += 1
+    statistic = ((places - draws / size) ** 2 / (draws / size)).sum() * (size - 1) / size
+    assert statistic < chi2.isf(FALSE_ALARM, (size - 1) ** 2)

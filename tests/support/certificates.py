@@ -1,0 +1,48 @@
+"""A certificate as an analyzer makes it, from made-up counts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from hubbub.accountant.certificate import CERTIFICATE_FORMAT, QueryCount, RoundCounts, statement
+from hubbub.deploy.planning import mechanisms_of, terms_of
+from hubbub.protos.batch import BatchId, BatchRecord
+from hubbub.protos.signed import Label, SignedDocument, canonical
+from hubbub.protos.task import Task
+from support.samples import Parties, signed
+
+
+def counts(task: Task, round_number: int, reports: int, left_out: int = 0) -> RoundCounts:
+    """A round in which every query got `reports` reports, `left_out` of which did not open."""
+    queries = [
+        QueryCount(query.name, mechanism, reports, reports - left_out, {"unopenable": left_out} if left_out else {})
+        for query, mechanism in zip(task.queries, mechanisms_of(task), strict=True)
+    ]
+    return RoundCounts(round_number, tuple(queries))
+
+
+def batch_records(task: Task, parties: Parties, latest: RoundCounts) -> list[SignedDocument]:
+    """The shuffler's record of each query's batch."""
+    return [
+        BatchRecord(
+            BatchId(task.id, latest.round, index), query.reports, bytes(32), bytes(32), "schedule", {"too_late": 2}
+        ).signed_by(parties.shuffler)
+        for index, query in enumerate(latest.queries)
+    ]
+
+
+def content_of(task: Task, parties: Parties, history: Sequence[RoundCounts]) -> dict[str, Any]:
+    """The certificate's content."""
+    return {
+        "format": CERTIFICATE_FORMAT,
+        "task": signed(task, parties).as_json(),
+        "round": history[-1].round,
+        "batches": [record.as_json() for record in batch_records(task, parties, history[-1])],
+        **statement(terms_of(task), history),
+    }
+
+
+def encode(content: Mapping[str, Any], parties: Parties) -> bytes:
+    """Sign the content as the analyzer and return the file's bytes."""
+    return canonical(SignedDocument.make(Label.CERTIFICATE, dict(content), parties.analyzer.key).as_json())
