@@ -73,6 +73,12 @@ def shift_at(mechanism: KRR, epsilon: float, dummies: int) -> Shift | None:
     return Shift(float(keep), float(lose), float(factor - 1), float(other), float(truthful), dummies)
 
 
+def log_keep_up(shift: Shift) -> float:
+    """The log of a, rounded up: the δ of one report alone."""
+    alone = log(shift.keep)
+    return alone + 4 * UNIT_ROUNDOFF * (1 + abs(alone))
+
+
 def log_delta_ends(shift: Shift, zeros: Array, ones: Array) -> tuple[Array, Array]:
     """Ends of ln δ for each pair (zeros, ones) of others: (lower, upper), with the shape of `zeros`.
 
@@ -111,7 +117,7 @@ def _ends(shift: Shift, zeros: Array, ones: Array) -> tuple[Array, Array]:
     """Both ends per row; rows that Chernoff's bound already settles are not integrated."""
     counts = np.column_stack([zeros, ones, np.full(len(zeros), float(shift.dummies))])
     best = log(shift.lose / shift.keep) if shift.growth > 0 else 0.0
-    unknown = np.full(len(zeros), log(shift.keep) + 1e-15)
+    unknown = np.full(len(zeros), log_keep_up(shift))
     if best > _TILT_LIMIT:
         return np.full(len(zeros), -np.inf), unknown
     law = _tilted(shift, best)
@@ -211,7 +217,8 @@ def _powers(law: _Tilted, counts: Array, centre: Array, t: Array) -> tuple[Array
     angle = np.arctan2(np.multiply.outer(law.up, np.sin(t)), 1 - 2 * np.multiply.outer(law.up, half**2))
     phase = counts @ angle - np.multiply.outer(centre, t)
     drowned = np.where(lost > 1 - 1e-12, 1 / _ROUNDING, 0.0)
-    charge = counts @ (np.abs(angle) + lost / square + drowned) + np.multiply.outer(np.abs(centre), t) + 8
+    charge = counts @ (np.abs(angle) + lost / square + drowned) + np.multiply.outer(np.abs(centre), t)
+    charge = charge + 8 + len(t) / 16  # kernels, and the summation over the nodes
     return counts @ magnitude, phase, _ROUNDING * charge
 
 

@@ -16,7 +16,7 @@ from hubbub.accountant.brackets import DeltaBracket, EpsilonBracket
 from hubbub.accountant.brackets_of_logs import ZERO, LogBracket
 from hubbub.accountant.contour import positive_part
 from hubbub.accountant.dummies import diluted_blanket
-from hubbub.accountant.errors import AccountingError, OutsideConditions
+from hubbub.accountant.errors import AccountingError, OutsideConditions, shown
 from hubbub.accountant.mechanisms import KRR, Generic, Mechanism, exp_decimal
 from hubbub.accountant.numbers import (
     checked_delta,
@@ -27,6 +27,7 @@ from hubbub.accountant.numbers import (
     exp_up,
     fraction_up,
 )
+from hubbub.accountant.rdp import rdp_local, rdp_lower, rdp_upper
 from hubbub.accountant.search import FINE, EpsilonEnds, find_epsilon, gaussian_guess
 from hubbub.accountant.sums import IidSum, attack_sum, blanket_sum, clones_sum, stronger_clones_sum
 
@@ -69,6 +70,9 @@ class Bound(Protocol):
     def epsilon(self, mechanism: Mechanism, reports: int, delta: float, dummies: int = 0) -> EpsilonEnds:
         """Ends of the bound's ε at `delta`; `upper` is checked to hold."""
 
+    def rdp(self, mechanism: Mechanism, reports: int, order: float, dummies: int = 0) -> float:
+        """The Rényi divergence of real `order` above 1, in nats, on the side of `direction`."""
+
 
 def _require(condition: bool, name: str, mechanism: Mechanism, needs: str) -> None:
     if not condition:
@@ -103,6 +107,7 @@ class SumBound:
     needs: str
     applies: Callable[[Mechanism], bool]
     build: Callable[[Mechanism, int, float], IidSum]
+    renyi: Callable[[Mechanism, int, float, int], float]
     cost: str = "some thousand nodes of one contour integral, whatever the number of reports"
 
     def conditions(self, mechanism: Mechanism, reports: int, dummies: int = 0) -> None:
@@ -123,12 +128,14 @@ class SumBound:
     def delta(self, mechanism: Mechanism, reports: int, epsilon: float, dummies: int = 0) -> tuple[float, float]:
         """(lower, upper) of the bound's δ at `epsilon`."""
         self.conditions(mechanism, reports, dummies)
+        reports, epsilon, dummies = int(reports), checked_epsilon(epsilon), int(dummies)
         seen = self.log_delta(mechanism, reports, epsilon, dummies, FINE)
         return exp_down(seen.lower), 0.0 if seen.upper == -inf else min(1.0, exp_up(seen.upper))
 
     def epsilon(self, mechanism: Mechanism, reports: int, delta: float, dummies: int = 0) -> EpsilonEnds:
         """Ends of the bound's ε at `delta`; `upper` is checked to hold."""
         self.conditions(mechanism, reports, dummies)
+        reports, delta, dummies = int(reports), checked_delta(delta), int(dummies)
         if mechanism.epsilon_local == 0:
             return EpsilonEnds(0.0, 0.0)
         guess = gaussian_guess(self.build(mechanism, reports + dummies, 0.0), delta)
@@ -137,6 +144,11 @@ class SumBound:
             return self.log_delta(mechanism, reports, epsilon, dummies, precision)
 
         return find_epsilon(evaluate, delta, mechanism.epsilon_local, guess, refine=not dummies)
+
+    def rdp(self, mechanism: Mechanism, reports: int, order: float, dummies: int = 0) -> float:
+        """The Rényi divergence of the bound's pair, in nats, on the side of `direction`."""
+        self.conditions(mechanism, reports, dummies)
+        return self.renyi(mechanism, int(reports), order, int(dummies))
 
 
 @dataclass(frozen=True)
@@ -158,16 +170,21 @@ class TwoRRBound:
     def delta(self, mechanism: Mechanism, reports: int, epsilon: float, dummies: int = 0) -> tuple[float, float]:
         """(lower, upper) of the largest δ over all inputs of the others."""
         self.conditions(mechanism, reports, dummies)
-        if not isinstance(mechanism, KRR) or epsilon >= mechanism.epsilon_local:
+        if not isinstance(mechanism, KRR) or checked_epsilon(epsilon) >= mechanism.epsilon_local:
             return 0.0, 0.0
-        return two_rr.delta_ends(mechanism, reports, epsilon, dummies)
+        return two_rr.delta_ends(mechanism, int(reports), checked_epsilon(epsilon), int(dummies))
 
     def epsilon(self, mechanism: Mechanism, reports: int, delta: float, dummies: int = 0) -> EpsilonEnds:
         """Ends of ε at `delta`: `lower` is what the best single number of ones reaches."""
         self.conditions(mechanism, reports, dummies)
         if not isinstance(mechanism, KRR) or mechanism.epsilon_local == 0:
             return EpsilonEnds(0.0, 0.0)
-        return two_rr.epsilon_ends(mechanism, reports, delta, dummies)
+        return two_rr.epsilon_ends(mechanism, int(reports), checked_delta(delta), int(dummies))
+
+    def rdp(self, mechanism: Mechanism, reports: int, order: float, dummies: int = 0) -> float:
+        """The Rényi divergence, never below the truth, of the pair that covers every number of ones."""
+        self.conditions(mechanism, reports, dummies)
+        return rdp_upper(mechanism, int(reports), order, int(dummies))
 
 
 @dataclass(frozen=True)
@@ -187,6 +204,7 @@ class LocalBound:
     def delta(self, mechanism: Mechanism, reports: int, epsilon: float, dummies: int = 0) -> tuple[float, float]:
         """(0, δ) with δ = (E − e^ε)₊/(E + k − 1), E = e^ε₀: of one report, not amplified; k = 2 for any randomizer."""
         self.conditions(mechanism, reports, dummies)
+        epsilon = checked_epsilon(epsilon)
         categories = mechanism.categories if isinstance(mechanism, KRR) else 2
         ratio = mechanism.likelihood_ratio
         excess = max(Fraction(0), ratio - Fraction(exp_decimal(epsilon)) * (1 - Fraction(1, 10**60)))
@@ -196,9 +214,14 @@ class LocalBound:
 
     def epsilon(self, mechanism: Mechanism, reports: int, delta: float, dummies: int = 0) -> EpsilonEnds:
         """ε is ε₀, or 0 where the local δ at 0 is at most `delta`."""
-        if self.delta(mechanism, reports, 0.0, dummies)[1] <= delta:
+        if self.delta(mechanism, reports, 0.0, dummies)[1] <= checked_delta(delta):
             return EpsilonEnds(0.0, 0.0)
         return EpsilonEnds(mechanism.epsilon_local, 0.0)
+
+    def rdp(self, mechanism: Mechanism, reports: int, order: float, dummies: int = 0) -> float:
+        """min(ε₀, λ·ε₀²/2), of one report alone (Bun and Steinke, 2016, Prop. 3.3)."""
+        self.conditions(mechanism, reports, dummies)
+        return rdp_local(mechanism, order)
 
 
 @dataclass(frozen=True)
@@ -223,10 +246,22 @@ def _krr_sum(mechanism: Mechanism, reports: int, epsilon: float) -> IidSum:
     return blanket_sum(mechanism, reports, epsilon)
 
 
+def _rdp_stronger_clones(mechanism: Mechanism, reports: int, order: float, dummies: int) -> float:
+    return rdp_upper(Generic(mechanism.epsilon_local), reports, order, dummies)
+
+
+def _rdp_clones(mechanism: Mechanism, reports: int, order: float, dummies: int) -> float:
+    return rdp_upper(Generic(mechanism.epsilon_local, mixed=True), reports, order, dummies)
+
+
+def _rdp_attack(mechanism: Mechanism, reports: int, order: float, dummies: int) -> float:
+    return rdp_lower(mechanism, reports, order, dummies) or 0.0
+
+
 BOUNDS: Mapping[str, Bound] = MappingProxyType(
     {
         "blanket": BlanketBound(
-            "blanket", "balle-2019, Lemma 5.3, evaluated exactly", "upper", "kRR", _is_krr, _krr_sum
+            "blanket", "balle-2019, Lemma 5.3, evaluated exactly", "upper", "kRR", _is_krr, _krr_sum, rdp_upper
         ),
         "2rr": TwoRRBound(),
         "stronger-clones": SumBound(
@@ -236,12 +271,19 @@ BOUNDS: Mapping[str, Bound] = MappingProxyType(
             "one randomizer common to the batch",
             _is_common,
             stronger_clones_sum,
+            _rdp_stronger_clones,
         ),
         "clones": SumBound(
-            "clones", "feldman-2022, Thm B.1", "upper", "any local randomizer", lambda _: True, clones_sum
+            "clones", "feldman-2022, Thm B.1", "upper", "any local randomizer", lambda _: True, clones_sum, _rdp_clones
         ),
         "krr-lower": SumBound(
-            "krr-lower", "feldman-2022, Thm 5.3", "lower", "kRR with 3 or more categories", _is_attacked, attack_sum
+            "krr-lower",
+            "feldman-2022, Thm 5.3",
+            "lower",
+            "kRR with 3 or more categories",
+            _is_attacked,
+            attack_sum,
+            _rdp_attack,
         ),
         "local": LocalBound(),
     }
@@ -251,9 +293,11 @@ BOUNDS: Mapping[str, Bound] = MappingProxyType(
 
 def _candidates(mechanism: Mechanism, bound: str) -> tuple[str, ...]:
     """Names of the upper bounds to take the minimum of; `local` holds always and stands last."""
+    if not isinstance(mechanism, KRR | Generic):
+        raise AccountingError(f"mechanism is {shown(mechanism)}, must be a KRR or a Generic; build one of them")
     if bound != "best":
-        if bound not in BOUNDS:
-            raise AccountingError(f"bound is {bound!r}, must be one of: best, {', '.join(BOUNDS)}")
+        if not isinstance(bound, str) or bound not in BOUNDS:
+            raise AccountingError(f"bound is {shown(bound)}, must be one of: best, {', '.join(BOUNDS)}")
         return (bound, "local") if BOUNDS[bound].direction == "upper" and bound != "local" else ("local",)
     if isinstance(mechanism, KRR):
         return ("2rr", "local") if mechanism.categories == 2 else ("blanket", "local")
@@ -276,8 +320,8 @@ def epsilon_bracket(
     it; None where no attack is known.
     Raises AccountingError on bad values and OutsideConditions where `bound` does not apply.
     """
-    delta, local = checked_delta(delta), mechanism.epsilon_local
     names = _candidates(mechanism, bound)
+    delta, local = checked_delta(delta), mechanism.epsilon_local
     if bound != "best":
         BOUNDS[bound].conditions(mechanism, reports, dummies)
     found = {name: BOUNDS[name].epsilon(mechanism, reports, delta, dummies) for name in names}

@@ -6,23 +6,24 @@ calibration is never above the target.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from math import ceil, exp, inf, log, sqrt
 from typing import Literal
 
 from hubbub.accountant import bounds, composition, two_rr
 from hubbub.accountant.binomial_shift import shift_at
 from hubbub.accountant.contour import positive_part
-from hubbub.accountant.dummies import diluted_blanket
-from hubbub.accountant.errors import AccountingError
+from hubbub.accountant.dummies import diluted_blanket, diluted_guess
+from hubbub.accountant.errors import AccountingError, shown
 from hubbub.accountant.errors_of_estimates import histogram_mse, sum_mse
-from hubbub.accountant.mechanisms import GAMMA_DENOMINATOR, KRR
+from hubbub.accountant.mechanisms import GAMMA_DENOMINATOR, KRR, check_categories
 from hubbub.accountant.numbers import (
     checked_delta,
     checked_dummies,
     checked_epsilon,
     checked_reports,
     honest_reports,
+    real,
 )
 from hubbub.accountant.pairs import Part
 from hubbub.accountant.search import COARSE, FINE
@@ -117,8 +118,8 @@ def reports_for_error(
     The answer is enough, and at most 0.1 % (or one report) more than necessary. Raises AccountingError where even
     10**12 are too few.
     """
-    if not 0 < error < inf:
-        raise AccountingError(f"error is {error}, must be above 0; ask for 0.01, one per cent of the range")
+    if not 0 < real(error) < inf:
+        raise AccountingError(f"error is {shown(error)}, must be above 0; ask for 0.01, one per cent of the range")
 
     def enough(reports: int) -> bool:
         target = _target(epsilon, delta, reports, epsilon_local_cap, 1.0, 0)
@@ -147,26 +148,27 @@ def calibrate_queries(
     *,
     epsilon_local_cap: float | None = None,
     honest_share: float = 1.0,
+    dummies: int = 0,
 ) -> tuple[Calibration, ...]:
     """Mechanisms for several queries that one person answers in one round, sharing (epsilon, delta) by weight.
 
     Everything together was checked by `composition.compose` to be within `epsilon` at `delta`; the local ε add up to
-    at most the cap. Each calibration's own `epsilon_upper` is that of its share of the budget.
+    at most the cap. Each calibration's own `epsilon_upper` is that of its share of the budget. `dummies` uniform
+    reports are added to each query's batch.
     """
     shares = _shares(shapes)
+    target = _target(epsilon, delta, reports, epsilon_local_cap, honest_share, dummies)
     if len(shapes) == 1:
-        target = _target(epsilon, delta, reports, epsilon_local_cap, honest_share, 0)
         return (_calibrated(shapes[0], target),)
-    build = partial(_at_scale, shapes, shares, _target(epsilon, delta, reports, epsilon_local_cap, honest_share, 0))
-    return _widest(build, epsilon, delta, honest_reports(reports, reports, honest_share))
+    return _widest(partial(_at_scale, shapes, shares, target), target)
 
 
 def _shares(shapes: Sequence[QueryShape]) -> tuple[float, ...]:
     if not shapes:
         raise AccountingError("there are 0 queries, must be at least 1; add one")
     for shape in shapes:
-        if not 0 < shape.weight < inf:
-            raise AccountingError(f"weight is {shape.weight}, must be above 0; leave a query out instead")
+        if not 0 < real(shape.weight) < inf:
+            raise AccountingError(f"weight is {shown(shape.weight)}, must be above 0; leave a query out instead")
     total = sum(shape.weight for shape in shapes)
     return tuple(shape.weight / total for shape in shapes)
 
@@ -184,7 +186,7 @@ def _at_scale(
                 target.delta * share * down,
                 target.reports,
                 target.hiding,
-                0,
+                target.dummies,
                 target.cap * share * down,
             ),
         )
@@ -192,12 +194,10 @@ def _at_scale(
     )
 
 
-def _widest(
-    build: Callable[[float], tuple[Calibration, ...]], epsilon: float, delta: float, hiding: int
-) -> tuple[Calibration, ...]:
+def _widest(build: Callable[[float], tuple[Calibration, ...]], target: _Target) -> tuple[Calibration, ...]:
     """The widest budget found whose composition holds; that of basic composition, at scale 1, holds by itself."""
-    best, scale = build(1.0), 1.0
-    reached = _composed(best, delta, hiding)
+    best, scale, epsilon = build(1.0), 1.0, target.epsilon
+    reached = _composed(best, target)
     if reached > epsilon:
         raise AccountingError(f"the queries compose to epsilon {reached:g}, above {epsilon:g}; allow a larger epsilon")
     for _ in range(4):
@@ -205,7 +205,7 @@ def _widest(
         tried = build(scale)
         if [each.mechanism for each in tried] == [each.mechanism for each in best]:
             break
-        reached = _composed(tried, delta, hiding)
+        reached = _composed(tried, target)
         if reached <= epsilon:
             best = tried
             if reached >= 0.998 * epsilon:
@@ -213,8 +213,9 @@ def _widest(
     return best
 
 
-def _composed(calibrations: tuple[Calibration, ...], delta: float, hiding: int) -> float:
-    return composition.compose([Part(each.mechanism, hiding) for each in calibrations], delta).epsilon_upper
+def _composed(calibrations: tuple[Calibration, ...], target: _Target) -> float:
+    parts = [Part(each.mechanism, target.hiding, dummies=target.dummies) for each in calibrations]
+    return composition.compose(parts, target.delta).epsilon_upper
 
 
 def _calibrated(shape: QueryShape, target: _Target) -> Calibration:
@@ -231,15 +232,16 @@ def _target(
     epsilon, delta, reports = checked_epsilon(epsilon), checked_delta(delta), checked_reports(reports)
     if epsilon == 0:
         raise AccountingError("epsilon is 0, must be above 0: a report that says nothing has no use; allow some")
-    if cap is not None and not 0 < cap < inf:
-        raise AccountingError(f"epsilon_local cap is {cap}, must be above 0; 8 is common")
+    if cap is not None and not 0 < real(cap) < inf:
+        raise AccountingError(f"epsilon_local cap is {shown(cap)}, must be above 0; 8 is common")
     hiding = honest_reports(reports, reports, honest_share)
     if hiding < 1:
         raise AccountingError(f"honest_share {honest_share} of {reports} reports leaves nobody; raise either")
-    return _Target(epsilon, delta, reports, hiding, checked_dummies(dummies), inf if cap is None else cap)
+    return _Target(epsilon, delta, reports, hiding, checked_dummies(dummies), inf if cap is None else real(cap))
 
 
 def _histogram(categories: int, target: _Target, *, optional: bool) -> Calibration:
+    check_categories(categories)
     mechanism = _least_gamma(categories + (1 if optional else 0), target)
     mse = histogram_mse(mechanism, target.reports, target.dummies)
     return _result(mechanism, "histogram", None, target, mse)
@@ -259,7 +261,7 @@ def _sum(target: _Target, *, optional: bool) -> Calibration:
 
 
 def _result(mechanism: KRR, kind: Kind, levels: int | None, target: _Target, mse: float) -> Calibration:
-    upper = bounds.epsilon_bracket(mechanism, target.hiding, target.delta, dummies=target.dummies).epsilon_upper
+    upper = _certified(mechanism, target.hiding, target.delta, target.dummies)
     return Calibration(mechanism, kind, levels, mechanism.epsilon_local, upper, mse, sqrt(mse))
 
 
@@ -298,8 +300,13 @@ def _holds(mechanism: KRR, target: _Target) -> bool:
     """Both ways of asking, so that a certificate made later does not state more than the target."""
     if bounds.delta_upper(mechanism, target.hiding, target.epsilon, dummies=target.dummies) > target.delta:
         return False
-    found = bounds.epsilon_bracket(mechanism, target.hiding, target.delta, dummies=target.dummies)
-    return found.epsilon_upper <= target.epsilon
+    return _certified(mechanism, target.hiding, target.delta, target.dummies) <= target.epsilon
+
+
+@lru_cache(maxsize=256)
+def _certified(mechanism: KRR, hiding: int, delta: float, dummies: int) -> float:
+    """The certified ε, once for the check and for the result: with dummies it takes a second."""
+    return bounds.epsilon_bracket(mechanism, hiding, delta, dummies=dummies).epsilon_upper
 
 
 def _refined(categories: int, numerator: int, target: _Target) -> int:
@@ -311,7 +318,7 @@ def _refined(categories: int, numerator: int, target: _Target) -> int:
         if here == -inf or not there > here:
             return numerator
         slope = (there - here) / log(numerator / below)
-        moved = numerator * exp((here - log(target.delta)) / slope) * (1 + 4e-6)
+        moved = numerator * exp(min((here - log(target.delta)) / slope, 30.0)) * (1 + 4e-6)
         numerator = min(max(ceil(moved), floor, 1), GAMMA_DENOMINATOR - 1)
     return numerator
 
@@ -371,6 +378,8 @@ def _log_delta(categories: int, numerator: int, target: _Target, precision: floa
     mechanism = KRR.from_numerator(categories, numerator)
     if target.epsilon >= mechanism.epsilon_local:
         return -inf
+    if categories > 2 and target.dummies and precision >= COARSE:
+        return diluted_guess(mechanism, target.hiding, target.epsilon, target.dummies)
     if categories > 2 and target.dummies:
         return diluted_blanket(mechanism, target.hiding, target.epsilon, target.dummies, precision).upper
     if categories > 2:

@@ -10,6 +10,7 @@ What is stated, for one person whose reports are honest (δ is the task's, every
 - `round_total`: all queries of the round composed;
 - `all_rounds`: all rounds so far composed, at the reports that came (`epsilon_upper`) and at the minimum that was fixed
   beforehand (`epsilon_upper_at_minimum`): the second holds even where how many came depends on earlier releases.
+  `budget` is the task's cap on ε over all its rounds, null where it has none.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ from hubbub.accountant.bounds import delta_bracket, epsilon_bracket
 from hubbub.accountant.brackets import EpsilonBracket
 from hubbub.accountant.composition import compose
 from hubbub.accountant.errors import AccountingError
+from hubbub.accountant.errors import CertificateError as CertificateError
 from hubbub.accountant.mechanisms import GAMMA_DENOMINATOR, KRR, Mechanism
+from hubbub.accountant.members import check_members
 from hubbub.accountant.numbers import honest_reports, round_up_significant
 from hubbub.accountant.pairs import Part
 
@@ -36,19 +39,21 @@ SIGNIFICANT_DIGITS = 6
 """Digits of the ε that are stored; the rounding is always to the safe side."""
 
 
-class CertificateError(AccountingError):
-    """A number or a count in a certificate that does not hold."""
-
-
 @dataclass(frozen=True)
 class Terms:
-    """What a task promises: (ε, δ) for everything one person sends in a round, the cap on ε_local, who is honest, n."""
+    """What a task promises: (ε, δ) for everything one person sends in a round, the cap on ε_local, who is honest, n.
+
+    `dummies` uniform reports are in each query's batch beside those of people; `epsilon_total` caps ε at δ over all
+    rounds of the task, None is no cap.
+    """
 
     epsilon: float
     delta: float
     epsilon_local: float
     honest_share: float
     minimum_reports: int
+    dummies: int = 0
+    epsilon_total: float | None = None
 
 
 @dataclass(frozen=True)
@@ -77,19 +82,28 @@ def check_minimum(terms: Terms, mechanisms: Sequence[KRR]) -> None:
         AccountingError: with what is reached, what was promised, and what to change.
     """
     local = _local_sum(mechanisms)
-    if local > terms.epsilon_local:
+    if not local <= terms.epsilon_local:
         raise AccountingError(
             f"the queries' epsilon_local add up to {local:.6g}, the cap is {terms.epsilon_local:g}; "
             "raise gamma or minimum_reports, or the cap"
         )
-    honest = honest_reports(terms.minimum_reports, terms.minimum_reports, terms.honest_share)
-    parts = [Part(mechanism, max(1, honest)) for mechanism in mechanisms]
-    reached = compose(parts, terms.delta).epsilon_upper
-    if reached > terms.epsilon:
+    reached = compose(parts_at_minimum(terms, mechanisms), terms.delta).epsilon_upper
+    if not reached <= terms.epsilon:
         raise AccountingError(
             f"at minimum_reports = {terms.minimum_reports} a round is ({reached:.6g}, {terms.delta:g})-private, "
             f"({terms.epsilon:g}, {terms.delta:g}) is promised; raise minimum_reports or gamma"
         )
+    if terms.epsilon_total is not None and reached > terms.epsilon_total:
+        raise AccountingError(
+            f"one round spends epsilon {reached:.6g} at delta {terms.delta:g}, epsilon_total is "
+            f"{terms.epsilon_total:g}: not even the first would be released; raise it, or lower epsilon"
+        )
+
+
+def parts_at_minimum(terms: Terms, mechanisms: Sequence[KRR]) -> tuple[Part, ...]:
+    """Each query of one round, at the honest share of the minimum reports: what a round costs at most, fixed before."""
+    honest = honest_reports(terms.minimum_reports, terms.minimum_reports, terms.honest_share)
+    return tuple(Part(mechanism, max(1, honest), dummies=terms.dummies) for mechanism in mechanisms)
 
 
 def statement(terms: Terms, history: Sequence[RoundCounts]) -> dict[str, Any]:
@@ -113,17 +127,17 @@ def _honest(terms: Terms, query: QueryCount) -> int:
 
 def _part(terms: Terms, query: QueryCount) -> Part:
     # A person without any other honest report still has the local guarantee, which is what one report gives.
-    return Part(query.mechanism, max(1, _honest(terms, query)))
+    return Part(query.mechanism, max(1, _honest(terms, query)), dummies=terms.dummies)
 
 
 def _part_at_minimum(terms: Terms, query: QueryCount) -> Part:
     least = honest_reports(terms.minimum_reports, terms.minimum_reports, terms.honest_share)
-    return Part(query.mechanism, max(1, min(least, _honest(terms, query))))
+    return Part(query.mechanism, max(1, min(least, _honest(terms, query))), dummies=terms.dummies)
 
 
 def _query(terms: Terms, query: QueryCount) -> dict[str, Any]:
     part = _part(terms, query)
-    bracket = epsilon_bracket(part.mechanism, part.reports, terms.delta)
+    bracket = _bracket(part, terms.delta)
     gamma = query.mechanism.gamma * GAMMA_DENOMINATOR
     if gamma.denominator != 1:
         raise AccountingError(f"gamma of {query.name} is not a multiple of 1/{GAMMA_DENOMINATOR}; a task's always is")
@@ -132,6 +146,7 @@ def _query(terms: Terms, query: QueryCount) -> dict[str, Any]:
         "bound": bracket.bound,
         "categories": query.mechanism.categories,
         "delta": terms.delta,
+        "dummies": terms.dummies,
         "epsilon_local": round_up_significant(query.mechanism.epsilon_local, SIGNIFICANT_DIGITS),
         "epsilon_lower": _round_down(bracket.epsilon_lower),
         "epsilon_upper": round_up_significant(bracket.epsilon_upper, SIGNIFICANT_DIGITS),
@@ -143,6 +158,10 @@ def _query(terms: Terms, query: QueryCount) -> dict[str, Any]:
         "source": bracket.source,
         "state": "published" if query.valid >= terms.minimum_reports else "withheld",
     }
+
+
+def _bracket(part: Part, delta: float) -> EpsilonBracket:
+    return epsilon_bracket(part.mechanism, part.reports, delta, dummies=part.dummies)
 
 
 def _counts(terms: Terms, query: QueryCount) -> dict[str, int]:
@@ -204,6 +223,7 @@ def _all_rounds(terms: Terms, history: Sequence[RoundCounts]) -> dict[str, Any]:
     minimum = _total(terms, [_part_at_minimum(terms, query) for query in queries])
     return {
         "bound": total["bound"],
+        "budget": terms.epsilon_total,
         "delta": terms.delta,
         "epsilon_local": total["epsilon_local"],
         "epsilon_upper": total["epsilon_upper"],
@@ -228,6 +248,7 @@ def check_statement(terms: Terms, queries: Sequence[tuple[str, KRR]], content: M
         CertificateError: naming the first member that does not hold.
     """
     try:
+        check_members(content)
         history = _read_history(queries, content)
         _check_members(terms, history, content)
         for query, stated in zip(history[-1].queries, content["queries"], strict=True):
@@ -238,7 +259,7 @@ def check_statement(terms: Terms, queries: Sequence[tuple[str, KRR]], content: M
         _check_all_rounds(terms, history, content["all_rounds"])
     except CertificateError:
         raise
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:
         raise CertificateError(f"the certificate is not of {CERTIFICATE_FORMAT}: {error!r}") from error
 
 
@@ -287,6 +308,7 @@ def _check_query(terms: Terms, query: QueryCount, stated: Mapping[str, Any]) -> 
         **_counts(terms, query),
         "categories": query.mechanism.categories,
         "delta": terms.delta,
+        "dummies": terms.dummies,
         "gamma": [gamma.numerator, GAMMA_DENOMINATOR],
         "mechanism": "krr",
         "name": query.name,
@@ -311,9 +333,9 @@ def _check_local(where: str, parts: Sequence[Part], stated: Mapping[str, Any]) -
 def _check_upper(where: str, terms: Terms, part: Part, epsilon: float) -> None:
     if epsilon >= part.mechanism.epsilon_local:
         return
-    reached = delta_bracket(part.mechanism, part.reports, epsilon).delta_upper
+    reached = delta_bracket(part.mechanism, part.reports, epsilon, dummies=part.dummies).delta_upper
     # Within the slack of that evaluation the search for ε, which evaluates more finely, decides.
-    if reached > terms.delta and epsilon_bracket(part.mechanism, part.reports, terms.delta).epsilon_upper > epsilon:
+    if reached > terms.delta and _bracket(part, terms.delta).epsilon_upper > epsilon:
         raise CertificateError(
             f"{where}: at epsilon_upper = {epsilon} delta is bounded by {reached:.6g} only, {terms.delta:g} is stated"
         )
@@ -324,18 +346,24 @@ def _check_lower(where: str, terms: Terms, part: Part, lower: float | None, uppe
         return
     if not 0 < lower <= upper:
         raise CertificateError(f"{where}: epsilon_lower is {lower}, it must be above 0 and at most {upper}")
-    attained = delta_bracket(part.mechanism, part.reports, lower).delta_lower
-    if attained is None or not attained >= terms.delta:
+    attained = delta_bracket(part.mechanism, part.reports, lower, dummies=part.dummies).delta_lower
+    if attained is None or not (attained >= terms.delta or _lower_found(part, terms.delta) >= lower):
         raise CertificateError(f"{where}: no attack known here shows that epsilon is at least {lower}")
 
 
+def _lower_found(part: Part, delta: float) -> float:
+    """The ε below which the search finds none; it evaluates more finely than one bracket of δ does."""
+    return _bracket(part, delta).epsilon_lower or 0.0
+
+
 def _check_total(terms: Terms, parts: Sequence[Part], stated: Mapping[str, Any], where: str) -> None:
-    _check_equal(where, {"delta": terms.delta}, stated)
+    composed = _composed(_merged(parts), terms.delta)
+    _check_equal(where, {"bound": composed.bound, "delta": terms.delta, "source": composed.source}, stated)
     _check_local(where, parts, stated)
     _check_composed(where, terms, parts, stated["epsilon_upper"])
     lower = stated["epsilon_lower"]
     if lower is not None:
-        known = _composed(_merged(parts), terms.delta).epsilon_lower
+        known = composed.epsilon_lower
         if known is None or not 0 < lower <= known:
             raise CertificateError(f"{where}: no attack known here shows that epsilon is at least {lower}")
 
@@ -350,7 +378,9 @@ def _check_all_rounds(terms: Terms, history: Sequence[RoundCounts], stated: Mapp
     queries = [query for counts in history for query in counts.queries]
     parts = [_part(terms, query) for query in queries]
     at_minimum = [_part_at_minimum(terms, query) for query in queries]
-    _check_equal("all_rounds", {"delta": terms.delta}, stated)
+    composed = _composed(_merged(parts), terms.delta)
+    expected = {"budget": terms.epsilon_total, "delta": terms.delta}
+    _check_equal("all_rounds", {**expected, "bound": composed.bound, "source": composed.source}, stated)
     _check_local("all_rounds", parts, stated)
     _check_composed("all_rounds", terms, parts, stated["epsilon_upper"])
     _check_composed("all_rounds at the minimum", terms, at_minimum, stated["epsilon_upper_at_minimum"])

@@ -74,8 +74,8 @@ def compose(parts: Sequence[Part], delta: float) -> EpsilonBracket:
     merged = _merged(parts)
     local = epsilon_local(merged)
     single = _single(merged)
-    if single is not None and not single.dummies:
-        return epsilon_bracket(single.mechanism, single.reports, wanted)
+    if single is not None:
+        return epsilon_bracket(single.mechanism, single.reports, wanted, dummies=single.dummies)
     grids = [(_dominating(part, merged, wanted), part.rounds) for part in merged]
     upper = _smallest_epsilon(_curve(grids, _for_delta(wanted)), wanted, local)
     upper = min(upper, _basic(grids, wanted))
@@ -92,8 +92,8 @@ def compose_delta(parts: Sequence[Part], epsilon: float) -> DeltaBracket:
     merged = _merged(parts)
     local = epsilon_local(merged)
     single = _single(merged)
-    if single is not None and not single.dummies:
-        return delta_bracket(single.mechanism, single.reports, wanted)
+    if single is not None:
+        return delta_bracket(single.mechanism, single.reports, wanted, dummies=single.dummies)
     if wanted >= local:
         return DeltaBracket(0.0, 0.0, epsilon, local, "local", "sum of the local epsilons", 0.0)
     grids = [(_dominating(part, merged, SMALL_DELTA), part.rounds) for part in merged]
@@ -153,8 +153,8 @@ def epsilon_local(parts: Sequence[Part]) -> float:
 
 def _merged(parts: Sequence[Part]) -> list[Part]:
     """Join parts that differ in their rounds only."""
-    if not parts:
-        raise AccountingError("parts is empty, must hold at least one; name what is sent")
+    if not parts or not all(isinstance(part, Part) for part in parts):
+        raise AccountingError("parts is empty or holds something else, must hold at least one Part; name what is sent")
     rounds: dict[Part, int] = {}
     for part in parts:
         rounds[one_round(part)] = rounds.get(one_round(part), 0) + part.rounds

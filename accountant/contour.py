@@ -208,7 +208,7 @@ def _assemble(
     upper = value + error - _resting_bump(sums, steps, masses, contour, peak)
     if not upper > 0:
         return LogBracket(-inf, _chernoff(sums, steps, masses, contour.tilt))
-    lower = value - bump - error - _aliases(sums, steps, masses, contour, peak, upper)
+    lower = value - bump - error - _aliases(sums, steps, masses, contour, peak, value + error)
     top = scale + log(upper) + wrong
     return LogBracket(scale + log(lower) - wrong if lower > 0 else -inf, top)
 
@@ -217,8 +217,10 @@ def _resting_bump(sums: IidSum, steps: Array, masses: Array, contour: Contour, p
     """At most P(S = 0)·h·φ(0)/K(θ): what smoothing adds on the event that all draws rest at 0, known exactly."""
     if sums.rest != 0 or sums.rest_mass <= 0:
         return 0.0
-    log_alone = sums.draws * log(sums.rest_mass)
-    doubt = _ROUNDING * (abs(log_alone) + sums.draws * float(np.sum(masses)) + abs(peak) + 8)
+    busy = float(np.sum(masses))
+    # 1 − busy as a double would be wrong by half an ulp of 1, n times over.
+    log_alone = sums.draws * (log1p(-busy) if busy < 0.5 else log(sums.rest_mass))
+    doubt = _ROUNDING * (abs(log_alone) + sums.draws * busy + abs(peak) + 8)
     doubt += _peak_error(sums, steps, masses, contour.tilt, peak)
     return float(np.exp(log_alone - peak - doubt)) * contour.smoothing * 0.3989422804014326
 
@@ -233,12 +235,12 @@ def _peak_error(sums: IidSum, steps: Array, masses: Array, tilt: float, peak: fl
     return _ROUNDING * (1 + inner + resting + abs(peak) + abs(log(sums.scale)))
 
 
-def _aliases(sums: IidSum, steps: Array, masses: Array, contour: Contour, peak: float, upper: float) -> float:
-    """Bound on the terms m ≠ 0 of the trapezoid, divided by K(θ); also for the bump, which is not above them."""
+def _aliases(sums: IidSum, steps: Array, masses: Array, contour: Contour, peak: float, smoothed: float) -> float:
+    """Bound on the terms m ≠ 0 of the trapezoid, divided by K(θ); `smoothed` is at least E(S+hξ)₊/K(θ)."""
     far = contour.tilt * contour.period
     if far < 2:
         return inf
-    wrap = float(np.exp(min(-far - peak, 700.0))) * contour.period + float(np.exp(-far)) * upper
+    wrap = float(np.exp(min(-far - peak, 700.0))) * contour.period + float(np.exp(-far)) * smoothed
     larger = contour.tilt * (1 + np.geomspace(0.02, 30.0, 60))
     larger = larger[larger * float(np.max(steps)) < 600.0]
     if not larger.size:

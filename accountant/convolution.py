@@ -18,6 +18,7 @@ from scipy import fft
 
 from hubbub.accountant.binomials import Array
 from hubbub.accountant.losses import LossGrid
+from hubbub.accountant.numbers import SMALLEST
 
 MAX_POINTS = 1 << 15
 """A measure longer than this is laid on a step twice as large before it is convolved."""
@@ -52,7 +53,8 @@ class Tilted:
         exponent = self.log_scale - self.tilt * epsilon
         if total <= 0:
             return 0.0
-        return math.exp(min(exponent + math.log(total), 0.0))
+        value = math.exp(min(exponent + math.log(total), 0.0))
+        return max(value, SMALLEST) if self.pessimistic else value
 
 
 def worst_weight(tilt: float) -> float:

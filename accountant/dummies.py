@@ -5,7 +5,7 @@ attacker), so on a bin of B it is at most its value at the left end and at least
 of δ follow from the masses of bins. What lies outside the window has at most mass e^−_TAIL, and g ≤ 1.
 """
 
-from math import ceil, exp, inf, log
+from math import ceil, exp, inf, log, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +38,17 @@ def diluted_blanket(mechanism: KRR, reports: int, epsilon: float, dummies: int, 
     high = _total(masses, [value.upper for value in values[:-1]]) * (1 + 2 * MASS_ERROR)
     low = _total(masses, [value.lower for value in values[1:]]) * (1 - 2 * MASS_ERROR)
     return LogBracket(log(low) if low > 0 else -inf, log(high + 2 * exp(-_TAIL)))
+
+
+def diluted_guess(mechanism: KRR, reports: int, epsilon: float, dummies: int) -> float:
+    """About ln δ at `epsilon`, from three nodes of Gauss-Hermite over B: for finding a place. It certifies nothing."""
+    mean = (reports - 1) * float(mechanism.gamma)
+    away = sqrt(3 * mean * float(1 - mechanism.gamma))
+    nodes = ((mean - away, 1 / 6), (mean, 2 / 3), (mean + away, 1 / 6))
+    draws = [round(min(max(blankets, 0.0), reports - 1.0)) + dummies + 1 for blankets, _ in nodes]
+    values = [positive_part(blanket_draws_sum(mechanism, count, epsilon), COARSE).upper for count in draws]
+    total = _total(np.array([weight for _, weight in nodes]), values)
+    return log(total) if total > 0 else -inf
 
 
 def _total(masses: NDArray[np.float64], logs: list[float]) -> float:

@@ -63,10 +63,10 @@ def grid_from_curve(places: np.ndarray[tuple[int], np.dtype[np.int64]], values: 
     """
     above = np.expm1(places * step)
     values = values.copy()
-    values[0] = min(values[0], *((above[1:] + 2 * values[1:]) / (above[1:] + 2)))
+    values[0] = min([values[0], *((above[1:] + 2 * values[1:]) / (above[1:] + 2))])
     corners = _hull(above, values)
     slopes = -np.diff(values[corners]) / np.diff(above[corners])
-    q = np.append(slopes[:-1] - slopes[1:], slopes[-1])
+    q = np.append(slopes[:-1] - slopes[1:], slopes[-1:])
     half = np.zeros(int(places[corners[-1]]) + 1)
     half[places[corners[1:]]] = np.maximum(q, 0.0) * (1 + above[corners[1:]])
     infinite = float(values[-1])
@@ -91,8 +91,17 @@ def _hull(x: Array, y: Array) -> list[int]:
 def zeros_grid(mechanism: KRR, reports: int, log_tail: float) -> LossGrid:
     """Return losses that an attack reaches when all others hold 0: N ~ B(n, p), a likelihood linear in N.
 
-    With p = γ/2, the other law has one B(1, 1−p) among them, so it is (N(1−p)/p + (n−N)p/(1−p))/n times as likely. Bins
-    of N are merged, which keeps both masses. The losses are those of the zero against the one: the heavier tail.
+    The losses are those of the zero against the one: the heavier tail.
+    """
+    q, gain, ratio = zeros_law(mechanism, reports, log_tail)
+    return merge_ratios(q, -np.where(np.abs(gain) < 0.5, np.log1p(np.maximum(gain, -0.5)), np.log(ratio)))
+
+
+def zeros_law(mechanism: KRR, reports: int, log_tail: float) -> tuple[Array, Array, Array]:
+    """Return masses of N ~ B(n, p), p = γ/2, all holding 0, and how much likelier N is if one holds 1: r − 1, and r.
+
+    That law has one B(1, 1−p) among them, so r = (N(1−p)/p + (n−N)p/(1−p))/n. Bins of N are merged, which keeps both
+    masses. Each of r − 1 and r is accurate relatively, r even where it is near 0.
     """
     law = Binomial(reports, mechanism.other)
     low, high = law.window(log_tail)
@@ -101,7 +110,7 @@ def zeros_grid(mechanism: KRR, reports: int, log_tail: float) -> LossGrid:
     q, moment = law.bins(edges)
     seen = q > 0
     count = edges[:-1][seen] + moment[seen] / q[seen]
-    gain = float(mechanism.truthful / mechanism.other) - 1
-    loss_of_none = float(mechanism.other / mechanism.truthful) - 1
-    excess = (count * gain + (reports - count) * loss_of_none) / reports
-    return merge_ratios(q[seen], -np.log1p(excess))
+    more, less = mechanism.likelihood_ratio, 1 / mechanism.likelihood_ratio
+    gain = (count * float(more - 1) + (reports - count) * float(less - 1)) / reports
+    ratio = (count * float(more) + (reports - count) * float(less)) / reports
+    return q[seen], gain, ratio

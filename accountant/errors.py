@@ -7,3 +7,15 @@ class AccountingError(ValueError):
 
 class OutsideConditions(AccountingError):
     """A bound was asked for outside the conditions of its theorem."""
+
+
+class CertificateError(AccountingError):
+    """A number or a count in a certificate that does not hold."""
+
+
+def shown(value: object) -> str:
+    """`value` as an error shows it: its first 60 characters, whatever it is."""
+    try:
+        return f"{value!r:.60}"
+    except ValueError:
+        return "a number too long to show"

@@ -9,13 +9,15 @@ def histogram_mse(mechanism: KRR, reports: int, dummies: int = 0) -> float:
     """Largest variance of one category's estimated count, over all inputs of the `reports` clients.
 
     ĉ = (N − nγ/k)/(1−γ) has variance (c·q(1−q) + (n−c)·r(1−r))/(1−γ)², q = 1−γ+γ/k, r = γ/k, linear in the true
-    count c: the larger of c = 0 and c = n. Each dummy adds r(1−r)/(1−γ)². Infinite where γ = 1.
+    count c: the larger of c = 0 and c = n. Each dummy, uniform on all k, adds (1/k)(1−1/k)/(1−γ)². Infinite where
+    γ = 1.
     """
     if mechanism.gamma == 1:
         return inf
     right, wrong = float(mechanism.truthful), float(mechanism.other)
     variance = max(right * float(1 - mechanism.truthful), wrong * (1 - wrong))
-    return (reports * variance + dummies * wrong * (1 - wrong)) / float(1 - mechanism.gamma) ** 2
+    dummy = (1 - 1 / mechanism.categories) / mechanism.categories
+    return (reports * variance + dummies * dummy) / float(1 - mechanism.gamma) ** 2
 
 
 def sum_mse(mechanism: KRR, levels: int, reports: int, *, optional: bool = False, dummies: int = 0) -> float:

@@ -6,9 +6,8 @@ import math
 
 from hubbub.accountant.brackets import EpsilonBracket
 from hubbub.accountant.composition import compose, one_round_delta
-from hubbub.accountant.errors import AccountingError
 from hubbub.accountant.mechanisms import Mechanism
-from hubbub.accountant.numbers import checked_delta
+from hubbub.accountant.numbers import checked_delta, checked_dummies, checked_reports, checked_whole
 from hubbub.accountant.pairs import Part
 
 SPLIT = (
@@ -22,13 +21,10 @@ def group_epsilon(mechanism: Mechanism, reports: int, devices: int, delta: float
     """Return ε at `delta` for a person who sends `devices` of the batch's `reports`; never below the truth.
 
     The smaller of two bounds: g-fold composition of one device among ⌊(n−g)/g⌋ others (and ⌊dummies/g⌋ dummies), and
-    group
-    privacy. Raises AccountingError for numbers out of range.
+    group privacy. Raises AccountingError for numbers out of range.
     """
-    if isinstance(devices, bool) or int(devices) != devices or not 1 <= devices <= reports:
-        raise AccountingError(
-            f"devices is {devices}, must be a whole number from 1 to the {reports} reports of the batch"
-        )
+    reports, dummies = checked_reports(reports), checked_dummies(dummies)
+    devices = checked_whole("devices", devices, 1, reports)
     wanted = checked_delta(delta)
     others = (reports - devices) // devices
     split = compose([Part(mechanism, others + 1, rounds=devices, dummies=dummies // devices)], wanted)

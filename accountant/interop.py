@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hubbub.accountant.errors import AccountingError
+from hubbub.accountant.composition import PAIR_ERROR
+from hubbub.accountant.errors import AccountingError, shown
 from hubbub.accountant.losses import LossGrid
+from hubbub.accountant.numbers import real
 from hubbub.accountant.pairs import Part, dominating_grid, one_round
 
 if TYPE_CHECKING:
@@ -16,16 +19,19 @@ if TYPE_CHECKING:
 LOG_TAIL = 60.0
 """Mass of e^−60 at most is handed over as an infinite loss."""
 
+POINTS_LIMIT = 10**7
+"""Most points of the grid that is handed over."""
+
 
 def to_dp_accounting(part: Part, interval: float = 1e-4) -> PrivacyLossDistribution:
     """Return a pessimistic privacy loss distribution of all rounds of `part`, on a grid of `interval` nats.
 
     Losses are laid on multiples of `interval` by connecting the dots, which keeps the guarantee: δ and ε read off the
     result are never below the truth, but for the library's own rounding. A smaller interval is tighter and slower.
-    Raises AccountingError if the library is missing or the interval is not positive.
+    Raises AccountingError if the library is missing or the interval gives no grid of at most 10^7 points.
     """
-    if not interval > 0:
-        raise AccountingError(f"interval is {interval}, must be above 0; 1e-4 is a common choice")
+    if not 0 < real(interval) < math.inf:
+        raise AccountingError(f"interval is {shown(interval)}, must be above 0 and finite; 1e-4 is a common choice")
     try:
         from dp_accounting.pld import pld_pmf, privacy_loss_distribution
     except ImportError as missing:
@@ -33,6 +39,8 @@ def to_dp_accounting(part: Part, interval: float = 1e-4) -> PrivacyLossDistribut
             "dp_accounting is not installed; run pip install 'hubbub[dp-accounting]' and try again"
         ) from missing
     grid = dominating_grid(one_round(part), LOG_TAIL)
+    if grid.losses[-1] - grid.losses[0] > POINTS_LIMIT * interval:
+        raise AccountingError(f"interval is {shown(interval)}, its grid has over {POINTS_LIMIT} points; make it larger")
     masses = regridded(grid, interval)
     pmf = pld_pmf.create_pmf(masses, interval, grid.infinite, pessimistic_estimate=True)
     one = privacy_loss_distribution.PrivacyLossDistribution(pmf)
@@ -40,7 +48,10 @@ def to_dp_accounting(part: Part, interval: float = 1e-4) -> PrivacyLossDistribut
 
 
 def regridded(grid: LossGrid, interval: float) -> dict[int, float]:
-    """Return P-masses by multiples of `interval`, each mass split on its two neighbours keeping P- and Q-mass."""
+    """Return P-masses by multiples of `interval`, each mass split on its two neighbours keeping P- and Q-mass.
+
+    What the masses' own relative error may be is added to them.
+    """
     losses = grid.losses
     index = np.floor(losses / interval).astype(np.int64)
     up = np.clip(np.expm1(-(losses - index * interval)) / np.expm1(-interval), 0.0, 1.0)
@@ -48,4 +59,4 @@ def regridded(grid: LossGrid, interval: float) -> dict[int, float]:
     size = int(index.max()) - first + 2
     masses = np.bincount(index - first, grid.masses * (1 - up), size)
     masses += np.bincount(index - first + 1, grid.masses * up, size)
-    return {first + place: float(mass) for place, mass in enumerate(masses) if mass > 0}
+    return {first + place: float(mass) * (1 + PAIR_ERROR) for place, mass in enumerate(masses) if mass > 0}

@@ -3,6 +3,10 @@
 Pure values: a charge returns a new ledger, storage belongs to the caller. Each charge holds the query's `Part` at the
 *minimum fixed beforehand*, because the number of reports that came may depend on what earlier rounds released, and then
 pairs at that number need not compose (math.md §2, "Over rounds").
+
+The chain of digests shows that an entry was changed, moved, put in or taken out, not that the *last* ones were left
+off, nor that somebody wrote a whole new chain: whoever keeps a ledger holds its `head`, or the rounds it released,
+apart from it and compares.
 """
 
 from __future__ import annotations
@@ -10,6 +14,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -17,8 +22,9 @@ from typing import Any
 
 from hubbub.accountant.brackets import EpsilonBracket
 from hubbub.accountant.composition import compose
-from hubbub.accountant.errors import AccountingError
+from hubbub.accountant.errors import AccountingError, shown
 from hubbub.accountant.mechanisms import KRR, Generic, Mechanism
+from hubbub.accountant.numbers import checked_delta, real
 from hubbub.accountant.pairs import Part
 
 LABEL = b"hubbub ledger v1"
@@ -37,7 +43,7 @@ class BudgetExceeded(AccountingError):
 
 
 class LedgerBroken(AccountingError):
-    """The chain of digests does not hold: an entry was changed, removed or put in."""
+    """The chain of digests does not hold (an entry was changed, removed or put in), or a record is none."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +56,11 @@ class Entry:
     part: Part
 
     def __post_init__(self) -> None:
+        if type(self.round) is not int or not isinstance(self.task, str) or not isinstance(self.query, str):
+            raise AccountingError(
+                f"an entry is of task {shown(self.task)}, round {shown(self.round)} and query {shown(self.query)}, "
+                "must be a text, a whole number and a text; name them so"
+            )
         if self.part.rounds != 1:
             raise AccountingError(f"an entry has {self.part.rounds} rounds, must be 1; charge every round by itself")
 
@@ -78,10 +89,10 @@ class Entry:
             fields = json.loads(text)
             part = Part(_mechanism(fields["mechanism"]), fields["reports"], 1, fields["dummies"], fields["clients"])
             entry = cls(fields["task"], fields["round"], fields["query"], part)
-        except (ValueError, KeyError, TypeError, ZeroDivisionError) as wrong:
-            raise LedgerBroken(f"entry {text[:80]!r} cannot be read; restore the ledger from a copy") from wrong
+        except (ValueError, KeyError, TypeError, ArithmeticError, RecursionError) as wrong:
+            raise LedgerBroken(f"entry {shown(text)} cannot be read; restore the ledger from a copy") from wrong
         if entry.canonical() != text:
-            raise LedgerBroken(f"entry {text[:80]!r} is not in canonical form; restore the ledger from a copy")
+            raise LedgerBroken(f"entry {shown(text)} is not in canonical form; restore the ledger from a copy")
         return entry
 
 
@@ -93,8 +104,9 @@ def _mechanism_fields(mechanism: Mechanism) -> dict[str, Any]:
 
 def _mechanism(fields: dict[str, Any]) -> Mechanism:
     if fields["kind"] == "krr":
-        return KRR(fields["categories"], Fraction(fields["gamma"]))
-    return Generic(float.fromhex(fields["epsilon_local"]), fields["mixed"])
+        numerator, _, denominator = fields["gamma"].partition("/")  # no exponents: "1e999999999" is a huge number
+        return KRR(fields["categories"], Fraction(int(numerator), int(denominator or 1)))
+    return Generic(float.fromhex(fields["epsilon_local"]), {True: True, False: False}[fields["mixed"]])
 
 
 @dataclass(frozen=True)
@@ -107,12 +119,21 @@ class Link:
 
 @dataclass(frozen=True)
 class Ledger:
-    """All charges of one task, oldest first, and its budget (`epsilon`, `delta`) over all its rounds."""
+    """All charges of one task, oldest first, and its budget (`epsilon`, `delta`) over all its rounds.
+
+    Where `epsilon` is infinite nothing exceeds it, and nothing is composed to know that. Raises AccountingError for a
+    budget that is no number from 0, or a δ outside its range.
+    """
 
     task: str
     epsilon: float
     delta: float
     links: tuple[Link, ...] = ()
+
+    def __post_init__(self) -> None:
+        checked_delta(self.delta)
+        if not real(self.epsilon) >= 0:
+            raise AccountingError(f"the budget is {shown(self.epsilon)}, must be a number from 0; infinity allows all")
 
     @property
     def head(self) -> str:
@@ -177,17 +198,20 @@ class Ledger:
                 raise AccountingError(
                     f"entry is of task {entry.task!r}, must be of {self.task!r}; use that task's ledger"
                 )
-            standing = known.setdefault(entry.key, entry)
-            if standing != entry:
+            standing = known.get(entry.key)
+            if standing is None:
+                known[entry.key] = entry
+                fresh.append(entry)
+            elif standing != entry:
                 raise ChargeConflict(
                     f"round {entry.round}, query {entry.query!r} is charged as {standing.part}, not as {entry.part}; "
                     "a round is charged once, at the minimum its task fixed"
                 )
-            if standing is entry and entry not in self.entries:
-                fresh.append(entry)
         return fresh
 
     def _exceeds(self, fresh: Sequence[Entry]) -> bool:
+        if self.epsilon == math.inf:
+            return False
         return _composed((*self.entries, *fresh), self.delta).epsilon_upper > self.epsilon
 
     def _appended(self, fresh: Iterable[Entry]) -> Ledger:

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from decimal import Context, Decimal
 from fractions import Fraction
 from functools import cached_property
-from math import inf, isfinite, nextafter
+from math import inf, nextafter
 
-from hubbub.accountant.errors import AccountingError
+from hubbub.accountant.errors import AccountingError, shown
+from hubbub.accountant.numbers import real
 
 GAMMA_DENOMINATOR = 2**32
 """A task writes its blanket probability as w / 2**32: a client compares a 32-bit draw with w."""
@@ -21,6 +22,9 @@ CATEGORIES_LIMIT = 2**31
 
 EPSILON_LOCAL_LIMIT = 40.0
 """Largest local epsilon accepted; at 40 a report is the plain answer for every practical purpose."""
+
+EPSILON_LOCAL_LEAST = 1e-20
+"""Smallest positive local epsilon: below it the 80 digits of e^epsilon would lose their relative precision."""
 
 _PRECISE = Context(prec=80, Emin=-9999, Emax=9999)
 _PAD = Decimal(10) ** -60
@@ -40,11 +44,12 @@ def exp_decimal(exponent: float) -> Decimal:
 
 
 def checked_epsilon_local(epsilon_local: float) -> float:
-    """`epsilon_local` as a float in [0, 40], or an error that says what is wrong."""
-    value = float(epsilon_local)
-    if not isfinite(value) or not 0.0 <= value <= EPSILON_LOCAL_LIMIT:
+    """`epsilon_local` as a float, 0 or in [1e-20, 40], or an error that says what is wrong."""
+    value = real(epsilon_local)
+    if value != 0 and not EPSILON_LOCAL_LEAST <= value <= EPSILON_LOCAL_LIMIT:
         raise AccountingError(
-            f"epsilon_local is {epsilon_local}, must be from 0 to {EPSILON_LOCAL_LIMIT:g}; choose a smaller one"
+            f"epsilon_local is {shown(epsilon_local)}, must be from {EPSILON_LOCAL_LEAST:g} to "
+            f"{EPSILON_LOCAL_LIMIT:g}, or 0; choose one in between"
         )
     return value
 
@@ -54,11 +59,14 @@ def _float_above(value: Decimal) -> float:
     return result if Decimal(result) >= value else nextafter(result, inf)
 
 
-def _check_categories(categories: int) -> None:
+def check_categories(categories: int) -> None:
+    """Return only if `categories` is a whole number from 2 to 2**31."""
     if isinstance(categories, bool) or not isinstance(categories, int):
-        raise AccountingError(f"categories is {categories!r}, must be a whole number of at least 2")
+        raise AccountingError(f"categories is {shown(categories)}, must be a whole number of at least 2")
     if not 2 <= categories <= CATEGORIES_LIMIT:
-        raise AccountingError(f"categories is {categories}, must be from 2 to {CATEGORIES_LIMIT}; join or split some")
+        raise AccountingError(
+            f"categories is {shown(categories)}, must be from 2 to {CATEGORIES_LIMIT}; join or split some"
+        )
 
 
 @dataclass(frozen=True)
@@ -72,19 +80,21 @@ class KRR:
     gamma: Fraction
 
     def __post_init__(self) -> None:
-        _check_categories(self.categories)
+        check_categories(self.categories)
         if not isinstance(self.gamma, Fraction):
-            raise AccountingError(f"gamma is {self.gamma!r}, must be an exact Fraction such as Fraction(w, 2**32)")
+            raise AccountingError(f"gamma is {shown(self.gamma)}, must be an exact Fraction such as Fraction(w, 2**32)")
         if not 0 < self.gamma <= 1:
-            raise AccountingError(f"gamma is {float(self.gamma):g}, must be above 0 and at most 1")
+            raise AccountingError(f"gamma is {shown(self.gamma)}, must be above 0 and at most 1")
         if self.gamma < Fraction(1, 2**80):
-            raise AccountingError(f"gamma is {float(self.gamma):g}, must be at least 2**-80; raise it for any privacy")
+            raise AccountingError(f"gamma is {shown(self.gamma)}, must be at least 2**-80; raise it for any privacy")
+        if 0 < self.likelihood_ratio - 1 < Fraction(1, 10**20):
+            raise AccountingError(f"gamma is {shown(self.gamma)}, too close to 1 to tell apart; make it 1")
 
     @classmethod
     def from_numerator(cls, categories: int, numerator: int) -> "KRR":
         """The mechanism with gamma = `numerator` / 2**32, the form that a task fixes."""
         if isinstance(numerator, bool) or not isinstance(numerator, int) or not 0 < numerator <= GAMMA_DENOMINATOR:
-            raise AccountingError(f"gamma numerator is {numerator!r}, must be a whole number from 1 to 2**32")
+            raise AccountingError(f"gamma numerator is {shown(numerator)}, must be a whole number from 1 to 2**32")
         return cls(categories, Fraction(numerator, GAMMA_DENOMINATOR))
 
     @classmethod
@@ -95,12 +105,13 @@ class KRR:
         blanket is less privacy, so bounds computed for it hold for the mechanism that was meant. Its
         `epsilon_local` is the number given: that of the mechanism that was meant.
         """
-        _check_categories(categories)
-        grown = _PRECISE.multiply(exp_decimal(checked_epsilon_local(epsilon_local)), _GROWN)
-        if epsilon_local == 0:
+        check_categories(categories)
+        local = checked_epsilon_local(epsilon_local)
+        if local == 0:
             return cls(categories, Fraction(1))
+        grown = _PRECISE.multiply(exp_decimal(local), _GROWN)
         mechanism = cls(categories, Fraction(categories) / (Fraction(grown) + categories - 1))
-        mechanism.__dict__["epsilon_local"] = float(epsilon_local)
+        mechanism.__dict__["epsilon_local"] = local
         return mechanism
 
     @cached_property
@@ -128,8 +139,8 @@ class KRR:
 
     def law(self, x: int) -> tuple[Fraction, ...]:
         """Exact output law for the input `x` in range(categories); entry y is the probability of y."""
-        if not 0 <= x < self.categories:
-            raise AccountingError(f"input is {x}, must be from 0 to {self.categories - 1}")
+        if isinstance(x, bool) or not isinstance(x, int) or not 0 <= x < self.categories:
+            raise AccountingError(f"input is {shown(x)}, must be from 0 to {self.categories - 1}")
         return tuple(self.truthful if y == x else self.other for y in range(self.categories))
 
 

@@ -2,9 +2,10 @@
 
 from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
-from math import exp, inf, isfinite, nextafter
+from math import exp, inf, isfinite, log, nan, nextafter
+from numbers import Real
 
-from hubbub.accountant.errors import AccountingError
+from hubbub.accountant.errors import AccountingError, shown
 
 UNIT_ROUNDOFF = 2.0**-53
 """Relative error of one correctly rounded double operation."""
@@ -28,6 +29,16 @@ def exp_down(exponent: float) -> float:
     if exponent < -700.0:
         return 0.0
     return exp(min(exponent, 709.0)) * (1 - 4 * UNIT_ROUNDOFF)
+
+
+def log_up(value: float) -> float:
+    """A double never below ln `value`, for `value` > 0."""
+    return nextafter(log(value), inf)
+
+
+def log_down(value: float) -> float:
+    """A double never above ln `value`, for `value` > 0."""
+    return nextafter(log(value), -inf)
 
 
 def fraction_up(value: Fraction) -> float:
@@ -55,8 +66,10 @@ def round_up_significant(value: float, digits: int = 6) -> float:
 
 def exact_share(share: float) -> Fraction:
     """`share` as the decimal number that was written (0.9 is nine tenths), in (0, 1]."""
-    if not isfinite(share) or not 0 < share <= 1:
-        raise AccountingError(f"honest_share is {share}, must be above 0 and at most 1; 1 means everyone is honest")
+    if not 0 < real(share) <= 1:
+        raise AccountingError(
+            f"honest_share is {shown(share)}, must be above 0 and at most 1; 1 means everyone is honest"
+        )
     return Fraction(str(share))
 
 
@@ -65,37 +78,58 @@ def honest_reports(valid: int, reports: int, honest_share: float) -> int:
 
     The dishonest ones are taken from the valid ones, all of them (math.md, "Dishonest clients").
     """
-    if not 0 <= valid <= reports:
-        raise AccountingError(f"valid reports are {valid}, must be from 0 to the {reports} reports of the batch")
-    dishonest = (1 - exact_share(honest_share)) * reports
-    return max(0, valid - -(-dishonest.numerator // dishonest.denominator))
+    if not (_is_whole(valid) and _is_whole(reports) and 0 <= valid <= reports):
+        raise AccountingError(
+            f"valid reports are {shown(valid)}, must be a whole number from 0 to the {shown(reports)} of the batch"
+        )
+    dishonest = (1 - exact_share(honest_share)) * int(reports)
+    return max(0, int(valid) - -(-dishonest.numerator // dishonest.denominator))
+
+
+def real(value: object) -> float:
+    """`value` as a double, NaN where it is no real number: texts and truth values are none."""
+    if isinstance(value, bool) or not isinstance(value, Real | Decimal):
+        return nan
+    try:
+        return float(value)
+    except (ValueError, OverflowError):
+        return nan
+
+
+def _is_whole(value: object) -> bool:
+    return isfinite(real(value)) and int(value) == value  # type: ignore[call-overload]  # real() showed a number
+
+
+def checked_whole(name: str, value: object, least: int, most: int = REPORTS_LIMIT) -> int:
+    """`value` as a whole number from `least` to `most` (exact in a double), or an error that calls it `name`."""
+    if not _is_whole(value) or not least <= real(value) <= most:
+        raise AccountingError(f"{name} is {shown(value)}, must be a whole number from {least} to {most:g}")
+    return int(real(value))
 
 
 def checked_reports(reports: int) -> int:
     """`reports` as a whole number from 1 to 10**13, or an error."""
-    if isinstance(reports, bool) or int(reports) != reports or not 1 <= reports <= REPORTS_LIMIT:
-        raise AccountingError(f"reports is {reports}, must be a whole number from 1 to {REPORTS_LIMIT:.0e}")
-    return int(reports)
+    return checked_whole("reports", reports, 1)
 
 
 def checked_dummies(dummies: int) -> int:
     """`dummies` as a whole number from 0 to 10**13, or an error."""
-    if isinstance(dummies, bool) or int(dummies) != dummies or not 0 <= dummies <= REPORTS_LIMIT:
-        raise AccountingError(f"dummies is {dummies}, must be a whole number from 0 to {REPORTS_LIMIT:.0e}")
-    return int(dummies)
+    return checked_whole("dummies", dummies, 0)
 
 
 def checked_delta(delta: float) -> float:
     """`delta` in (0, 1), or an error."""
-    if not isfinite(delta) or not 0 < delta < 1:
-        raise AccountingError(f"delta is {delta}, must be above 0 and below 1; a common choice is 1e-6")
-    if delta < 1e-100:
-        raise AccountingError(f"delta is {delta}, must be at least 1e-100; choose 1e-15 or more")
-    return float(delta)
+    value = real(delta)
+    if not 0 < value < 1:
+        raise AccountingError(f"delta is {shown(delta)}, must be above 0 and below 1; a common choice is 1e-6")
+    if value < 1e-100:
+        raise AccountingError(f"delta is {shown(delta)}, must be at least 1e-100; choose 1e-15 or more")
+    return value
 
 
 def checked_epsilon(epsilon: float) -> float:
     """`epsilon` as a float from 0 to 100, or an error."""
-    if not isfinite(epsilon) or not 0 <= epsilon <= 100:
-        raise AccountingError(f"epsilon is {epsilon}, must be from 0 to 100; choose one a person can rely on")
-    return float(epsilon)
+    value = real(epsilon)
+    if not 0 <= value <= 100:
+        raise AccountingError(f"epsilon is {shown(epsilon)}, must be from 0 to 100; choose one a person can rely on")
+    return value

@@ -15,10 +15,10 @@ import numpy as np
 
 from hubbub.accountant.binomials import Binomial
 from hubbub.accountant.envelope import two_rr_grid, zeros_grid
-from hubbub.accountant.errors import AccountingError, OutsideConditions
+from hubbub.accountant.errors import AccountingError, OutsideConditions, shown
 from hubbub.accountant.losses import LossGrid, connect_dots, merge_dots
-from hubbub.accountant.mechanisms import KRR, Mechanism
-from hubbub.accountant.numbers import checked_dummies, checked_reports
+from hubbub.accountant.mechanisms import KRR, Generic, Mechanism
+from hubbub.accountant.numbers import checked_dummies, checked_reports, checked_whole
 from hubbub.accountant.walks import (
     Atoms,
     Walk,
@@ -46,9 +46,9 @@ class Part:
     """One query over its rounds: every round's batch holds at least `reports` reports made by `mechanism`.
 
     `dummies` uniform reports are added by the shuffler in every round. With `clients`, every round's reports come
-    from a
-    uniformly random subset of that many people, drawn anew and kept secret. Raises AccountingError for numbers out of
-    range, OutsideConditions where subsampling is asked of anything but kRR without dummies.
+    from a uniformly random subset of that many people, drawn anew and kept secret. Numbers become plain integers, on
+    which the exact fractions rest. Raises AccountingError for numbers out of range, OutsideConditions where
+    subsampling is asked of anything but kRR without dummies.
     """
 
     mechanism: Mechanism
@@ -58,19 +58,21 @@ class Part:
     clients: int | None = None
 
     def __post_init__(self) -> None:
-        checked_reports(self.reports)
-        checked_dummies(self.dummies)
-        if isinstance(self.rounds, bool) or int(self.rounds) != self.rounds or not 1 <= self.rounds <= ROUNDS_LIMIT:
-            raise AccountingError(f"rounds is {self.rounds}, must be a whole number from 1 to {ROUNDS_LIMIT:.0e}")
-        self._check_clients()
-
-    def _check_clients(self) -> None:
-        if self.clients is None:
-            return
-        if checked_reports(self.clients) < self.reports:
+        if not isinstance(self.mechanism, KRR | Generic):
             raise AccountingError(
-                f"clients is {self.clients}, must be at least the {self.reports} reports drawn from them"
+                f"mechanism is {shown(self.mechanism)}, must be a KRR or a Generic; build one of them"
             )
+        object.__setattr__(self, "reports", checked_reports(self.reports))
+        object.__setattr__(self, "dummies", checked_dummies(self.dummies))
+        object.__setattr__(self, "rounds", checked_whole("rounds", self.rounds, 1, ROUNDS_LIMIT))
+        if self.clients is not None:
+            clients = checked_whole("clients", self.clients, 1)
+            object.__setattr__(self, "clients", clients)
+            self._check_clients(clients)
+
+    def _check_clients(self, clients: int) -> None:
+        if clients < self.reports:
+            raise AccountingError(f"clients is {clients}, must be at least the {self.reports} reports drawn from them")
         if not isinstance(self.mechanism, KRR) or self.dummies:
             raise OutsideConditions(
                 f"subsampling is proven for kRR without dummies, got {self.mechanism!r} and {self.dummies} dummies; "
@@ -115,7 +117,7 @@ def _with_dummies(mechanism: KRR, reports: int, dummies: int, log_tail: float) -
     """
     tail = math.exp(-log_tail)
     yield Atoms(np.zeros(0), np.zeros(0), 0.0, 2 * tail)
-    for smallest, _, mass in _blanket_bins(mechanism, reports, log_tail):
+    for smallest, _, mass in _blanket_bins(mechanism, reports, dummies, log_tail):
         if mass < tail / BLANKET_BINS:
             yield Atoms(np.zeros(0), np.zeros(0), 0.0, mass)
             continue
@@ -134,20 +136,27 @@ def dominated_atoms(part: Part, log_tail: float) -> Iterator[Atoms]:
         walk = subsampled_walk(part.reports, part.clients, mechanism.categories, mechanism.gamma)
         yield from contracted_atoms(walk, log_tail)
     else:
-        for _, largest, mass in _blanket_bins(mechanism, part.reports, log_tail):
+        for _, largest, mass in _blanket_bins(mechanism, part.reports, part.dummies, log_tail):
             if mass > math.exp(-log_tail):
                 walk = fixed_walk(largest + 1 + part.dummies, mechanism.categories, mechanism.gamma)
-                yield from (_scaled(atoms, mass) for atoms in contracted_atoms(walk, log_tail + math.log(mass) + 8))
+                atoms = contracted_atoms(walk, log_tail + math.log(mass) + 8, thin=8)
+                yield from (_scaled(each, mass) for each in atoms)
 
 
-def _blanket_bins(mechanism: KRR, reports: int, log_tail: float) -> Iterator[tuple[int, int, float]]:
-    """Yield (smallest, largest, mass) of bins of the number of blankets among the others."""
+def _blanket_bins(mechanism: KRR, reports: int, dummies: int, log_tail: float) -> Iterator[tuple[int, int, float]]:
+    """Yield (smallest, largest, mass) of bins of the number of blankets among the others.
+
+    There are at most BLANKET_BINS; as many are joined as a hundredth of a per cent of all that hides is wide.
+    """
     law = Binomial(reports - 1, mechanism.gamma)
     low, high = law.window(log_tail)
     step = -(-(high - low + 1) // BLANKET_BINS)
     edges = low + step * np.arange((high - low) // step + 2)
     masses, _ = law.bins(edges)
-    yield from zip(edges[:-1].tolist(), (edges[1:] - 1).tolist(), masses.tolist(), strict=True)
+    starts = np.arange(0, len(masses), max(1, (low + dummies) // 10**4 // step))
+    lefts, joined = edges[starts], np.add.reduceat(masses, starts)
+    rights = np.append(lefts[1:], edges[-1]) - 1
+    yield from zip(lefts.tolist(), rights.tolist(), joined.tolist(), strict=True)
 
 
 def _scaled(atoms: Atoms, mass: float) -> Atoms:

@@ -12,10 +12,12 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from hubbub.accountant.binomials import DIRECT_POINTS, Array, Binomial
-from hubbub.accountant.errors import AccountingError
+from hubbub.accountant.binomials import Array
+from hubbub.accountant.envelope import zeros_law
+from hubbub.accountant.errors import AccountingError, shown
 from hubbub.accountant.losses import LossGrid
 from hubbub.accountant.mechanisms import KRR, Mechanism
+from hubbub.accountant.numbers import real
 from hubbub.accountant.pairs import Part, attacked, dominating_atoms, dominating_grid, is_two_rr
 from hubbub.accountant.walks import Atoms, attack_walk, contracted_atoms
 
@@ -35,15 +37,13 @@ TOO_LARGE = 690.0
 def rdp_upper(mechanism: Mechanism, reports: int, order: float, dummies: int = 0) -> float:
     """Return an upper bound on the Rényi divergence of order `order` of one round, in nats; never below the truth.
 
-    It is at most ε_local and at most λ·ε_local²/2 (Bun and Steinke, 2016, Prop. 3.3). Mass that was cut counts as the
-    pair's
-    hockey stick at all ratios up to e^ε_local, which adds at most mass·λ·e^{(λ−1)ε_local} to the moment.
+    It is at most `rdp_local`. Mass that was cut counts as the pair's
+    hockey stick at all ratios up to e^ε_local, which adds at most mass·(λ(e^{(λ−1)ε_local} − 1) + λ − 1) to the moment.
     Raises AccountingError unless 1 < order ≤ 1e6.
     """
-    checked_order(order)
+    ceiling = rdp_local(mechanism, order)
     part = Part(mechanism, reports, dummies=dummies)
     local = mechanism.epsilon_local
-    ceiling = min(local, order * local * local / 2 * (1 + 1e-15))
     log_tail = _log_tail(order, local, reports + dummies)
     if log_tail > LOG_TAIL_LIMIT or order * local > TOO_LARGE:
         return ceiling
@@ -76,11 +76,17 @@ def rdp_lower(mechanism: Mechanism, reports: int, order: float, dummies: int = 0
     return math.log1p(moment * (1 - ERROR)) / (order - 1)
 
 
+def rdp_local(mechanism: Mechanism, order: float) -> float:
+    """Return min(ε₀, λ·ε₀²/2), what one report alone is bounded by (Bun and Steinke, 2016, Prop. 3.3)."""
+    local = mechanism.epsilon_local
+    return min(local, checked_order(order) * local * local / 2 * (1 + 1e-15))
+
+
 def checked_order(order: float) -> float:
     """Return `order` if 1 < order ≤ 1e6, else raise AccountingError."""
-    if not math.isfinite(order) or not 1 < order <= ORDER_LIMIT:
+    if not 1 < real(order) <= ORDER_LIMIT:
         raise AccountingError(
-            f"order is {order}, must be above 1 and at most {ORDER_LIMIT:.0e}; for 1 use one slightly above"
+            f"order is {shown(order)}, must be above 1 and at most {ORDER_LIMIT:.0e}; for 1 use one slightly above"
         )
     return float(order)
 
@@ -94,7 +100,7 @@ def _log_tail(order: float, local: float, people: int) -> float:
 
 def _upper(atoms: Iterable[Atoms], order: float, local: float) -> float:
     kept = list(atoms)
-    charge = sum(part.cut for part in kept) * order * math.exp((order - 1) * local)
+    charge = sum(part.cut for part in kept) * (order * math.expm1((order - 1) * local) + order - 1)
     return math.log1p((_moment(kept, order) + charge) * (1 + ERROR)) / (order - 1) * (1 + 1e-14)
 
 
@@ -109,20 +115,28 @@ def _moment(atoms: Iterable[Atoms], order: float) -> float:
 
 
 def excess(x: Array, order: float) -> Array:
-    """Return (1+x)^λ − 1 − λx ≥ 0 for x > −1, with relative accuracy about 1e-12 (1e-10 where λx is near 0.01)."""
-    small = np.abs(x) * max(order, 1.0) < 0.01
+    """Return (1+x)^λ − 1 − λx ≥ 0 for x ≥ −1, with relative accuracy about 1e-12, for λ near 1 too.
+
+    Where x is not small it is h((1+x)L − x) + (1+x)(e^{hL} − 1 − hL), h = λ − 1 and L = ln(1+x): two terms ≥ 0, which
+    vanish with h.
+    """
+    x = np.maximum(x, -1 + 1e-16)
+    small = np.abs(x) * order < 0.01
     series = np.ones_like(x)
     for term in range(9, 2, -1):
         series = 1 + series * x * ((order - term + 1) / term)
     near = order * (order - 1) / 2 * x * x * series
-    far = np.expm1(order * np.log1p(np.where(small, 0.0, x))) - order * np.where(small, 0.0, x)
+    wide = np.where(small, 0.0, x)
+    logs = np.log1p(wide)
+    powers = (order - 1) * logs
+    far = (order - 1) * ((1 + wide) * logs - wide) + (1 + wide) * (np.expm1(powers) - powers)
     return np.asarray(np.where(small, near, far))
 
 
 def _grid_atoms(grid: LossGrid) -> Iterator[Atoms]:
     """Yield a symmetric grid as atoms."""
     losses = grid.losses
-    upper = losses > 0
+    upper = (losses > 0) & (grid.masses > 0)
     p = grid.masses[upper]
     even = float(grid.masses[losses == 0].sum())
     yield Atoms(p * np.exp(-losses[upper]), p * -np.expm1(-losses[upper]), even, grid.infinite)
@@ -130,13 +144,5 @@ def _grid_atoms(grid: LossGrid) -> Iterator[Atoms]:
 
 def _zeros_moment(mechanism: KRR, reports: int, order: float) -> tuple[float, float]:
     """Return E_Q[r^λ] − 1 for the victim among zeros, both directions; bins of the count are merged (lower)."""
-    law = Binomial(reports, mechanism.other)
-    low, high = law.window(LOG_TAIL_LIMIT)
-    step = max(1, (high - low) // (4 * DIRECT_POINTS) + 1)
-    edges = low + step * np.arange((high - low) // step + 2)
-    q, moment = law.bins(edges)
-    q, moment, left = q[q > 0], moment[q > 0], edges[:-1][q > 0]
-    count = left + moment / q
-    one, none = float(mechanism.truthful / mechanism.other) - 1, float(mechanism.other / mechanism.truthful) - 1
-    gain = (count * one + (reports - count) * none) / reports
-    return float(q @ excess(gain, order)), float((q * (1 + gain)) @ excess(-gain / (1 + gain), order))
+    q, gain, ratio = zeros_law(mechanism, reports, LOG_TAIL_LIMIT)
+    return float(q @ excess(gain, order)), float((q * ratio) @ excess(-gain / ratio, order))

@@ -2,9 +2,10 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import erfc, exp, inf, log, log1p, pi, sqrt
+from math import erfc, exp, inf, log1p, pi, sqrt
 
 from hubbub.accountant.brackets_of_logs import LogBracket
+from hubbub.accountant.numbers import log_down, log_up
 from hubbub.accountant.sums import IidSum
 
 Evaluate = Callable[[float, float], LogBracket]
@@ -51,7 +52,7 @@ def find_epsilon(evaluate: Evaluate, delta: float, largest: float, guess: float,
 
     `upper` is 0 only where the upper end of δ(0) is at most `delta`. Without `refine`, one smoothing has to do.
     """
-    target = log(delta)
+    target, above = log_down(delta), log_up(delta)
     start = evaluate(0.0, COARSE)
     if start.upper <= target + 0.1:
         start = evaluate(0.0, FINE)
@@ -62,7 +63,7 @@ def find_epsilon(evaluate: Evaluate, delta: float, largest: float, guess: float,
     ends = EpsilonEnds(largest, 0.0)
     for finer in (precision, precision / 8, max(precision / 64, 2e-4)):
         upper, seen, slope = _fine_upper(evaluate, target, largest, (root, slope), finer)
-        lower = _fine_lower(evaluate, target, (upper, seen.lower), slope, finer)
+        lower = _fine_lower(evaluate, above, (upper, seen.lower), slope, finer)
         ends = EpsilonEnds(min(ends.upper, upper), max(ends.lower, lower))
         if not refine or ends.upper - ends.lower <= _SLACK * ends.upper or ends.upper > _HOPELESS * largest:
             break

@@ -5,15 +5,15 @@ by j₀ ones and n−1−j₁ zeros. Blocks cover 0..n−1 and are split only wh
 Any single number of ones is an attack: a lower bound. Dummies are B(D, ½) more ones, exactly.
 """
 
-from math import inf, log
+from math import inf
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hubbub.accountant.binomial_shift import Shift, log_delta_ends, shift_at
+from hubbub.accountant.binomial_shift import Shift, log_delta_ends, log_keep_up, shift_at
 from hubbub.accountant.brackets_of_logs import ZERO, LogBracket
 from hubbub.accountant.mechanisms import KRR
-from hubbub.accountant.numbers import exp_down, exp_up
+from hubbub.accountant.numbers import exp_down, exp_up, log_down
 from hubbub.accountant.search import EpsilonEnds, find_epsilon, two_rr_guess
 
 Array = NDArray[np.float64]
@@ -40,7 +40,7 @@ def delta_ends(mechanism: KRR, reports: int, epsilon: float, dummies: int) -> tu
     for margin in _margins(_DELTA_MARGINS, reports):
         if covered(shift, reports, attack.upper + margin):
             return exp_down(attack.lower), min(1.0, exp_up(attack.upper + margin))
-    return exp_down(attack.lower), exp_up(log(shift.keep) + 1e-15)
+    return exp_down(attack.lower), exp_up(log_keep_up(shift))
 
 
 def epsilon_ends(mechanism: KRR, reports: int, delta: float, dummies: int) -> EpsilonEnds:
@@ -56,14 +56,14 @@ def epsilon_ends(mechanism: KRR, reports: int, delta: float, dummies: int) -> Ep
     if attack.upper == 0:
         attack = EpsilonEnds(local * 1e-9, 0.0)
         zero = shift_at(mechanism, 0.0, dummies)
-        if zero is not None and covered(zero, reports, log(delta)):
+        if zero is not None and covered(zero, reports, log_down(delta)):
             return EpsilonEnds(0.0, 0.0)
     for margin in _margins(_EPSILON_MARGINS, reports):
         epsilon = attack.upper * (1 + margin)
         shift = shift_at(mechanism, epsilon, dummies) if epsilon < local else None
         if shift is None:
             break
-        if covered(shift, reports, log(delta)):
+        if covered(shift, reports, log_down(delta)):
             return EpsilonEnds(epsilon, attack.lower)
     return EpsilonEnds(local, attack.lower)
 

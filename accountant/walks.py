@@ -49,8 +49,11 @@ DENSE = 400
 SHADE = 8e-3
 """Relative step of a·S + b·M in M: it changes ε by about 2.5·SHADE², two ten-thousandths, relatively."""
 
-BUDGET = 4_000_000
+BUDGET = 2_000_000
 """Atoms of one pair at which S stops being enumerated one by one."""
+
+BLOCK = 300_000
+"""Atoms made at a time: what a composition needs of memory, some ten arrays of this size."""
 
 LOWER_BUDGET = 300_000
 """The same for the lower direction."""
@@ -157,10 +160,13 @@ def spread_atoms(walk: Walk, log_tail: float, budget: int = BUDGET) -> Iterator[
     yield from _combine(walk, columns, signs, list(zip(*others, strict=True)), tail)
 
 
-def contracted_atoms(walk: Walk, log_tail: float) -> Iterator[Atoms]:
-    """Yield the atoms of a pair that `walk` dominates, up to mass that is left out (which only lowers it)."""
+def contracted_atoms(walk: Walk, log_tail: float, thin: int = 1) -> Iterator[Atoms]:
+    """Yield the atoms of a pair that `walk` dominates, up to mass that is left out (which only lowers it).
+
+    There are `thin` times fewer of them than usual, for pairs that are one of many.
+    """
     low, high = _widened(Binomial(walk.trials, walk.share).window(log_tail), walk.trials)
-    plan = _plan(walk, low, high, log_tail, (1, DENSE, LOWER_BUDGET))
+    plan = _plan(walk, low, high, log_tail, (1, DENSE // thin, LOWER_BUDGET // thin))
     columns, signs = _contracted_columns(walk, low, high, plan)
     yield from _combine(walk, columns, signs, [(0.0, 1.0)], math.exp(-log_tail))
 
@@ -328,16 +334,24 @@ def _contracted_signs(count: Array, plan: _Plan) -> _Signs:
 def _combine(
     walk: Walk, columns: _Columns, signs: _Signs, others: list[tuple[float, float]], tail: float
 ) -> Iterator[Atoms]:
-    """Join S, M and D, one value of M at a time; an atom of no use (tiny, or beyond S) is cut and charged."""
+    """Join S, M and D, a block at a time; an atom of no use (tiny, or beyond S) is cut and charged."""
     scale, c = float(walk.scale), float(walk.c)
     least = max(tail / (signs.masses.size * len(others)), 1e-290)
-    places, chances = signs.places[columns.row], signs.masses[columns.row]
-    for place, chance in others:
-        base = (columns.base + place)[:, None]
-        weight = (columns.weight * (chance / scale))[:, None] * chances
-        q = base + c * (columns.count[:, None] - places)
-        middle = weight * (base + c * columns.count[:, None])
-        kept = (middle > least) & (q > 0) & (places > 0)
-        even = float(middle[places == 0].sum())
-        dropped = 2 * float(middle[(places > 0) & ~kept].sum())
-        yield Atoms((weight * q)[kept], (2 * c * weight * places)[kept], even, dropped)
+    for some in _slices(columns, max(1, BLOCK // signs.masses.shape[1])):
+        places, chances = signs.places[some.row], signs.masses[some.row]
+        for place, chance in others:
+            base = (some.base + place)[:, None]
+            weight = (some.weight * (chance / scale))[:, None] * chances
+            q = base + c * (some.count[:, None] - places)
+            middle = weight * (base + c * some.count[:, None])
+            kept = (middle > least) & (q > 0) & (places > 0)
+            even = float(middle[places == 0].sum())
+            dropped = 2 * float(middle[(places > 0) & ~kept].sum())
+            yield Atoms((weight * q)[kept], (2 * c * weight * places)[kept], even, dropped)
+
+
+def _slices(columns: _Columns, rows: int) -> Iterator[_Columns]:
+    """The columns in stretches of `rows`."""
+    for start in range(0, columns.row.size, rows):
+        some = slice(start, start + rows)
+        yield _Columns(columns.weight[some], columns.base[some], columns.count[some], columns.row[some])

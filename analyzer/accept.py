@@ -62,6 +62,7 @@ class Acceptor:
         self._committed = committed
         self._new_key = new_key
         self._commits: dict[BatchId, asyncio.Task[Committed]] = {}
+        self._charging = asyncio.Lock()
 
     async def get_key(self, task_id: bytes, round_number: int) -> SignedDocument:
         """Return the key record of a round, made at the first call; the same record each time.
@@ -79,15 +80,18 @@ class Acceptor:
         """Take a batch's announcement, checked, and return the offset to go on from.
 
         Raises:
-            Refusal: BAD_RECORD, KEY_SET_DIFFERS, BELOW_MINIMUM, DIGEST_DIFFERS, ERASED.
+            Refusal: BAD_RECORD, KEY_SET_DIFFERS, BELOW_MINIMUM, DIGEST_DIFFERS, ERASED, OVER_BUDGET.
         """
         read = _read_record(record, self._shuffler)
         task = self._task(read.batch.task_id, read.batch.round)
         _check_record(task, read)
         _check_key_set(task, read, key_set)
+        if task.privacy.epsilon_total is not None:
+            async with self._charging:
+                await self._charges(task, read.batch.round)
         offset = await self._store.run(lambda tables: _announce(tables, task, read, record, key_set))
-        if offset < read.reports:
-            self._workers.warm_up(read.reports)
+        if offset < read.envelopes:
+            self._workers.warm_up(read.envelopes)
         _LOG.info("batch announced", **_names(task, read.batch), reports=read.reports, offset=offset)
         return offset
 
@@ -105,7 +109,8 @@ class Acceptor:
         """Open, count and commit a batch; return the counts. Calls that come together wait for the same work.
 
         Raises:
-            Refusal: INCOMPLETE before all has arrived, DIGEST_DIFFERS where the digest is not the record's.
+            Refusal: INCOMPLETE before all has arrived, DIGEST_DIFFERS where the digest is not the record's, BAD_RECORD
+                where it holds fewer good dummies than it says, OVER_BUDGET.
         """
         task = self._task(batch.task_id, batch.round)
         _check_digest(digest, await self._announced(batch))
@@ -129,21 +134,30 @@ class Acceptor:
         stored = await self._announced(batch)
         if stored.committed is not None:
             return stored.committed
-        if stored.next_offset < stored.reports:
+        if stored.next_offset < stored.envelopes:
             raise Refusal(
-                Reason.INCOMPLETE, f"{stored.next_offset} of {stored.reports} envelopes arrived; put the others first"
+                Reason.INCOMPLETE, f"{stored.next_offset} of {stored.envelopes} envelopes arrived; put the others first"
             )
         started = time.monotonic()
         opening = await self._open(task, stored)
-        committed = Committed(opening.valid, opening.left_out)
-        query = task.queries[batch.query]
-        charge = Charge(query.symbols, query.gamma)
+        committed = Committed(_valid_reports(stored, opening), opening.left_out)
         counts = opening.counts.astype("<i8").tobytes()
-        await self._store.run(lambda tables: tables.commit(stored, counts, committed, charge))
+        async with self._charging:
+            charges = await self._charges(task, batch.round)
+            await self._store.run(lambda tables: tables.commit(stored, counts, committed, charges))
         seconds = round(time.monotonic() - started, 3)
         _LOG.info("batch committed", **_names(task, batch), counted=committed.counted, seconds=seconds)
         self._committed()
         return committed
+
+    async def _charges(self, task: Task, round_number: int) -> list[Charge]:
+        """Return what the round adds to the task's ledger; one that would pass the budget is abandoned and refused."""
+        standing = await self._store.run(lambda tables: tables.charges(task.id))
+        try:
+            return await asyncio.to_thread(_new_charges, task, round_number, standing)
+        except Refusal:
+            await self._store.run(lambda tables: tables.abandon(task.id, round_number))
+            raise
 
     async def _open(self, task: Task, stored: StoredBatch) -> Opening:
         key = await self._store.run(lambda tables: tables.key(stored.id.task_id, stored.id.round))
@@ -165,7 +179,7 @@ class Acceptor:
             self._store.wait(lambda tables: tables.drop_envelopes(stored))
             message = "the envelopes that arrived are not those of the batch's record; deliver them again from offset 0"
             raise Refusal(Reason.DIGEST_DIFFERS, message)
-        return open_batch(job, lambda: self._stretches(stored), stored.reports, symbols, self._workers.open)
+        return open_batch(job, lambda: self._stretches(stored), stored.envelopes, symbols, self._workers.open)
 
     def _stretches(self, stored: StoredBatch) -> Iterator[bytes]:
         offset = 0
@@ -196,6 +210,21 @@ class Acceptor:
         document = record.signed_by(self._identity)
         tables.add_key(task.id, round_number, private, document, not_after)
         return StoredKey(private, document, None)
+
+
+def _new_charges(task: Task, round_number: int, standing: list[Charge]) -> list[Charge]:
+    # The accountant brings scipy, which would double the service's start-up time; batches come later.
+    from hubbub.analyzer.budget import charges_for
+
+    return charges_for(task, round_number, standing)
+
+
+def _valid_reports(stored: StoredBatch, opening: Opening) -> int:
+    """How many reports of devices are counted: all dummies are good, or the shuffler's record is not true."""
+    if opening.valid < stored.dummies:
+        message = f"{opening.valid} envelopes are good, the record says that {stored.dummies} of them are dummies"
+        raise Refusal(Reason.BAD_RECORD, f"{message}; a shuffler's own always are")
+    return opening.valid - stored.dummies
 
 
 def _names(task: Task, batch: BatchId) -> dict[str, object]:
@@ -230,6 +259,9 @@ def _check_record(task: Task, record: BatchRecord) -> None:
     if record.reports < task.minimum_reports:
         limits = f"{record.reports} reports, the minimum of task {task.name} is {task.minimum_reports}"
         raise Refusal(Reason.BELOW_MINIMUM, f"{limits}; such a round expires and is not released")
+    if record.dummies != task.privacy.dummies:
+        wanted = f"{record.dummies} dummies, task {task.name} has {task.privacy.dummies} in every batch"
+        raise Refusal(Reason.BAD_RECORD, f"{wanted}; a batch is counted with exactly those")
 
 
 def _check_key_set(task: Task, record: BatchRecord, key_set: KeySet) -> None:
@@ -248,7 +280,7 @@ def _announce(tables: Tables, task: Task, record: BatchRecord, document: SignedD
         message = f"batch {_names(task, record.batch)} was announced with another record; a batch is released once"
         raise Refusal(Reason.DIGEST_DIFFERS, message)
     if known is not None and known.committed is not None:
-        return known.reports
+        return known.envelopes
     _check_keys(tables, task, record, key_set)
     if known is not None:
         return known.next_offset
@@ -290,11 +322,11 @@ def _known(tables: Tables, batch: BatchId) -> StoredBatch:
 
 def _append(tables: Tables, stretch: Envelopes) -> int:
     stored, count = _known(tables, stretch.batch), len(stretch.envelopes)
-    if stretch.offset > stored.next_offset or stretch.offset + count > stored.reports:
-        message = f"envelopes {stretch.offset} to {stretch.offset + count} of {stored.reports}"
+    if stretch.offset > stored.next_offset or stretch.offset + count > stored.envelopes:
+        message = f"envelopes {stretch.offset} to {stretch.offset + count} of {stored.envelopes}"
         raise Refusal(Reason.WRONG_OFFSET, f"{message}; go on from {stored.next_offset}")
     if stored.committed is not None:
-        return stored.reports
+        return stored.envelopes
     repeated = min(count, stored.next_offset - stretch.offset)
     _check_repetition(tables, stored, stretch.offset, b"".join(stretch.envelopes[:repeated]))
     if repeated < count:

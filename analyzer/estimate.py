@@ -11,7 +11,10 @@ variance, and w̄, Var_U(w) the mean and variance of w over the k symbols. Then
 
     Var L_w = Σ_i ρ_i + γ/(1−γ) · Σ_j c_j (w_j − w̄)² + n γ Var_U(w) / (1−γ)²
 
-where c_j in the middle term is the expected number after rounding, for which ĉ_j is unbiased. For a histogram (ρ = 0,
+With D dummies of the shuffler, uniform on the symbols and not among the n, N_j counts D/k of them in the mean:
+ĉ_j = (N_j − (nγ + D)/k)/(1−γ), and nγ + D stands for nγ in the last term, since each has variance Var_U(w).
+
+Above, c_j in the middle term is the expected number after rounding, for which ĉ_j is unbiased. For a histogram (ρ = 0,
 w = 1 at j) it is c_j q(1−q) + (n−c_j) r(1−r) over (1−γ)², with q = 1−γ+γ/k and r = γ/k. For a sum over `levels` steps
 ρ_i ≤ (step of w)²/4, and no statistic of the reports tells it from Σx²; it is taken at that maximum, for each of those
 who answered. So a stated variance is right up to that term, and never below the truth in expectation. The middle term
@@ -41,21 +44,27 @@ Weights = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Debiased:
-    """A batch's counts N_j by symbol (shape (k,)), and the estimates ĉ_j that they give."""
+    """A batch's counts N_j by symbol (shape (k,)), D dummies among them, and the estimates ĉ_j that they give."""
 
     gamma: float
     counts: Counts
+    dummies: int = 0
 
     @property
     def reports(self) -> int:
-        """How many reports were counted, n."""
-        return int(self.counts.sum())
+        """How many reports of devices were counted, n."""
+        return int(self.counts.sum()) - self.dummies
+
+    @property
+    def uniform(self) -> float:
+        """How many of those counted say nothing, in the mean: nγ + D."""
+        return self.reports * self.gamma + self.dummies
 
     @property
     def estimates(self) -> Weights:
         """ĉ_j, shape (k,): unbiased, possibly negative, adding up to n."""
         symbols = len(self.counts)
-        return np.asarray((self.counts - self.reports * self.gamma / symbols) / (1 - self.gamma), dtype=np.float64)
+        return np.asarray((self.counts - self.uniform / symbols) / (1 - self.gamma), dtype=np.float64)
 
     def total(self, weights: Weights) -> float:
         """L_w = Σ_j w_j ĉ_j."""
@@ -74,25 +83,28 @@ class Debiased:
         clipped = np.clip(self.estimates, 0, self.reports)
         spread = clipped * (1 - 1 / symbols) ** 2 + (self.reports - clipped) / symbols**2
         truth = 1 - self.gamma
-        uniform = self.reports * self.gamma * (1 - 1 / symbols) / symbols / truth**2
+        uniform = self.uniform * (1 - 1 / symbols) / symbols / truth**2
         return np.asarray(self.gamma / truth * spread + uniform, dtype=np.float64)
 
     def _variance(self, spread: float, uniform: float, rounding: float) -> float:
         truth = 1 - self.gamma
-        return rounding + self.gamma / truth * spread + self.reports * self.gamma * uniform / truth**2
+        return rounding + self.gamma / truth * spread + self.uniform * uniform / truth**2
 
 
-def estimate(query: Query, counts: Counts) -> HistogramEstimate | SumEstimate:
-    """Return a query's estimate from the counts of its symbols, shape (query.symbols,).
+def estimate(query: Query, counts: Counts, dummies: int = 0) -> HistogramEstimate | SumEstimate:
+    """Return a query's estimate from the counts of its symbols, shape (query.symbols,), with `dummies` among them.
 
     Raises:
-        ValueError: where the counts are not of that shape, or negative, or γ is 1 and reports say nothing.
+        ValueError: where the counts are not of that shape, or negative, or fewer than the dummies, or γ is 1 and
+            reports say nothing.
     """
     if query.gamma_fraction == 1:
         raise ValueError(f"gamma of query {query.name} is 1: its reports say nothing; choose a smaller one")
     if counts.shape != (query.symbols,) or (counts < 0).any():
         raise ValueError(f"counts of shape {counts.shape}, {query.symbols} counts from 0 on are expected")
-    debiased = Debiased(float(query.gamma_fraction), counts)
+    if not 0 <= dummies <= counts.sum():
+        raise ValueError(f"{dummies} dummies among {counts.sum()} counted; there are from 0 to all of them")
+    debiased = Debiased(float(query.gamma_fraction), counts, dummies)
     if isinstance(query.question, Histogram):
         return _histogram(query, query.question, debiased)
     return _sum(query, query.question, debiased)

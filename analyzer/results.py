@@ -101,7 +101,7 @@ def query_result(task: Task, batch: StoredBatch) -> QueryResult:
     if batch.counts is None or not is_published(task, batch):
         return QueryResult(query.name, QueryState.WITHHELD, *facts, None)
     counts = np.frombuffer(batch.counts, dtype="<i8").astype(np.int64)
-    return QueryResult(query.name, QueryState.PUBLISHED, *facts, estimate(query, counts))
+    return QueryResult(query.name, QueryState.PUBLISHED, *facts, estimate(query, counts, batch.dummies))
 
 
 def _what_is_missing(tables: Tables, task: Task, round_number: int) -> str:
@@ -117,6 +117,6 @@ def _what_is_missing(tables: Tables, task: Task, round_number: int) -> str:
 def _state(batch: StoredBatch | None) -> str:
     if batch is None:
         return "the shuffler has delivered nothing"
-    if batch.next_offset < batch.reports:
-        return f"{batch.next_offset} of {batch.reports} reports arrived"
-    return f"all {batch.reports} reports arrived and are being counted"
+    if batch.next_offset < batch.envelopes:
+        return f"{batch.next_offset} of {batch.envelopes} reports arrived"
+    return f"all {batch.envelopes} reports arrived and are being counted"

@@ -60,6 +60,7 @@ async def serve(
     with asked_to_stop(stop) as stopping:
         async with _opened(settings) as (store, workers):
             await store.run(lambda tables: _register(tables, tasks))
+            await _check_ledgers(store)
             certifier = Certifier(identity, store)
             acceptor = Acceptor(tasks, identity, shuffler, store, workers, committed=certifier.start)
             results = Results(store, certifier)
@@ -84,6 +85,18 @@ def _load(settings: Settings) -> tuple[Identity, Tasks]:
 def _register(tables: Tables, tasks: Tasks) -> None:
     for task_id, signed in tasks.items():
         tables.add_task(task_id, signed.task.name, len(signed.task.queries), signed.encode())
+
+
+async def _check_ledgers(store: Store) -> None:
+    counted = await store.run(Tables.counted)
+    if not counted:
+        return
+    # The accountant brings scipy, which would double the first start's time.
+    from hubbub.analyzer.budget import check_ledger
+
+    for task_id, rounds in counted.items():
+        charges = await store.run(functools.partial(Tables.charges, task_id=task_id))
+        await asyncio.to_thread(check_ledger, task_id, charges, rounds)
 
 
 @contextlib.asynccontextmanager

@@ -26,7 +26,15 @@ def certificate_statement(task: Task, history: History) -> dict[str, Any]:
 def terms(task: Task) -> Terms:
     """What the task promises, as the accountant takes it."""
     privacy = task.privacy
-    return Terms(privacy.epsilon, privacy.delta, privacy.epsilon_local, privacy.honest_share, task.minimum_reports)
+    return Terms(
+        epsilon=privacy.epsilon,
+        delta=privacy.delta,
+        epsilon_local=privacy.epsilon_local,
+        honest_share=privacy.honest_share,
+        minimum_reports=task.minimum_reports,
+        dummies=privacy.dummies,
+        epsilon_total=privacy.epsilon_total,
+    )
 
 
 def _query_count(task: Task, batch: StoredBatch) -> QueryCount:

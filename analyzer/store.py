@@ -21,6 +21,7 @@ from typing import Any, TypeVar
 from hubbub.analyzer.tables import SCHEMA, VERSION, Tables
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.refusals import Reason, Refusal
+from hubbub.protos.service import erasing
 
 FILE_NAME = "analyzer.db"
 
@@ -202,6 +203,7 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
 
 def _clean(connection: sqlite3.Connection) -> None:
     """Write zeroed pages over what was erased, give them back, and cut the write-ahead log to nothing."""
-    for pragma in ("wal_checkpoint(TRUNCATE)", "incremental_vacuum", "wal_checkpoint(TRUNCATE)"):
-        # As a script: each statement runs to its end, where `execute` would give back one page only.
-        connection.executescript(f"PRAGMA {pragma};")
+    # As scripts: each statement runs to its end, where `execute` would give back one page only.
+    connection.executescript("PRAGMA wal_checkpoint(TRUNCATE); PRAGMA incremental_vacuum;")
+    erasing.rewrite(connection)
+    connection.executescript("PRAGMA wal_checkpoint(TRUNCATE);")

@@ -15,9 +15,10 @@ from typing import Any
 from hubbub.protos.batch import BatchId, BatchRecord
 from hubbub.protos.messages import Committed
 from hubbub.protos.results import RoundId
+from hubbub.protos.service.erasing import put_away, taken_out
 from hubbub.protos.signed import SignedDocument
 
-VERSION = 1
+VERSION = 2
 """Version of these tables, in the file's `user_version`."""
 
 SCHEMA = """
@@ -27,18 +28,20 @@ CREATE TABLE rounds (id INTEGER PRIMARY KEY, task INTEGER NOT NULL REFERENCES ta
     record BLOB NOT NULL, signature BLOB NOT NULL, not_after INTEGER NOT NULL, key_set BLOB, UNIQUE (task, round));
 CREATE TABLE private_keys (round INTEGER PRIMARY KEY REFERENCES rounds, private BLOB NOT NULL);
 CREATE TABLE batches (id INTEGER PRIMARY KEY, round INTEGER NOT NULL REFERENCES rounds, query INTEGER NOT NULL,
-    record BLOB NOT NULL, signature BLOB NOT NULL, reports INTEGER NOT NULL, digest BLOB NOT NULL,
-    next INTEGER NOT NULL DEFAULT 0, valid INTEGER, left_out TEXT, counts BLOB, UNIQUE (round, query));
+    record BLOB NOT NULL, signature BLOB NOT NULL, reports INTEGER NOT NULL, dummies INTEGER NOT NULL,
+    digest BLOB NOT NULL, next INTEGER NOT NULL DEFAULT 0, valid INTEGER, left_out TEXT, counts BLOB,
+    UNIQUE (round, query));
 CREATE TABLE stretches (id INTEGER PRIMARY KEY, batch INTEGER NOT NULL REFERENCES batches, first INTEGER NOT NULL,
     envelopes BLOB NOT NULL, UNIQUE (batch, first));
-CREATE TABLE ledger (batch INTEGER PRIMARY KEY REFERENCES batches, categories INTEGER NOT NULL, gamma INTEGER NOT NULL,
-    reports INTEGER NOT NULL, valid INTEGER NOT NULL);
+CREATE TABLE ledger (id INTEGER PRIMARY KEY, task INTEGER NOT NULL REFERENCES tasks, place INTEGER NOT NULL,
+    entry TEXT NOT NULL, digest TEXT NOT NULL, UNIQUE (task, place));
 CREATE TABLE certificates (id INTEGER PRIMARY KEY, round INTEGER NOT NULL UNIQUE REFERENCES rounds,
     document BLOB NOT NULL);
 """
 
 _BATCHES = """
-SELECT id, query, record, signature, reports, digest, next, valid, left_out, counts FROM batches WHERE round = ?
+SELECT id, query, record, signature, reports, dummies, digest, next, valid, left_out, counts FROM batches
+WHERE round = ?
 """
 
 
@@ -53,24 +56,34 @@ class StoredKey:
 
 @dataclass(frozen=True)
 class StoredBatch:
-    """A batch as it stands: its row, the shuffler's record, how far delivery came, and what was counted."""
+    """A batch as it stands: its row, the shuffler's record, how far delivery came, and what was counted.
+
+    `reports` are those of devices; `dummies` more, made by the shuffler, are among the envelopes and the `counts`.
+    """
 
     row: int
     id: BatchId
     record: SignedDocument
     reports: int
+    dummies: int
     digest: bytes
     next_offset: int
     committed: Committed | None
     counts: bytes | None
 
+    @property
+    def envelopes(self) -> int:
+        """How many envelopes the batch holds."""
+        return self.reports + self.dummies
+
 
 @dataclass(frozen=True)
 class Charge:
-    """What a batch costs the people in it: the kRR that made it (γ = gamma / 2³²)."""
+    """A link of a task's ledger: its place from 0, the entry in canonical form, the digest that chains it (hex)."""
 
-    categories: int
-    gamma: int
+    place: int
+    entry: str
+    digest: str
 
 
 class Tables:
@@ -120,7 +133,10 @@ class Tables:
             " ON private_keys.round = rounds.id WHERE rounds.id = ?",
             self._round(task_id, round_number),
         )
-        return None if row is None else StoredKey(row[0], SignedDocument(row[1], row[2]), row[3])
+        if row is None:
+            return None
+        private = None if row[0] is None else taken_out(row[0])
+        return StoredKey(private, SignedDocument(row[1], row[2]), row[3])
 
     def add_key(
         self, task_id: bytes, round_number: int, private: bytes, record: SignedDocument, not_after: int
@@ -132,7 +148,7 @@ class Tables:
             *(task_id, round_number, record.body, record.signature, not_after),
         )
         round_row = self._round(task_id, round_number)
-        self._run("INSERT INTO private_keys (round, private) VALUES (?, ?)", round_row, private)
+        self._run("INSERT INTO private_keys (round, private) VALUES (?, ?)", round_row, put_away(private))
 
     def bind_key_set(self, task_id: bytes, round_number: int, key_set_hash: bytes) -> None:
         """Fix the round's one key set."""
@@ -155,9 +171,10 @@ class Tables:
         """Store a batch's announcement."""
         batch = record.batch
         self._run(
-            "INSERT INTO batches (round, query, record, signature, reports, digest) VALUES (?, ?, ?, ?, ?, ?)",
+            "INSERT INTO batches (round, query, record, signature, reports, dummies, digest)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?)",
             *(self._round(batch.task_id, batch.round), batch.query),
-            *(document.body, document.signature, record.reports, record.digest),
+            *(document.body, document.signature, record.reports, record.dummies, record.digest),
         )
 
     def batch(self, batch: BatchId) -> StoredBatch | None:
@@ -189,16 +206,50 @@ class Tables:
         self._run("DELETE FROM stretches WHERE batch = ?", batch.row)
         self._run("UPDATE batches SET next = 0 WHERE id = ?", batch.row)
 
-    def commit(self, batch: StoredBatch, counts: bytes, committed: Committed, charge: Charge) -> None:
-        """Store counts, ledger charge and the fact itself."""
+    def commit(self, batch: StoredBatch, counts: bytes, committed: Committed, charges: Iterable[Charge]) -> None:
+        """Store counts, what is added to the ledger, and the fact itself."""
         self._run(
             "UPDATE batches SET valid = ?, left_out = ?, counts = ? WHERE id = ?",
             *(committed.counted, json.dumps(dict(committed.left_out), sort_keys=True), counts, batch.row),
         )
-        self._run(
-            "INSERT INTO ledger (batch, categories, gamma, reports, valid) VALUES (?, ?, ?, ?, ?)",
-            *(batch.row, charge.categories, charge.gamma, batch.reports, committed.counted),
+        for charge in charges:
+            self._run(
+                "INSERT INTO ledger (task, place, entry, digest)"
+                " VALUES ((SELECT id FROM tasks WHERE task_id = ?), ?, ?, ?)",
+                *(batch.id.task_id, charge.place, charge.entry, charge.digest),
+            )
+
+    # Ledger
+
+    def charges(self, task_id: bytes) -> list[Charge]:
+        """A task's ledger, oldest charge first."""
+        statement = (
+            "SELECT place, entry, digest FROM ledger JOIN tasks ON tasks.id = ledger.task WHERE task_id = ?"
+            " ORDER BY place"
         )
+        return [Charge(*row) for row in self._all(statement, task_id)]
+
+    def counted(self) -> dict[bytes, set[int]]:
+        """The rounds of which a batch was counted, by the ids of all tasks that have such rounds or charges."""
+        found: dict[bytes, set[int]] = {
+            row[0]: set()
+            for row in self._all("SELECT DISTINCT task_id FROM ledger JOIN tasks ON tasks.id = ledger.task")
+        }
+        rows = self._all(
+            "SELECT DISTINCT task_id, rounds.round FROM batches JOIN rounds ON rounds.id = batches.round"
+            " JOIN tasks ON tasks.id = rounds.task WHERE valid IS NOT NULL"
+        )
+        for task_id, number in rows:
+            found.setdefault(task_id, set()).add(number)
+        return found
+
+    def abandon(self, task_id: bytes, round_number: int) -> None:
+        """Destroy what a round was delivered with and its private key: nothing of it will be counted."""
+        round_row = self._round(task_id, round_number)
+        self._run("DELETE FROM stretches WHERE batch IN (SELECT id FROM batches WHERE round = ?)", round_row)
+        self._run("UPDATE batches SET next = 0 WHERE round = ?", round_row)
+        self._run("DELETE FROM private_keys WHERE round = ?", round_row)
+        self.erased = True
 
     # Certificates
 
@@ -248,7 +299,8 @@ class Tables:
 
 
 def _batch_from(task_id: bytes, round_number: int, row: Sequence[Any]) -> StoredBatch:
-    number, query, body, signature, reports, digest, following, valid, left_out, counts = row
+    number, query, body, signature, reports, dummies, digest, following, valid, left_out, counts = row
     committed = None if valid is None else Committed(valid, json.loads(left_out))
     batch = BatchId(task_id, round_number, query)
-    return StoredBatch(number, batch, SignedDocument(body, signature), reports, digest, following, committed, counts)
+    record = SignedDocument(body, signature)
+    return StoredBatch(number, batch, record, reports, dummies, digest, following, committed, counts)

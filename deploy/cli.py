@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 from collections.abc import Sequence
 
@@ -58,6 +59,8 @@ def build(names: Sequence[str] = COMMANDS) -> typer.Typer:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; exit status 0 on success, 2 on bad use, 1 on failure."""
+    # By default gRPC writes a line of its own for every connection that fails its TLS handshake.
+    os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
     words = list(sys.argv[1:] if arguments is None else arguments)
     wanted = words[0] if words else ""
     build([wanted] if wanted in COMMANDS else COMMANDS)(args=words, prog_name="hubbub")

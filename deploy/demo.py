@@ -43,12 +43,13 @@ GRACE_SECONDS = 7 * 86400
 
 @dataclass(frozen=True)
 class Options:
-    """What to run: the privacy of everything one device sends in a round, the rounds, and the client processes."""
+    """What to run: the privacy of everything one device sends in a round, rounds, dummies, and client processes."""
 
     epsilon: float = 1.0
     delta: float = 1e-6
     epsilon_local: float = 8.0
     rounds: int = 1
+    dummies: int = 0
     clients: int = field(default_factory=lambda: max(2, os.cpu_count() or 2))
 
 
@@ -92,7 +93,7 @@ def draft_for(dataset: Dataset, options: Options) -> Draft:
         rounds=options.rounds,
         close="operator",
     )
-    privacy = Privacy(options.epsilon, options.delta, epsilon_local=options.epsilon_local)
+    privacy = Privacy(options.epsilon, options.delta, epsilon_local=options.epsilon_local, dummies=options.dummies)
     minimum = max(2, math.ceil(MINIMUM_SHARE * dataset.devices))
     return Draft(dataset.name, schedule, minimum, privacy, dataset.questions)
 

@@ -20,7 +20,7 @@ from hubbub.deploy.supervise import Service, ServiceError
 from hubbub.protos.draft import read_draft
 from hubbub.protos.errors import Unreachable
 from hubbub.protos.keys import Identity, Role, load_public
-from hubbub.protos.messages import RoundStatus
+from hubbub.protos.messages import RoundState, RoundStatus
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.results import RoundResults
 from hubbub.protos.signed_task import SignedTask
@@ -215,7 +215,11 @@ class LocalPipeline:
             return await self.guard(ControlCaller(channel).get_status(self.task.task.id, CALL_SECONDS))
 
     async def results(self, round_number: int = 0) -> RoundResults:
-        """Return a round's results, waiting for them as long as both services run."""
+        """Return a round's results, waiting for them as long as both services run.
+
+        Raises:
+            Refusal: NO_RESULTS where there never will be any: the round expired.
+        """
         async with open_channel(self.services[Role.ANALYZER].addresses["results"], self.operator_tls) as channel:
             return await self.guard(self._results(channel, round_number))
 
@@ -226,11 +230,17 @@ class LocalPipeline:
                 deadline = WAIT_SECONDS + CALL_SECONDS
                 return await caller.get_results(self.task.task.id, round_number, WAIT_SECONDS, deadline)
             except Refusal as refusal:
-                if refusal.reason is not Reason.NO_RESULTS:
+                if refusal.reason is not Reason.NO_RESULTS or await self._has_expired(round_number):
                     raise
             except Unreachable:
                 # An analyzer that is being started again; the guard notices one that is gone for good.
                 await channel.channel_ready()
+
+    async def _has_expired(self, round_number: int) -> bool:
+        try:
+            return (round_number, RoundState.EXPIRED) in [(each.round, each.state) for each in await self.status()]
+        except Unreachable:
+            return False
 
     async def guard(self, work: Coroutine[Any, Any, T]) -> T:
         """Await `work`, unless a service ends by itself meanwhile.

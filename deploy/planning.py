@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from hubbub.accountant.budget import Outlook, outlook
 from hubbub.accountant.calibration import Calibration, QueryShape, calibrate_queries
 from hubbub.accountant.certificate import Terms, check_minimum
 from hubbub.accountant.errors import AccountingError
 from hubbub.accountant.mechanisms import KRR
+from hubbub.protos.draft import check_draft
 from hubbub.protos.errors import TaskError
 from hubbub.protos.task import (
     GAMMA_DENOMINATOR,
@@ -53,6 +55,11 @@ class Plan:
     draft: Draft
     queries: tuple[PlannedQuery, ...]
 
+    @property
+    def mechanisms(self) -> tuple[KRR, ...]:
+        """Each query's randomizer, as the accountant takes it."""
+        return tuple(KRR.from_numerator(each.query.symbols, each.query.gamma) for each in self.queries)
+
     def task(self, identities: Identities) -> Task:
         """Freeze the plan into a task of these three parties."""
         draft = self.draft
@@ -63,7 +70,15 @@ class Plan:
 def terms_of(task: Task | Draft) -> Terms:
     """What a task promises, as the accountant takes it."""
     privacy = task.privacy
-    return Terms(privacy.epsilon, privacy.delta, privacy.epsilon_local, privacy.honest_share, task.minimum_reports)
+    return Terms(
+        epsilon=privacy.epsilon,
+        delta=privacy.delta,
+        epsilon_local=privacy.epsilon_local,
+        honest_share=privacy.honest_share,
+        minimum_reports=task.minimum_reports,
+        dummies=privacy.dummies,
+        epsilon_total=privacy.epsilon_total,
+    )
 
 
 def mechanisms_of(task: Task) -> tuple[KRR, ...]:
@@ -75,16 +90,26 @@ def plan(draft: Draft) -> Plan:
     """Choose the randomizers with the smallest errors that the draft's (ε, δ) and cap on ε_local allow at its minimum.
 
     Raises:
-        TaskError: where a query's expected 95 % half-width would be wider than its whole range, naming the minimum
-            that would do, or where no randomizer meets the budget.
+        TaskError: where a value is out of its limits, a query's expected 95 % half-width would be wider than its whole
+            range, naming the minimum that would do, where no randomizer meets the promise of a round, or not even one
+            round fits epsilon_total.
     """
+    check_draft(draft)
     planned = _plan_at(draft, draft.minimum_reports)
     useless = [query for query in planned if not query.half_width <= query.widest]
     if useless:
         raise TaskError(_too_wide(draft, useless[0]))
-    terms = terms_of(draft)
-    check_minimum(terms, [KRR.from_numerator(each.query.symbols, each.query.gamma) for each in planned])
-    return Plan(draft, planned)
+    chosen = Plan(draft, planned)
+    try:
+        check_minimum(terms_of(draft), chosen.mechanisms)
+    except AccountingError as error:
+        raise TaskError(str(error)) from error
+    return chosen
+
+
+def outlook_of(plan: Plan) -> Outlook:
+    """Return what the planned rounds cost together at the minimum, and how many of them fit the task's budget."""
+    return outlook(terms_of(plan.draft), plan.mechanisms, plan.draft.schedule.rounds)
 
 
 def _plan_at(draft: Draft, reports: int) -> tuple[PlannedQuery, ...]:
@@ -97,6 +122,7 @@ def _plan_at(draft: Draft, reports: int) -> tuple[PlannedQuery, ...]:
             reports,
             epsilon_local_cap=privacy.epsilon_local,
             honest_share=privacy.honest_share,
+            dummies=privacy.dummies,
         )
     except AccountingError as error:
         raise TaskError(f"no randomizers meet this task's privacy at {reports} reports: {error}") from error
@@ -130,7 +156,7 @@ def _too_wide(draft: Draft, query: PlannedQuery) -> str:
 
 
 def _smallest_minimum(draft: Draft) -> int | None:
-    """The smallest minimum, to two significant digits, at which every half-width is within its range."""
+    """A minimum at which every half-width is within its range, at most an eighth more than the smallest."""
 
     def does(reports: int) -> bool:
         try:
@@ -142,13 +168,13 @@ def _smallest_minimum(draft: Draft) -> int | None:
 
 
 def _first(holds: Callable[[int], bool], low: int, limit: int) -> int | None:
-    """The first number that holds, to within a hundredth, doubling and then halving; None up to `limit`."""
+    """A number that holds, at most an eighth above the first one, by doubling and halving; None up to `limit`."""
     high = low
     while not holds(high):
         if high >= limit:
             return None
         low, high = high, min(2 * high, limit)
-    while high - low > max(1, high // 100):
+    while high - low > max(1, high // 8):
         middle = (low + high) // 2
         low, high = (low, middle) if holds(middle) else (middle, high)
     return high

@@ -132,7 +132,7 @@ def _bar(value: float, longest: float) -> str:
 def print_privacy(console: Console, certificate: Mapping[str, Any]) -> None:
     """Print a certificate's numbers."""
     table = Table(title="privacy of everyone in the batch", title_justify="left")
-    for column in ("", "reports", "ε at most", "ε at least", "ε if colluding", "bound"):
+    for column in ("", "reports", "ε ≤", "ε ≥", "ε local", "bound"):
         table.add_column(column, justify="left" if column in ("", "bound") else "right")
     for query in certificate["queries"]:
         table.add_row(query["name"], str(query["valid"]), *_epsilons(query), query["bound"])
@@ -142,8 +142,12 @@ def print_privacy(console: Console, certificate: Mapping[str, Any]) -> None:
         upper, local = f"{rounds['epsilon_upper']:.6g}", f"{rounds['epsilon_local']:.6g}"
         table.add_row(f"{len(rounds['history'])} rounds", "", upper, "", local, rounds["bound"])
     console.print(table)
+    share = certificate["honest_share"]
     console.print(
-        f"at δ = {total['delta']:g}; honest share of the reports {certificate['honest_share']:g}", markup=False
+        f"at δ = {total['delta']:g}: ε ≤ is proven, an attack reaches ε ≥, ε local holds if both services collude; "
+        f"honest share of the reports {share:g}",
+        markup=False,
+        soft_wrap=True,
     )
 
 

@@ -23,6 +23,7 @@ from hubbub.deploy.planning import Plan, expected_errors, terms_of
 from hubbub.deploy.report import query_document
 from hubbub.protos.results import QueryResult, QueryState
 from hubbub.protos.task import Query
+from hubbub.shuffler.dummies import uniform_symbols
 
 
 def simulate(
@@ -35,14 +36,17 @@ def simulate(
     Raises:
         AnswerError: where the data does not fit the task.
     """
-    queries, counted = [], []
+    queries, counted, dummies = [], [], plan.draft.privacy.dummies
     for planned in plan.queries:
         query = planned.query
         counts = _count(query, dataset, progress, random)
         valid = int(counts.sum())
+        counts += np.bincount(uniform_symbols(dummies, query.symbols, random), minlength=query.symbols)
         published = valid >= plan.draft.minimum_reports
         state = QueryState.PUBLISHED if published else QueryState.WITHHELD
-        result = QueryResult(query.name, state, valid, valid, {}, estimate(query, counts) if published else None)
+        result = QueryResult(
+            query.name, state, valid, valid, {}, estimate(query, counts, dummies) if published else None
+        )
         truth = truth_of(dataset, query.question)
         queries.append(query_document(result, truth, query.question.optional))
         counted.append(QueryCount(query.name, KRR.from_numerator(query.symbols, query.gamma), valid, valid, {}))

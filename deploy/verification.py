@@ -15,7 +15,7 @@ from hubbub.protos.signed import Label, SignedDocument, fingerprint, parse_canon
 from hubbub.protos.signed_task import SignedTask
 from hubbub.protos.task import Identities, Task
 
-_MEMBERS = {"format", "task", "round", "batches", "all_rounds", "honest_share", "queries", "round_total"}
+_MEMBERS = {"format", "task", "round", "batches", "earlier", "all_rounds", "honest_share", "queries", "round_total"}
 
 
 class VerificationError(HubbubError):
@@ -63,6 +63,7 @@ def verify(certificate: bytes, pins: Pins) -> Verified:
         content = document.content(Label.CERTIFICATE, task.identities.analyzer)
         records = _check_records(task, content)
         _check_numbers(task, content)
+        _check_earlier(task, content)
     except (SignatureError, AccountingError, HubbubError) as error:
         raise VerificationError(f"the certificate does not hold: {error}") from error
     return Verified(task, content, records, pins.complete)
@@ -114,12 +115,27 @@ def _check_record(task: Task, content: dict[str, Any], record: BatchRecord, inde
         raise VerificationError(
             f"{name}: the reports stated are not the {record.reports} the shuffler's record attests"
         )
+    if record.dummies != task.privacy.dummies:
+        raise VerificationError(
+            f"{name}: {record.dummies} dummies are in the batch, the task says {task.privacy.dummies}"
+        )
     if record.reports < task.minimum_reports:
         raise VerificationError(
             f"{name}: {record.reports} reports were released under the minimum {task.minimum_reports}"
         )
     if not 0 <= record.batch.round < task.schedule.rounds:
         raise VerificationError(f"round {record.batch.round} is none of the task's {task.schedule.rounds} rounds")
+
+
+def _check_earlier(task: Task, content: dict[str, Any]) -> None:
+    """The shuffler attests how many reports each earlier round had, as it does for this one."""
+    earlier, history = content["earlier"], content["all_rounds"]["history"][:-1]
+    if not isinstance(earlier, list) or len(earlier) != len(history):
+        raise VerificationError(f"it must hold one batch record of each of {len(history)} earlier rounds")
+    for batch, stated in zip(earlier, history, strict=True):
+        record = BatchRecord.read(SignedDocument.from_json(batch), task.identities.shuffler)
+        for query in stated["queries"]:
+            _check_record(task, {"round": stated["round"]}, record, 0, query)
 
 
 def _check_numbers(task: Task, content: dict[str, Any]) -> None:

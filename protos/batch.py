@@ -36,8 +36,9 @@ def released_digest(envelopes: Iterable[bytes]) -> bytes:
 
 @dataclass(frozen=True)
 class BatchRecord:
-    """What the shuffler says of a batch: `reports` envelopes with that digest, and the round's refusals by reason.
+    """What the shuffler says of a batch: `reports` of devices, that digest, and the round's refusals by reason.
 
+    The released list holds `envelopes`: the reports, and among them `dummies` uniform ones that the shuffler made.
     `closed_by` is how the round was cut; `key_set_hash` what all its envelopes were bound to.
     """
 
@@ -47,6 +48,12 @@ class BatchRecord:
     key_set_hash: bytes
     closed_by: Close
     refusals: Mapping[str, int] = field(default_factory=dict)
+    dummies: int = 0
+
+    @property
+    def envelopes(self) -> int:
+        """How many envelopes the released list holds."""
+        return self.reports + self.dummies
 
     def signed_by(self, identity: Identity) -> SignedDocument:
         """Sign this record."""
@@ -56,6 +63,7 @@ class BatchRecord:
         return {
             "closed_by": self.closed_by,
             "digest": self.digest.hex(),
+            "dummies": self.dummies,
             "format": BATCH_RECORD_FORMAT,
             "key_set": self.key_set_hash.hex(),
             "query": self.batch.query,
@@ -84,7 +92,7 @@ class BatchRecord:
     @classmethod
     def _from_content(cls, content: dict[str, Any]) -> BatchRecord:
         refusals = content["refusals"]
-        numbers = [content["query"], content["round"], content["reports"], *refusals.values()]
+        numbers = [content["query"], content["round"], content["reports"], content["dummies"], *refusals.values()]
         if any(type(number) is not int or not 0 <= number <= MAXIMUM_REPORTS for number in numbers):
             raise ValueError(f"counts are whole numbers up to {MAXIMUM_REPORTS}")
         if max(content["query"], content["round"]) >= NUMBER_LIMIT:
@@ -101,4 +109,5 @@ class BatchRecord:
             key_set_hash=from_hex(content["key_set"], HASH_BYTES, "key_set"),
             closed_by=content["closed_by"],
             refusals=dict(refusals),
+            dummies=content["dummies"],
         )

@@ -12,7 +12,17 @@ from typing import Any
 from hubbub.protos.errors import TaskError
 from hubbub.protos.keys import LATEST_TIME
 from hubbub.protos.signed import shown
-from hubbub.protos.task import MAXIMUM_CATEGORIES, MAXIMUM_REPORTS, Draft, Histogram, Privacy, Question, Schedule, Sum
+from hubbub.protos.task import (
+    MAXIMUM_CATEGORIES,
+    MAXIMUM_DUMMIES,
+    MAXIMUM_REPORTS,
+    Draft,
+    Histogram,
+    Privacy,
+    Question,
+    Schedule,
+    Sum,
+)
 
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,62}")
 """Names of tasks and queries: they stand in file names, tables and metrics."""
@@ -59,7 +69,7 @@ def _draft_from(tables: dict[str, Any]) -> Draft:
     task, privacy = _table(tables, "task"), _table(tables, "privacy")
     required = {"name", "start", "length", "grace", "minimum_reports"}
     _check_keys("task", task, required, {"rounds", "close"})
-    _check_keys("privacy", privacy, {"epsilon", "delta"}, {"epsilon_local", "honest_share"})
+    _check_keys("privacy", privacy, {"epsilon", "delta"}, {"epsilon_local", "honest_share", "epsilon_total", "dummies"})
     queries = tables["query"]
     if not isinstance(queries, list) or not queries:
         raise FieldError("file", "query", "must be one or more tables; begin each with [[query]]")
@@ -67,7 +77,7 @@ def _draft_from(tables: dict[str, Any]) -> Draft:
         name=task["name"],
         schedule=_schedule(task),
         minimum_reports=task["minimum_reports"],
-        privacy=Privacy(**{key: _as_float("privacy", key, value) for key, value in privacy.items()}),
+        privacy=Privacy(**{key: _privacy_value(key, value) for key, value in privacy.items()}),
         questions=tuple(_question(index, query) for index, query in enumerate(queries)),
     )
     check_draft(draft)
@@ -88,6 +98,10 @@ def _check_keys(table: str, content: dict[str, Any], required: set[str], optiona
             )
     for key in sorted(required - set(content)):
         raise FieldError(table, key, "is missing; add it")
+
+
+def _privacy_value(key: str, value: Any) -> Any:
+    return value if key == "dummies" else _as_float("privacy", key, value)
 
 
 def _schedule(task: dict[str, Any]) -> Schedule:
@@ -197,9 +211,13 @@ def _check_privacy(privacy: Privacy) -> None:
         "delta": (lambda value: 1e-15 <= value < 1, "must be at least 1e-15 and below 1; 1e-6 is usual"),
         "epsilon_local": (lambda value: 0 < value <= 20, "must be above 0 and at most 20; 8 is usual"),
         "honest_share": (lambda value: 0 < value <= 1, "must be above 0 and at most 1"),
+        "epsilon_total": (lambda value: 0 < value <= 1e6, "must be above 0 and at most 1e6; leave it out for no cap"),
     }
+    check_count("privacy", "dummies", privacy.dummies, 0, MAXIMUM_DUMMIES)
     for key, (holds, limit) in limits.items():
         value = getattr(privacy, key)
+        if key == "epsilon_total" and value is None:
+            continue
         if isinstance(value, bool) or not isinstance(value, float) or not holds(value):
             raise FieldError("privacy", key, f"is {shown(value)}; it {limit}")
 

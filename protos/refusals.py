@@ -30,6 +30,7 @@ class Reason(StrEnum):
     WRONG_OFFSET = "wrong_offset"
     INCOMPLETE = "incomplete"
     NO_RESULTS = "no_results"
+    OVER_BUDGET = "over_budget"
 
 
 TRANSIENT = frozenset({Reason.OVERLOADED, Reason.NOT_READY})

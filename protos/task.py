@@ -27,6 +27,9 @@ GAMMA_DENOMINATOR = 2**32
 MAXIMUM_REPORTS = 10**12
 """Most reports of one round; the accountant's bounds are checked up to here."""
 
+MAXIMUM_DUMMIES = 1_000_000
+"""Most uniform reports that the shuffler adds to a query's batch; sealing them takes it about two minutes."""
+
 MAXIMUM_CATEGORIES = 1_000_000
 """Most symbols of one query; the accountant's bounds are checked up to here."""
 
@@ -127,12 +130,18 @@ class Schedule:
 
 @dataclass(frozen=True)
 class Privacy:
-    """What one person is promised for everything sent in a round: (ε, δ), the cap on ε_local, the honest share."""
+    """What one person is promised for everything sent in a round: (ε, δ), the cap on ε_local, the honest share.
+
+    `epsilon_total` caps ε at the same δ over all rounds of the task, composed at the minimum reports; None is no cap.
+    `dummies` uniform reports are added by the shuffler to each query's batch of each round.
+    """
 
     epsilon: float
     delta: float
     epsilon_local: float = 8.0
     honest_share: float = 1.0
+    epsilon_total: float | None = None
+    dummies: int = 0
 
 
 @dataclass(frozen=True)
@@ -203,8 +212,10 @@ def task_content(task: Task) -> dict[str, Any]:
         "name": task.name,
         "privacy": {
             "delta": privacy.delta,
+            "dummies": privacy.dummies,
             "epsilon": privacy.epsilon,
             "epsilon_local": privacy.epsilon_local,
+            "epsilon_total": privacy.epsilon_total,
             "honest_share": privacy.honest_share,
         },
         "queries": [_query_content(query) for query in task.queries],

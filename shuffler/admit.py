@@ -134,6 +134,12 @@ class Admission:
                 answers[index] = answer
         return [answer for answer in answers if answer is not None]
 
+    def refused(self, destination: Destination, reason: Reason, count: int) -> None:
+        """Count submissions that were refused before they came to `submit`."""
+        task_id = destination.task_id if destination.task_id in self._tasks else b""
+        begun = self._store.find(task_id, destination.round) is not None
+        self._store.count(task_id, destination.round if begun else ANY_ROUND, {reason.value: count})
+
     def _look_up(
         self, task: Task, round_: Round, destination: Destination, submissions: Sequence[Submission]
     ) -> tuple[list[Answer | None], list[int]]:

@@ -11,12 +11,13 @@ import os
 import sqlite3
 from pathlib import Path
 
+from hubbub.protos.service import erasing
 from hubbub.shuffler.records import StoreError
 
 FILE_NAME = "shuffler.db"
 LOCK_NAME = "lock"
 
-VERSION = 1
+VERSION = 2
 """`user_version` of stores that this code reads and writes."""
 
 VACUUM_PAGES = 2000
@@ -34,6 +35,7 @@ CREATE TABLE round (
     submissions INTEGER NOT NULL DEFAULT 0,
     closed_by TEXT,
     refusals TEXT NOT NULL DEFAULT '{}',
+    reason TEXT NOT NULL DEFAULT '',
     private_key BLOB,
     shuffler_body BLOB,
     shuffler_signature BLOB,
@@ -59,6 +61,13 @@ CREATE TABLE batch (
     signature BLOB NOT NULL,
     committed INTEGER NOT NULL DEFAULT 0
 ) STRICT;
+-- What each task has spent: a chain of digests, only ever added to.
+CREATE TABLE ledger (
+    task BLOB NOT NULL, place INTEGER NOT NULL, entry TEXT NOT NULL, digest TEXT NOT NULL,
+    PRIMARY KEY (task, place)
+) STRICT, WITHOUT ROWID;
+CREATE TRIGGER ledger_is_not_changed BEFORE UPDATE ON ledger BEGIN SELECT RAISE(ABORT, 'the ledger only grows'); END;
+CREATE TRIGGER ledger_is_not_shortened BEFORE DELETE ON ledger BEGIN SELECT RAISE(ABORT, 'the ledger only grows'); END;
 """
 
 
@@ -88,6 +97,10 @@ class Database:
         # `execute` would step this statement once, which frees one page.
         self.writer.executescript(f"PRAGMA incremental_vacuum({VACUUM_PAGES})")
         return bool(self.writer.execute("PRAGMA freelist_count").fetchone()[0])
+
+    def rewrite(self) -> None:
+        """Leave nothing of what was deleted in pages that other rows stand on; see `protos.service.erasing`."""
+        erasing.rewrite(self.writer)
 
     def cut_log(self) -> None:
         """Cut the write-ahead log to nothing: what was deleted is in no file any more.

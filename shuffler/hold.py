@@ -21,10 +21,11 @@ from hubbub.protos.messages import RoundState
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.task import Close
 from hubbub.shuffler import tables
+from hubbub.shuffler.budget import check_ledgers
 from hubbub.shuffler.database import Database
 from hubbub.shuffler.keys import RoundKeys
 from hubbub.shuffler.mix import Inners
-from hubbub.shuffler.records import FINAL, Held, Opened, Round, StoredBatch, StoreError
+from hubbub.shuffler.records import FINAL, Charge, Held, Opened, Round, StoredBatch, StoreError
 from hubbub.shuffler.unit import RETRIED, Tally, Unit, View
 from hubbub.shuffler.writer import Writer
 
@@ -64,8 +65,11 @@ class Store(Protocol):
     async def cut(self, round_: Round, closed_by: Close, minimum: int) -> Round:
         """Take no more submissions; by the operator only from `minimum` on."""
 
-    async def mix(self, round_: Round, work: Callable[[Inners], None]) -> Round:
-        """Store permuted lists and delete what they came from, in one transaction; destroy the private key."""
+    def charges(self, task_id: bytes) -> Sequence[Charge]:
+        """Return a task's ledger, oldest charge first."""
+
+    async def mix(self, round_: Round, work: Callable[[Inners], None], charges: Sequence[Charge] = ()) -> Round:
+        """Store permuted lists, charge for them, delete what they came from, in one transaction; destroy the key."""
 
     async def batches(self, round_: Round) -> list[StoredBatch]:
         """Return a mixed round's batches, by query."""
@@ -76,8 +80,8 @@ class Store(Protocol):
     async def commit_batch(self, round_: Round, query: int) -> Round:
         """Note that the analyzer committed a batch; with the last one the round is RELEASED."""
 
-    async def erase(self, round_: Round, final: RoundState) -> Round:
-        """Erase everything but numbers and signed records, and only then say so."""
+    async def erase(self, round_: Round, final: RoundState, reason: str = "") -> Round:
+        """Erase everything but numbers and signed records, and only then say so, with the reason."""
 
 
 class SqliteStore:
@@ -87,11 +91,17 @@ class SqliteStore:
         """Open or make the store in `folder`.
 
         Raises:
-            StoreError: where another process uses it, or another version wrote it; then nothing was touched.
+            StoreError: where another process uses it, or another version wrote it; then nothing was touched. Also where
+                a task's ledger does not hold.
         """
         self._database = Database(folder)
         self._view = View()
-        tables.load(self._database.writer, self._view)
+        try:
+            tables.load(self._database.writer, self._view)
+            check_ledgers(self._view.charges, tables.batches_by_round(self._database.writer))
+        except StoreError:
+            self._database.close()
+            raise
         self._reading = threading.Lock()
         self._counting: asyncio.Future[None] | None = None
         self._writer = Writer(self._database.writer, lambda: Unit(self._database.writer, self._view))
@@ -194,13 +204,18 @@ class SqliteStore:
 
         return await self._writer.submit(work)
 
-    async def mix(self, round_: Round, work: Callable[[Inners], None]) -> Round:
-        """Store permuted lists and delete what they came from, in one transaction; destroy the private key."""
+    def charges(self, task_id: bytes) -> Sequence[Charge]:
+        """Return a task's ledger, oldest charge first."""
+        return self._view.charges.get(task_id, [])
+
+    async def mix(self, round_: Round, work: Callable[[Inners], None], charges: Sequence[Charge] = ()) -> Round:
+        """Store permuted lists, charge for them, delete what they came from, in one transaction; destroy the key."""
 
         def job(unit: Unit) -> Round:
             current = unit.current(round_)
             if current.state is RoundState.CUT:
                 work(tables.RoundTables(self._database.writer, current))
+                unit.charge(current, charges)
                 current = unit.write_mixed(current)
             return current
 
@@ -226,20 +241,23 @@ class SqliteStore:
         """Note that the analyzer committed a batch; with the last one the round is RELEASED."""
         return await self._writer.submit(lambda unit: unit.commit_batch(unit.current(round_), query))
 
-    async def erase(self, round_: Round, final: RoundState) -> Round:
-        """Erase everything but numbers and signed records, and only then say so.
+    async def erase(self, round_: Round, final: RoundState, reason: str = "") -> Round:
+        """Erase everything but numbers and signed records, and only then say so, with the reason.
 
-        Deleting, cutting the log and saying so are three steps: a kill in between leaves the earlier state, and all
-        three are done again.
+        Deleting, writing the file anew, cutting the log and saying so are steps: a kill in between leaves the earlier
+        state, and all are done again.
         """
         await self._writer.submit(lambda unit: unit.delete_contents(unit.current(round_)), alone=True)
         while await self._writer.submit_bare(lambda _unit: self._database.shrink()):
             pass
+        await self._writer.submit_bare(lambda _unit: self._database.rewrite())
         await self._writer.submit_bare(lambda _unit: self._database.cut_log())
 
         def work(unit: Unit) -> Round:
             current = unit.current(round_)
-            return current if current.state in FINAL else unit.write_state(replace(current, state=final))
+            if current.state in FINAL:
+                return current
+            return unit.write_state(replace(current, state=final, reason=reason))
 
         return await self._writer.submit(work)
 

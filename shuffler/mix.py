@@ -7,7 +7,7 @@ differ, every order is equally likely; on any tie all keys are drawn again, so t
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -30,6 +30,9 @@ Random = Callable[[int], bytes]
 
 Draw = Callable[[int], npt.NDArray[np.uint64]]
 """Gives that many uniform 64-bit keys, anew at each call."""
+
+Column = npt.NDArray[np.uint8]
+"""Inner envelopes, one a row: shape (count, INNER_BYTES)."""
 
 _NONCE = bytes(16)
 """All zeros: a key is used for one keystream only."""
@@ -68,22 +71,34 @@ def permutation(count: int, draw: Draw) -> npt.NDArray[np.intp]:
             return order
 
 
-def mix(inners: Inners, round_: Round, task: Task, identity: Identity, random: Random = os.urandom) -> None:
-    """Permute each query's envelopes by itself; store the lists, their digests and their signed records.
+def mix(
+    inners: Inners,
+    round_: Round,
+    task: Task,
+    identity: Identity,
+    random: Random = os.urandom,
+    dummies: Sequence[Column] = (),
+) -> None:
+    """Permute each query's envelopes, `dummies` among them; store the lists, their digests and their signed records.
 
     Raises:
-        StoreError: where the store does not hold as many submissions as were acknowledged.
+        StoreError: where the store does not hold as many submissions as were acknowledged, or there are not as many
+            dummies as the task wants.
     """
     for query in range(len(task.queries)):
-        column = _column(inners, query, len(task.queries), round_.submissions)
+        added = dummies[query] if dummies else np.empty((0, INNER_BYTES), dtype=np.uint8)
+        if len(added) != task.privacy.dummies:
+            raise StoreError(f"{len(added)} dummies were made, the task wants {task.privacy.dummies}; mix again")
+        column = _column(inners, query, len(task.queries), round_.submissions, added)
         order = permutation(len(column), keystream(random))
         digest = released_digest(_stored(inners, query, column, order))
-        inners.put_batch(query, digest, _record(round_, query, digest).signed_by(identity))
+        inners.put_batch(query, digest, _record(round_, query, digest, len(added)).signed_by(identity))
 
 
-def _column(inners: Inners, query: int, queries: int, count: int) -> npt.NDArray[np.uint8]:
-    """Return one query's envelopes as they came, one a row."""
-    column = np.empty((count, INNER_BYTES), dtype=np.uint8)
+def _column(inners: Inners, query: int, queries: int, count: int, added: Column) -> Column:
+    """Return one query's envelopes as they came, one a row, and then those added."""
+    column = np.empty((count + len(added), INNER_BYTES), dtype=np.uint8)
+    column[count:] = added
     filled = 0
     for block in inners.arrived():
         rows = np.frombuffer(block, dtype=np.uint8).reshape(-1, queries, INNER_BYTES)[:, query]
@@ -96,7 +111,7 @@ def _column(inners: Inners, query: int, queries: int, count: int) -> npt.NDArray
     return column
 
 
-def _stored(inners: Inners, query: int, column: npt.NDArray[np.uint8], order: npt.NDArray[np.intp]) -> Iterator[bytes]:
+def _stored(inners: Inners, query: int, column: Column, order: npt.NDArray[np.intp]) -> Iterator[bytes]:
     """Store the permuted list block by block, giving each block on for the digest."""
     for block, start in enumerate(range(0, len(order), RELEASED_BLOCK)):
         envelopes = column[order[start : start + RELEASED_BLOCK]].tobytes()
@@ -104,7 +119,7 @@ def _stored(inners: Inners, query: int, column: npt.NDArray[np.uint8], order: np
         yield envelopes
 
 
-def _record(round_: Round, query: int, digest: bytes) -> BatchRecord:
+def _record(round_: Round, query: int, digest: bytes, dummies: int) -> BatchRecord:
     if round_.keys is None or round_.closed_by is None:
         raise StoreError("a round without keys or without a cut cannot be mixed; is the store damaged?")
     return BatchRecord(
@@ -114,4 +129,5 @@ def _record(round_: Round, query: int, digest: bytes) -> BatchRecord:
         key_set_hash=round_.keys.key_set.hash,
         closed_by=round_.closed_by,
         refusals=round_.refusals_at_cut,
+        dummies=dummies,
     )

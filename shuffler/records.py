@@ -33,6 +33,17 @@ class Round:
     submissions: int = 0
     closed_by: Close | None = None
     refusals_at_cut: Mapping[str, int] = field(default_factory=dict)
+    reason: str = ""
+    """Why a round expired that was not under the minimum, for the operator."""
+
+
+@dataclass(frozen=True)
+class Charge:
+    """A link of a task's ledger: its place from 0, the entry in canonical form, the digest that chains it (hex)."""
+
+    place: int
+    entry: str
+    digest: str
 
 
 @dataclass(frozen=True)

@@ -86,6 +86,7 @@ class Courier:
         """Deliver all batches of a mixed round; return it RELEASED. Tries for ever.
 
         Raises:
+            Refusal: OVER_BUDGET, which is final: the analyzer's ledger only grows.
             StoreError: where the store could not be read or written.
         """
         if round_.keys is None:
@@ -107,6 +108,8 @@ class Courier:
             except StoreError:
                 raise
             except HubbubError as error:
+                if isinstance(error, Refusal) and error.reason is Reason.OVER_BUDGET:
+                    raise
                 notice(in_words(error))
                 _LOG.warning("not delivered", round=round_.number, query=batch.query, error=str(error))
                 await patience.wait(error.retry_after if isinstance(error, Refusal) else None)
@@ -122,7 +125,7 @@ class Courier:
                 raise Refusal(Reason.WRONG_OFFSET, f"the analyzer stays at offset {offset}")
             offset = following
             patience.succeeded()
-        deadline = CALL_SECONDS + round_.submissions / COMMITS_PER_SECOND
+        deadline = CALL_SECONDS + offset / COMMITS_PER_SECOND
         return await self._analyzer.commit(batch_id, batch.digest, deadline)
 
 

@@ -1,5 +1,6 @@
 """Rounds: the life of each, OPEN → CUT → MIXED → RELEASED → ERASED, or EXPIRED under the minimum at the cut.
 
+A round beyond the task's budget expires too, with a reason: it is erased, and nothing of it is delivered.
 Each step is decided by the state on disk alone and may be done again, so a round goes on from where a killed process
 left it. A step that fails is tried again for ever: a round is never released half, and never dropped.
 """
@@ -14,12 +15,15 @@ from collections.abc import Callable
 
 import structlog
 
+from hubbub.accountant.ledger import BudgetExceeded
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.keys import Identity
 from hubbub.protos.messages import RoundState
-from hubbub.protos.refusals import Refusal
+from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.task import Task
 from hubbub.shuffler.alarm import Alarm
+from hubbub.shuffler.budget import Budgets
+from hubbub.shuffler.dummies import seal_dummies
 from hubbub.shuffler.hold import Store
 from hubbub.shuffler.keys import at_hand, make_keys
 from hubbub.shuffler.mix import Random, mix
@@ -56,6 +60,7 @@ class Rounds:
         self._pause = pause
         self._random = random
         self._courier = Courier(store, analyzer, pause)
+        self._budgets = Budgets()
         self._trouble: dict[int, str] = {}
         self._running: dict[int, asyncio.Task[None]] = {}
         self._watching: list[asyncio.Task[None]] = []
@@ -89,7 +94,7 @@ class Rounds:
     def waiting_for(self, round_: Round) -> str:
         """Say in words what a round waits for."""
         if round_.state in FINAL:
-            return "nothing"
+            return f"nothing, it was erased: {round_.reason}" if round_.reason else "nothing"
         trouble = self._trouble.get(round_.key)
         if trouble is not None:
             return trouble
@@ -158,12 +163,36 @@ class Rounds:
             case RoundState.CUT if round_.submissions < task.minimum_reports:
                 return await self._store.erase(round_, RoundState.EXPIRED)
             case RoundState.CUT:
-                work = functools.partial(mix, round_=round_, task=task, identity=self._identity, random=self._random)
-                return await self._store.mix(round_, work)
+                return await self._mix(task, round_)
             case RoundState.MIXED:
-                return await self._courier.deliver(round_, functools.partial(self._notice_analyzer, round_))
+                return await self._deliver(task, round_)
             case _:
                 return await self._store.erase(round_, RoundState.ERASED)
+
+    async def _mix(self, task: Task, round_: Round) -> Round:
+        """Charge the round and mix it, or erase it where the task's budget does not allow it."""
+        async with self._budgets.alone(task):
+            try:
+                charges = await self._budgets.charges(task, round_.number, self._store.charges(task.id))
+            except BudgetExceeded as error:
+                return await self._beyond_budget(task, round_, str(error))
+            dummies = await seal_dummies(task, round_, self._random)
+            work = functools.partial(
+                mix, round_=round_, task=task, identity=self._identity, random=self._random, dummies=dummies
+            )
+            return await self._store.mix(round_, work, charges)
+
+    async def _deliver(self, task: Task, round_: Round) -> Round:
+        try:
+            return await self._courier.deliver(round_, functools.partial(self._notice_analyzer, round_))
+        except Refusal as refusal:
+            if refusal.reason is not Reason.OVER_BUDGET:
+                raise
+            return await self._beyond_budget(task, round_, f"the analyzer refused it: {refusal.message}")
+
+    async def _beyond_budget(self, task: Task, round_: Round, reason: str) -> Round:
+        _LOG.warning("beyond the budget, erased", task=task.name, round=round_.number, reason=reason)
+        return await self._store.erase(round_, RoundState.EXPIRED, reason)
 
     async def _collect(self, task: Task, round_: Round) -> Round:
         """Take submissions until the cut, by schedule or by the operator."""

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING
 from hubbub.protos.envelope import INNER_BYTES, SUBMISSION_ID_BYTES
 from hubbub.protos.keys import KeySet
 from hubbub.protos.messages import RoundState
+from hubbub.protos.service.erasing import put_away, taken_out
 from hubbub.protos.signed import SignedDocument
 from hubbub.protos.task import Close
 from hubbub.shuffler.keys import RoundKeys
 from hubbub.shuffler.mix import RELEASED_BLOCK
-from hubbub.shuffler.records import FINAL, Round, StoredBatch
+from hubbub.shuffler.records import FINAL, Charge, Round, StoredBatch
 
 if TYPE_CHECKING:
     from hubbub.shuffler.unit import View
@@ -51,20 +52,22 @@ def load(connection: sqlite3.Connection, view: View) -> None:
         view.rounds[round_.task_id, round_.number] = round_
     for task, number, name, count in connection.execute("SELECT task, number, name, count FROM tally"):
         view.tallies.setdefault((task, number), Counter())[name] = count
+    for task, place, entry, digest in connection.execute("SELECT * FROM ledger ORDER BY task, place"):
+        view.charges.setdefault(task, []).append(Charge(place, entry, digest))
     for round_ in view.rounds.values():
         if not is_over(round_):
             view.known[round_.key], view.next_block[round_.key] = _known(connection, round_)
 
 
-def _round(row: tuple[int, bytes, int, str, int, str, str, bytes, bytes, bytes, bytes, bytes]) -> Round:
-    key, task, number, state, submissions, closed_by, refusals, private, *documents = row
+def _round(row: tuple[int, bytes, int, str, int, str, str, str, bytes, bytes, bytes, bytes, bytes]) -> Round:
+    key, task, number, state, submissions, closed_by, refusals, reason, private, *documents = row
     keys = None
     if documents[0] is not None:
         body, signature, analyzer_body, analyzer_signature = documents
         key_set = KeySet(SignedDocument(body, signature), SignedDocument(analyzer_body, analyzer_signature))
-        keys = RoundKeys(private or b"", key_set)
+        keys = RoundKeys(taken_out(private) if private else b"", key_set)
     close: Close | None = "operator" if closed_by == "operator" else "schedule" if closed_by else None
-    return Round(key, task, number, RoundState(state), keys, submissions, close, json.loads(refusals))
+    return Round(key, task, number, RoundState(state), keys, submissions, close, json.loads(refusals), reason)
 
 
 def _known(connection: sqlite3.Connection, round_: Round) -> tuple[dict[bytes, bytes], int]:
@@ -94,10 +97,11 @@ def update_keys(connection: sqlite3.Connection, round_: Round) -> None:
     if round_.keys is None:
         return
     shuffler, analyzer = round_.keys.key_set.shuffler, round_.keys.key_set.analyzer
+    documents = (shuffler.body, shuffler.signature, analyzer.body, analyzer.signature)
     connection.execute(
         "UPDATE round SET private_key = ?, shuffler_body = ?, shuffler_signature = ?, "
         "analyzer_body = ?, analyzer_signature = ? WHERE key = ?",
-        (round_.keys.private_key, shuffler.body, shuffler.signature, analyzer.body, analyzer.signature, round_.key),
+        (put_away(round_.keys.private_key), *documents, round_.key),
     )
 
 
@@ -111,8 +115,9 @@ def update_cut(connection: sqlite3.Connection, round_: Round) -> None:
 
 
 def update_state(connection: sqlite3.Connection, round_: Round) -> None:
-    """Write a round's state, and destroy its private key where it has none any more."""
-    connection.execute("UPDATE round SET state = ? WHERE key = ?", (round_.state.value, round_.key))
+    """Write a round's state and its reason, and destroy its private key where it has none any more."""
+    statement = "UPDATE round SET state = ?, reason = ? WHERE key = ?"
+    connection.execute(statement, (round_.state.value, round_.reason, round_.key))
     if round_.keys is not None and not round_.keys.private_key:
         connection.execute("UPDATE round SET private_key = NULL WHERE key = ?", (round_.key,))
 
@@ -186,6 +191,22 @@ def batches(connection: sqlite3.Connection, round_: Round) -> list[StoredBatch]:
         StoredBatch(query, digest, SignedDocument(body, signature), bool(committed))
         for query, digest, body, signature, committed in connection.execute(statement, _stretch(round_)).fetchall()
     ]
+
+
+def batches_by_round(connection: sqlite3.Connection) -> dict[tuple[bytes, int], int]:
+    """Return how many batches were made of each round (task id, number) that was mixed."""
+    statement = (
+        "SELECT task, number, count(*) FROM batch JOIN round ON round.key = batch.key >> ? GROUP BY task, number"
+    )
+    return {(task, number): count for task, number, count in connection.execute(statement, (_ROUND_SHIFT,))}
+
+
+def insert_charges(connection: sqlite3.Connection, task_id: bytes, charges: Sequence[Charge]) -> None:
+    """Add to a task's ledger; a place that is taken fails, and with it the transaction."""
+    connection.executemany(
+        "INSERT INTO ledger (task, place, entry, digest) VALUES (?, ?, ?, ?)",
+        [(task_id, charge.place, charge.entry, charge.digest) for charge in charges],
+    )
 
 
 def envelopes(connection: sqlite3.Connection, round_: Round, query: int, offset: int) -> list[bytes]:

@@ -31,20 +31,31 @@ def load_tasks(paths: Iterable[Path], operator: bytes, shuffler: bytes) -> Tasks
 
 
 def check_promise(task: Task) -> None:
-    """Return only if a round at the task's minimum gives the (ε, δ) and the ε_local that it promises.
+    """Return only if a round at the task's minimum gives the (ε, δ) and ε_local that it promises, within its budget.
 
     Raises:
         AccountingError: with what is reached, what was promised, and what to change.
     """
+    check_minimum(terms(task), mechanisms(task))
+
+
+def terms(task: Task) -> Terms:
+    """What the task promises, as the accountant takes it."""
     privacy = task.privacy
-    terms = Terms(
+    return Terms(
         epsilon=privacy.epsilon,
         delta=privacy.delta,
         epsilon_local=privacy.epsilon_local,
         honest_share=privacy.honest_share,
         minimum_reports=task.minimum_reports,
+        dummies=privacy.dummies,
+        epsilon_total=privacy.epsilon_total,
     )
-    check_minimum(terms, [KRR.from_numerator(query.symbols, query.gamma) for query in task.queries])
+
+
+def mechanisms(task: Task) -> tuple[KRR, ...]:
+    """Each query's randomizer, as the accountant takes it."""
+    return tuple(KRR.from_numerator(query.symbols, query.gamma) for query in task.queries)
 
 
 def at(moment: float) -> str:

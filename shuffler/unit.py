@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from hubbub.protos.messages import RoundState
 from hubbub.shuffler import tables
 from hubbub.shuffler.keys import RoundKeys
-from hubbub.shuffler.records import Held, Opened, Round
+from hubbub.shuffler.records import Charge, Held, Opened, Round
 
 RETRIED = "retried"
 """Under this name retries stand among the refusals' counts."""
@@ -32,6 +32,7 @@ class View:
     known: dict[int, dict[bytes, bytes]] = field(default_factory=dict)
     tallies: dict[RoundId, Tally] = field(default_factory=dict)
     next_block: dict[int, int] = field(default_factory=dict)
+    charges: dict[bytes, list[Charge]] = field(default_factory=dict)
     pending: dict[RoundId, Tally] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -59,6 +60,7 @@ class Unit:
         self._inners: dict[int, list[bytes]] = {}
         self._counts: dict[RoundId, Tally] = {}
         self._taken: dict[RoundId, Tally] = {}
+        self._charges: dict[bytes, list[Charge]] = {}
 
     # What stands, with this transaction's changes
 
@@ -132,6 +134,11 @@ class Unit:
         tables.delete_arrived(self._connection, round_)
         return self.write_state(_without_private_key(replace(round_, state=RoundState.MIXED)))
 
+    def charge(self, round_: Round, charges: Sequence[Charge]) -> None:
+        """Add to the ledger of the round's task."""
+        tables.insert_charges(self._connection, round_.task_id, charges)
+        self._charges.setdefault(round_.task_id, []).extend(charges)
+
     def commit_batch(self, round_: Round, query: int) -> Round:
         """Note a committed batch; with the last one the round is RELEASED."""
         left = tables.commit_batch(self._connection, round_, query)
@@ -172,6 +179,8 @@ class Unit:
         for counts in (self._counts, self._taken):
             for round_id, tally in counts.items():
                 self._view.tallies.setdefault(round_id, Counter()).update(tally)
+        for task_id, charges in self._charges.items():
+            self._view.charges[task_id] = [*self._view.charges.get(task_id, ()), *charges]
         self._view.rounds.update(self._rounds)
         for round_ in self._rounds.values():
             if tables.is_over(round_):

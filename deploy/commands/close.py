@@ -25,11 +25,11 @@ def command(
 
         from hubbub.deploy.calls import close_round
         from hubbub.deploy.commands.status import describe
+        from hubbub.deploy.files import signed_task_in
         from hubbub.deploy.settings import OperatorSettings
         from hubbub.protos.service.settings import load
-        from hubbub.protos.signed_task import SignedTask
 
-        signed = SignedTask.decode(task.read_bytes())
+        signed = signed_task_in(task)
         status = asyncio.run(close_round(load(settings, OperatorSettings, "operator"), signed.task.id, round_number))
         if as_json:
             print_json(describe(status))

@@ -35,6 +35,9 @@ def command(
         float, typer.Option("--local-epsilon", help="Cap if shuffler and analyzer collude.")
     ] = 8.0,
     rounds: Annotated[int, typer.Option("--rounds", min=1, max=100, help="Rounds in which every device answers.")] = 1,
+    dummies: Annotated[
+        int, typer.Option("--dummies", min=0, help="Uniform reports the shuffler adds to each query's batch.")
+    ] = 0,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -59,7 +62,7 @@ def command(
         # SIGTERM ends the demo as Ctrl-C does: services and clients are stopped, logs are kept.
         signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
         dataset = _dataset(data, histogram or [], total or [], devices, seed)
-        options = Options(epsilon, delta, epsilon_local, rounds)
+        options = Options(epsilon, delta, epsilon_local, rounds, dummies)
         with tempfile.TemporaryDirectory(prefix="hubbub-demo-") as scratch:
             directory = out if out is not None else Path(scratch) / "demo"
             document = asyncio.run(run(dataset, options, directory, progress_console()))
@@ -103,6 +106,6 @@ def _print(document: dict[str, Any], out: Path | None) -> None:
             print_query(printer, query)
         print_privacy(printer, each["privacy"])
     seconds = ", ".join(f"{name.replace('_', ' ')} {value:.1f} s" for name, value in document["seconds"].items())
-    printer.print(f"{document['devices']} devices; {seconds}", markup=False)
+    printer.print(f"{document['devices']} devices; {seconds}", markup=False, soft_wrap=True)
     kept = f"kept in {out}" if out is not None else "add --out DIR to keep the certificate, results and logs"
-    printer.print(f"certificate verified with all signers pinned; {kept}", markup=False)
+    printer.print(f"certificate verified with all signers pinned; {kept}", markup=False, soft_wrap=True)

@@ -11,6 +11,7 @@ from rich.table import Table
 from hubbub.deploy.output import Json, console, failures, print_json
 
 if TYPE_CHECKING:
+    from hubbub.accountant.budget import Outlook
     from hubbub.deploy.planning import Plan
 
 
@@ -28,21 +29,19 @@ def command(
     Example: hubbub plan deployment/operator/task.toml --out deployment/operator/task.json
     """
     with failures(as_json):
-        from hubbub.deploy.planning import expected_errors, plan
-        from hubbub.protos.draft import read_draft
-        from hubbub.protos.errors import TaskError
+        from hubbub.deploy.files import draft_in, naming
+        from hubbub.deploy.planning import expected_errors, outlook_of, plan
 
-        try:
-            planned = plan(read_draft(task.read_text()))
-        except UnicodeDecodeError as error:
-            raise TaskError(f"{task} is not UTF-8 text: {error.reason}") from error
-        except TaskError as error:
-            raise TaskError(f"{task}: {error}") from error
+        draft = draft_in(task)
+        with naming(task):
+            planned = plan(draft)
         task_id = _write(planned, out, trust or task.parent / "trust") if out is not None else None
+        budget = outlook_of(planned)
         if as_json:
-            print_json({"task": planned.draft.name, "task_id": task_id, "queries": expected_errors(planned.queries)})
+            members = {"task": planned.draft.name, "task_id": task_id, "queries": expected_errors(planned.queries)}
+            print_json(members | {"budget": _budget_document(planned, budget)})
         else:
-            _print(planned, out)
+            _print(planned, budget, out)
 
 
 def _write(planned: Plan, out: Path, trust: Path) -> str:
@@ -56,7 +55,30 @@ def _write(planned: Plan, out: Path, trust: Path) -> str:
     return frozen.id.hex()
 
 
-def _print(planned: Plan, out: Path | None) -> None:
+def _budget_document(planned: Plan, budget: Outlook) -> dict[str, object]:
+    return {
+        "epsilon_total": planned.draft.privacy.epsilon_total,
+        "rounds": budget.rounds,
+        "rounds_within": budget.within,
+        "epsilon_of_one_round": budget.epsilon_of_one,
+        "epsilon_of_all_rounds": budget.epsilon_of_all,
+    }
+
+
+def _budget_text(planned: Plan, budget: Outlook) -> str:
+    total, delta = planned.draft.privacy.epsilon_total, planned.draft.privacy.delta
+    cost = f"one round costs ε ≤ {budget.epsilon_of_one:.6g} at the minimum"
+    if budget.rounds > 1:
+        cost += f", all {budget.rounds} rounds together ε ≤ {budget.epsilon_of_all:.6g}"
+    cost += f", at δ = {delta:g}"
+    if total is None:
+        return f"{cost}; no epsilon_total, so no round is refused"
+    if budget.within == budget.rounds:
+        return f"{cost}; all fit epsilon_total = {total:g}"
+    return f"{cost}; {budget.within} of them fit epsilon_total = {total:g}, the others would be erased unreleased"
+
+
+def _print(planned: Plan, budget: Outlook, out: Path | None) -> None:
     draft, privacy = planned.draft, planned.draft.privacy
     table = Table("query", "k", "γ", "ε_local", "ε alone", "std. error", "95 % ±", "range")
     for each in planned.queries:
@@ -80,6 +102,7 @@ def _print(planned: Plan, out: Path | None) -> None:
     )
     printer.print(table)
     printer.print("errors are worst cases at the minimum: of one count, or of the sum", markup=False, soft_wrap=True)
+    printer.print(_budget_text(planned, budget), markup=False, soft_wrap=True)
     if out is not None:
         printer.print(
             f"written to {out}; next, operator and shuffler sign it with `hubbub sign`", markup=False, soft_wrap=True

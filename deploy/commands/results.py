@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -65,7 +66,7 @@ def _fetch(settings: OperatorSettings, task: str | None, round_number: int | Non
     if not wait:
         which = asyncio.run(find_round(settings, task, round_number))
         return asyncio.run(fetch_results(settings, which.task_id, which.round, 0))
-    if task is None or round_number is None or len(task) != 64:
+    if task is None or round_number is None or not re.fullmatch("[0-9a-f]{64}", task):
         raise HubbubError("--wait needs to know for what: give the task's id with --task, and --round")
     until = time.monotonic() + wait
     while True:

@@ -20,11 +20,11 @@ def command(
     Example: hubbub sign deployment/operator/task.json --key deployment/operator/identity.pem
     """
     with failures(as_json):
+        from hubbub.deploy.files import signed_task_in
         from hubbub.protos.keys import Identity
-        from hubbub.protos.signed_task import SignedTask
 
         identity = Identity.load(key)
-        signed = SignedTask.decode(task.read_bytes()).signed_by(identity)
+        signed = signed_task_in(task).signed_by(identity)
         task.write_bytes(signed.encode())
         pairs = (("operator", signed.operator_signature), ("shuffler", signed.shuffler_signature))
         missing = [role for role, signature in pairs if signature is None]

@@ -29,11 +29,11 @@ def command(
     Example: hubbub simulate task.toml --data sessions.csv --column session=minutes
     """
     with failures(as_json):
+        from hubbub.deploy.files import draft_in
         from hubbub.deploy.planning import plan
         from hubbub.deploy.simulation import simulate
-        from hubbub.protos.draft import read_draft
 
-        draft = read_draft(task.read_text())
+        draft = draft_in(task)
         dataset = _dataset(draft, data, column or [])
         with Progress(console=progress_console()) as bars:
             bar = bars.add_task("devices encode and randomize", total=dataset.devices * len(draft.questions))

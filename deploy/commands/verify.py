@@ -36,11 +36,13 @@ def command(
     Example: hubbub verify certificate-flights-0.json --operator-key operator.pub.pem
     """
     with failures(as_json):
+        from hubbub.deploy.files import naming
         from hubbub.deploy.verification import Pins, verify
         from hubbub.protos.keys import load_public
 
         keys = [load_public(path) if path is not None else None for path in (operator_key, shuffler_key, analyzer_key)]
-        verified = verify(certificate.read_bytes(), Pins(*keys))
+        with naming(certificate):
+            verified = verify(certificate.read_bytes(), Pins(*keys))
         if as_json:
             print_json(_document(verified))
         else:

@@ -6,6 +6,7 @@ import logging
 import sys
 
 import structlog
+from google.protobuf.message import DecodeError
 
 from hubbub.protos.service.settings import LogSettings
 
@@ -15,6 +16,11 @@ class _StderrHandler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         sys.stderr.write(self.format(record) + "\n")
+
+
+def _is_ours(record: logging.LogRecord) -> bool:
+    """Whether a line is about this service: gRPC logs a traceback for whatever bytes anybody sends to a port."""
+    return record.exc_info is None or not isinstance(record.exc_info[1], DecodeError)
 
 
 def configure(settings: LogSettings) -> None:
@@ -37,6 +43,7 @@ def configure(settings: LogSettings) -> None:
     remove = structlog.stdlib.ProcessorFormatter.remove_processors_meta
     handler = _StderrHandler()
     handler.setFormatter(structlog.stdlib.ProcessorFormatter(foreign_pre_chain=shared, processors=[remove, *last]))
+    logging.getLogger("grpc._cython.cygrpc").addFilter(_is_ours)
     root = logging.getLogger()
     for earlier in [other for other in root.handlers if isinstance(other, _StderrHandler)]:
         root.removeHandler(earlier)

@@ -9,6 +9,7 @@ from hubbub.protos.batch import BatchId
 from hubbub.protos.envelope import Destination
 from hubbub.protos.keys import KeySet
 from hubbub.protos.messages import Answer, Committed, Envelopes, RoundStatus, Submission
+from hubbub.protos.refusals import Reason
 from hubbub.protos.results import RoundId, RoundResults
 from hubbub.protos.signed import SignedDocument
 
@@ -21,6 +22,9 @@ class SubmissionHandler(Protocol):
 
     async def submit(self, destination: Destination, submissions: Sequence[Submission]) -> list[Answer]:
         """Answer each submission, in order; a receipt means that it is on disk."""
+
+    def refused(self, destination: Destination, reason: Reason, count: int) -> None:
+        """Count submissions that were refused before they came to `submit`."""
 
 
 class ControlHandler(Protocol):

@@ -52,7 +52,7 @@ class _SubmissionServicer(submission_pb2_grpc.SubmissionServiceServicer):
     ) -> submission_pb2.SubmitResponse:
         async def work() -> submission_pb2.SubmitResponse:
             destination = codec.read_destination(request.destination)
-            (answer,) = await self._handler.submit(destination, [codec.read_submission(request.submission)])
+            (answer,) = await _answer_each(self._handler, destination, [request.submission])
             if isinstance(answer, Refusal):
                 raise answer
             return submission_pb2.SubmitResponse(receipt=codec.write_receipt(answer))
@@ -84,6 +84,8 @@ async def _answer_each(
             answers.append(None)
         except MessageError as error:
             answers.append(Refusal(Reason.MALFORMED, str(error)))
+    if len(submissions) < len(messages):
+        handler.refused(destination, Reason.MALFORMED, len(messages) - len(submissions))
     handled = await handler.submit(destination, submissions) if submissions else []
     if len(handled) != len(submissions):
         raise RuntimeError(f"{len(handled)} answers to {len(submissions)} submissions")

@@ -34,6 +34,7 @@ STATUS = {
     Reason.WRONG_OFFSET: grpc.StatusCode.OUT_OF_RANGE,
     Reason.INCOMPLETE: grpc.StatusCode.FAILED_PRECONDITION,
     Reason.NO_RESULTS: grpc.StatusCode.NOT_FOUND,
+    Reason.OVER_BUDGET: grpc.StatusCode.FAILED_PRECONDITION,
 }
 """The gRPC status of every refusal."""
 

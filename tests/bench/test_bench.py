@@ -34,7 +34,7 @@ def run_with(printer: Any, monkeypatch: pytest.MonkeyPatch, folder: Path, value:
         yield rows.Row("speed", value, "calls/s", 100.0, ">=", 0.6)
         yield rows.Comparison("speed", "by hand", 1.0, "calls/s", 1.0)
 
-    monkeypatch.setattr(printer.importlib, "import_module", lambda name: SimpleNamespace(ROWS=(speed,)))
+    monkeypatch.setattr(printer.importlib, "import_module", lambda _: SimpleNamespace(ROWS=(speed,)))
     status = printer.main(["--out", str(folder / "bench.json")])
     return status, json.loads((folder / "bench.json").read_text())
 
@@ -64,10 +64,16 @@ def test_a_missed_goal_fails_the_run(printer: ModuleType, monkeypatch: pytest.Mo
 
 
 def test_closed_forms_give_what_the_papers_give(printer: ModuleType) -> None:
-    """girgis-2021 (5): 1.64 for 10⁵ rounds; balle-2019 Thm 4.1 with Thm 3.1: ten levels; the clones: reference."""
+    """girgis-2021 (5): 1.64 for 10⁵ rounds; balle-2019 Thm 4.1 with Thm 3.1: ten levels."""
     elsewhere = __import__("elsewhere")
     assert elsewhere.renyi_composed(0.5, 10**6, 10**5, 1e-8) == pytest.approx(1.6398, abs=1e-4)
     assert elsewhere.sum_by_theorem(0.5, 1e-8, 10**6)[0] == 10
-    assert elsewhere.clones_closed(4.0, 10**5, 1e-6) == pytest.approx(0.5378040242, rel=1e-9)
-    assert elsewhere.clones_closed(12.0, 10**5, 1e-6) == 12.0
-    assert elsewhere.stronger_clones_closed(12.0, 10**5, 1e-6) == 12.0
+
+
+def test_closed_forms_lie_above_the_exact_values_and_never_above_the_local_one(printer: ModuleType) -> None:
+    """Exact values: tests/vectors/accountant.json, `stronger_clones` and `clones_generic`."""
+    elsewhere = __import__("elsewhere")
+    assert 0.3970870586 < elsewhere.stronger_clones_closed(2.0, 1000, 1e-6) < 2.0
+    assert 0.1675385583 < elsewhere.clones_closed(4.0, 10**5, 1e-6) < 0.5378040242
+    for formula in (elsewhere.stronger_clones_closed, elsewhere.clones_closed):
+        assert formula(12.0, 10**5, 1e-6) == 12.0

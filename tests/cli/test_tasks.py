@@ -62,6 +62,36 @@ def test_plan_says_what_to_expect(deployment: Path) -> None:
     assert all(query["expected_half_width"] < query["range"] for query in ran.json["queries"])
 
 
+@pytest.mark.slow
+def test_plan_says_how_many_rounds_fit_the_budget_and_what_all_cost(deployment: Path, tmp_path: Path) -> None:
+    text = (deployment / "operator/task.toml").read_text()
+    assert "epsilon_total = 3.0" in text
+    task = tmp_path / "task.toml"
+    found = {}
+    for total in ("3.0", "2.0", "0.9"):
+        task.write_text(text.replace("epsilon_total = 3.0", f"epsilon_total = {total}"))
+        found[total] = hubbub("plan", task, "--json")
+    assert found["3.0"].json["budget"]["rounds_within"] == found["3.0"].json["budget"]["rounds"] == 7
+    budget = found["2.0"].json["budget"]
+    assert budget["epsilon_total"] == 2.0
+    assert 1 <= budget["rounds_within"] < 7
+    assert budget["epsilon_of_one_round"] <= 1.0 < 2.0 < budget["epsilon_of_all_rounds"] < 3.0
+    assert found["0.9"].status == 1
+    assert "not even the first would be released" in found["0.9"].err
+
+
+@pytest.mark.slow
+def test_plan_tells_people_of_the_budget(deployment: Path, tmp_path: Path) -> None:
+    text = (deployment / "operator/task.toml").read_text()
+    task = tmp_path / "task.toml"
+    task.write_text(text.replace("epsilon_total = 3.0", "epsilon_total = 2.0"))
+    ran = hubbub("plan", task)
+    assert ran.status == 0
+    assert re.search(r"all 7 rounds together ε ≤ 2\.\d+.* \d of them fit epsilon_total = 2", ran.out), ran.out
+    task.write_text(re.sub(r"(?m)^epsilon_total.*\n", "", text))
+    assert "no epsilon_total, so no round is refused" in hubbub("plan", task).out
+
+
 def test_task_is_signed_by_operator_and_shuffler_only(deployment: Path, tmp_path: Path) -> None:
     task = tmp_path / "task.json"
     task.write_bytes((deployment / "operator/task.json").read_bytes())
@@ -84,6 +114,8 @@ def test_task_is_signed_by_operator_and_shuffler_only(deployment: Path, tmp_path
         ("rounds = 7", "rounds = 0", "task.rounds"),
         ("epsilon = 1.0", "epsilon = -1", "privacy.epsilon"),
         ("honest_share = 1.0", "honest_share = 2", "honest_share"),
+        ("epsilon_total = 3.0", "epsilon_total = -3", "privacy.epsilon_total"),
+        ("dummies = 0", "dummies = 0.5", "privacy.dummies"),
         ('["light", "dark", "system"]', "[]", "categories"),
         ("minimum_reports = 1000", "minimum_reports = 1", "minimum_reports"),
         ("[privacy]", "[privacy", "not TOML"),
@@ -101,6 +133,7 @@ def test_wrong_task_is_refused_with_its_line(deployment: Path, tmp_path: Path, o
     assert "Traceback" not in ran.err
 
 
+@pytest.mark.slow
 def test_task_with_useless_estimates_is_refused_with_the_minimum_that_would_do(
     tmp_path: Path, deployment: Path
 ) -> None:
@@ -188,3 +221,37 @@ def test_verify_refuses_a_file_that_is_not_there(tmp_path: Path) -> None:
     assert ran.status == 1
     assert "nothing.json" in ran.err
     assert os.linesep in ran.err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("plan", "FILE"),
+        ("simulate", "FILE", "--data", "FILE"),
+        ("sign", "FILE", "--key", "operator/identity.pem"),
+        ("close", "operator/operator.toml", "FILE"),
+        ("status", "FILE"),
+        ("verify", "FILE"),
+    ],
+)
+def test_a_file_of_another_kind_is_named_and_nothing_worse_happens(deployment: Path, words: tuple[str, ...]) -> None:
+    (deployment / "binary").write_bytes(bytes(range(256)))
+    ran = hubbub(*(word.replace("FILE", "binary") for word in words), "--json", folder=deployment)
+    assert ran.status == 1
+    assert set(ran.json) == {"error"}
+    assert "Traceback" not in ran.err
+    assert "binary" in ran.json["error"]
+
+
+def test_results_of_what_is_no_task_id_are_refused(deployment: Path) -> None:
+    settings = deployment / "operator" / "operator.toml"
+    ran = hubbub("results", settings, "--task", "z" * 64, "--round", "0", "--wait", "1")
+    assert ran.status == 1
+    assert ran.err.startswith("error: --wait needs to know for what")
+
+
+def test_a_demo_with_a_range_upside_down_is_refused_at_once(tmp_path: Path) -> None:
+    (tmp_path / "data.csv").write_text("minutes\n" + "1.5\n" * 50)
+    ran = hubbub("demo", "--data", tmp_path / "data.csv", "--sum", "minutes:9:1")
+    assert ran.status == 1
+    assert "is 9, which is not below upper = 1" in ran.err

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
+import grpc
 import pytest
 import pytest_asyncio
 
@@ -15,22 +17,27 @@ from hubbub.deploy.local import LocalPipeline
 from hubbub.deploy.supervise import ServiceError
 from hubbub.deploy.verification import Pins, verify
 from hubbub.protos.keys import Role
-from hubbub.protos.messages import RoundState
+from hubbub.protos.messages import RoundState, RoundStatus
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.results import HistogramEstimate, QueryState, SumEstimate
 from hubbub.protos.task import Draft, Histogram, Privacy, Schedule, Sum
+from hubbub.protos.transport import TLS, open_channel
+from hubbub.protos.wire import ResultsCaller
 
 pytestmark = pytest.mark.slow
 
 DEVICES = 600
 
 
-def draft(minimum_reports: int = 500, rounds: int = 1) -> Draft:
+PROMISE = Privacy(epsilon=2.0, delta=1e-4, epsilon_local=16.0)
+
+
+def draft(minimum_reports: int = 500, rounds: int = 1, privacy: Privacy = PROMISE) -> Draft:
     return Draft(
         "kiosks",
         Schedule(int(time.time()), length=3600, grace=86_400, rounds=rounds, close="operator"),
         minimum_reports,
-        Privacy(epsilon=2.0, delta=1e-4, epsilon_local=16.0),
+        privacy,
         (Histogram("theme", ("light", "dark")), Sum("session", 0.0, 60.0, "minutes", optional=True)),
     )
 
@@ -128,6 +135,33 @@ async def test_a_round_under_its_minimum_is_not_closed_and_says_why(pipeline: Lo
     assert (status.state, status.submissions) == (RoundState.OPEN, 10)
 
 
+async def test_a_round_expires_by_itself_and_nobody_waits_for_its_results(tmp_path: Path) -> None:
+    schedule = Schedule(int(time.time()), length=15, grace=1, rounds=1, close="schedule")
+    async with LocalPipeline(replace(draft(), schedule=schedule), tmp_path / "pipeline") as pipeline:
+        assert await submit(pipeline, 0, 10) == 10
+        with pytest.raises(Refusal) as refused:
+            await pipeline.results(0)
+        assert refused.value.reason is Reason.NO_RESULTS
+        (status,) = await pipeline.status()
+        assert (status.state, status.submissions) == (RoundState.EXPIRED, 10)
+
+
+async def test_garbage_on_the_devices_port_changes_nothing_and_leaves_the_log_readable(pipeline: LocalPipeline) -> None:
+    async with open_channel(pipeline.shuffler, TLS(pipeline.authority)) as channel:
+        for _ in range(20):
+            with pytest.raises(grpc.aio.AioRpcError):
+                await channel.unary_unary("/hubbub.v1.SubmissionService/Submit")(b"\xff garbage", timeout=10)
+    host, _, port = pipeline.shuffler.rpartition(":")
+    for _ in range(20):
+        _, writer = await asyncio.open_connection(host, int(port))
+        writer.write(b"no handshake\r\n\r\n")
+        writer.close()
+    assert await submit(pipeline, 0, 5) == 5
+    log = (pipeline.logs / "shuffler.log").read_text()
+    assert "Traceback" not in log
+    assert "Handshake" not in log
+
+
 async def test_rounds_follow_each_other_and_their_epsilon_adds_up(tmp_path: Path) -> None:
     async with LocalPipeline(draft(minimum_reports=200, rounds=2), tmp_path / "pipeline") as pipeline:
         epsilons = []
@@ -139,6 +173,63 @@ async def test_rounds_follow_each_other_and_their_epsilon_adds_up(tmp_path: Path
             assert [query.state for query in results.queries] == [QueryState.PUBLISHED] * 2
             epsilons.append(verify(results.certificate, Pins()).content["all_rounds"]["epsilon_upper"])
         assert epsilons[0] < epsilons[1] < 2 * epsilons[0]
+
+
+async def test_a_third_round_beyond_the_budget_is_erased_and_the_operator_is_told_why(tmp_path: Path) -> None:
+    # At the minimum one round costs ε = 1.995, two 2.795, three 3.452.
+    privacy = replace(PROMISE, epsilon_total=3.1)
+    async with LocalPipeline(draft(200, 3, privacy), tmp_path / "pipeline") as pipeline:
+        for number in range(3):
+            async with gateway(pipeline) as carrier:
+                assert (await carrier.submit_many(answers(0, 250), number)).accepted == 250
+            await pipeline.close_round(number)
+            if number < 2:
+                results = await pipeline.results(number)
+                content = verify(results.certificate, Pins()).content
+                assert content["all_rounds"]["epsilon_upper_at_minimum"] <= 3.1
+        status = await _ended(pipeline, 2)
+        assert (status.state, status.submissions) == (RoundState.EXPIRED, 250)
+        assert "the budget is 3.1; spent so far: " in status.waiting_for
+        assert "of it by themselves rounds 0 to 1 (2)" in status.waiting_for
+        await pipeline.kill(Role.SHUFFLER)
+        await pipeline.start(Role.SHUFFLER)
+        assert (await _ended(pipeline, 2)).waiting_for == status.waiting_for
+        async with open_channel(
+            pipeline.services[Role.ANALYZER].addresses["results"], pipeline.operator_tls
+        ) as channel:
+            with pytest.raises(Refusal, match="the shuffler has delivered nothing") as refused:
+                await ResultsCaller(channel).get_results(pipeline.task.task.id, 2, 0.0, 30.0)
+        assert refused.value.reason is Reason.NO_RESULTS
+
+
+async def _ended(pipeline: LocalPipeline, number: int) -> RoundStatus:
+    while True:
+        (status,) = [status for status in await pipeline.status() if status.round == number]
+        if status.state in (RoundState.EXPIRED, RoundState.ERASED):
+            return status
+
+
+async def test_estimates_with_dummies_are_near_the_truth(tmp_path: Path) -> None:
+    privacy = replace(PROMISE, dummies=150)
+    async with LocalPipeline(draft(privacy=privacy), tmp_path / "pipeline") as pipeline:
+        assert await submit(pipeline, 0, DEVICES) == DEVICES
+        await pipeline.close_round(0)
+        results = await pipeline.results(0)
+        theme, session = results.queries
+        assert [(query.reports, query.valid) for query in results.queries] == [(DEVICES, DEVICES)] * 2
+        assert isinstance(theme.estimate, HistogramEstimate)
+        assert isinstance(session.estimate, SumEstimate)
+        truths = [
+            (theme.estimate.counts[0], 200),
+            (theme.estimate.counts[1], 400),
+            (session.estimate.answered, 450),
+            (session.estimate.sum, 9000),
+        ]
+        # Four estimates, each beyond six standard errors with probability 2e-9.
+        assert all(abs(estimate.value - truth) < 6 * estimate.standard_error for estimate, truth in truths)
+        verified = verify(results.certificate, Pins())
+        assert [(record.reports, record.dummies) for record in verified.records] == [(DEVICES, 150)] * 2
+        assert verified.content["round_total"]["epsilon_upper"] <= 2.0
 
 
 async def test_a_service_that_ends_by_itself_is_named_with_its_log(tmp_path: Path) -> None:

@@ -157,6 +157,49 @@ def test_reports_of_another_randomizer_are_noticed(statistic: str) -> None:
     assert abs(z_score(found, truth)) > 2 * Z
 
 
+DUMMIES = 300
+
+
+def with_dummies(query: Query, groups: Sequence[Group], seed: int) -> list[HistogramEstimate | SumEstimate]:
+    """Estimates of batches in which the shuffler put uniform reports."""
+    uniform = np.random.default_rng(seed + 1000).multinomial(DUMMIES, [1 / query.symbols] * query.symbols, size=BATCHES)
+    return [estimate(query, counts, DUMMIES) for counts in simulate(query, groups, seed) + uniform]
+
+
+def test_counts_with_dummies_are_unbiased_and_covered() -> None:
+    groups = [(size, at(symbol, 4)) for symbol, size in enumerate(CARRIERS)]
+    found = with_dummies(OPTIONAL_HISTOGRAM, groups, 5)
+    for category in range(3):
+        counts = [result.counts[category] for result in found if isinstance(result, HistogramEstimate)]
+        assert abs(z_score(counts, CARRIERS[category])) < Z
+        assert abs(coverage(counts, CARRIERS[category]) - 0.95) < SLACK + 0.005
+        assert abs(error_ratio(counts) - 1) < RATIO_SLACK
+    answered = [result.answered for result in found]
+    assert abs(z_score(answered, 1000 - CARRIERS[3])) < Z
+
+
+@pytest.mark.parametrize("statistic", ["sum", "mean"])
+def test_sums_and_means_with_dummies_are_unbiased_and_covered(statistic: str) -> None:
+    read, truth = TRUTHS[statistic]
+    groups: list[Group] = [(size, encoded(value, OPTIONAL_SUM)) for value, size in DELAYS.items()]
+    groups.append((SILENT, at(OPTIONAL_SUM.symbols - 1, OPTIONAL_SUM.symbols)))
+    results = with_dummies(OPTIONAL_SUM, groups, 6)
+    found = [number for result in results if isinstance(result, SumEstimate) and (number := read(result)) is not None]
+    assert len(found) == BATCHES
+    assert abs(z_score(found, truth)) < Z
+    assert coverage(found, truth) > 0.95 - SLACK - 0.005
+    assert 1 - RATIO_SLACK < error_ratio(found) < 1.15
+
+
+def test_dummies_that_are_not_subtracted_are_noticed() -> None:
+    """Power: estimates that take dummies for people are off."""
+    groups = [(size, at(symbol, 4)) for symbol, size in enumerate(CARRIERS)]
+    uniform = np.random.default_rng(7).multinomial(DUMMIES, [1 / 4] * 4, size=BATCHES)
+    results = [estimate(HISTOGRAM, counts) for counts in simulate(HISTOGRAM, groups, 7) + uniform]
+    found = [result.counts[3] for result in results if isinstance(result, HistogramEstimate)]
+    assert abs(z_score(found, CARRIERS[3])) > 2 * Z
+
+
 def test_counts_of_another_randomizer_are_noticed() -> None:
     groups = [(size, at(symbol, 4)) for symbol, size in enumerate(CARRIERS)]
     other = Query(HISTOGRAM.question, HISTOGRAM.gamma * 11 // 10)

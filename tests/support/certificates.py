@@ -22,11 +22,20 @@ def counts(task: Task, round_number: int, reports: int, left_out: int = 0) -> Ro
     return RoundCounts(round_number, tuple(queries))
 
 
-def batch_records(task: Task, parties: Parties, latest: RoundCounts) -> list[SignedDocument]:
-    """The shuffler's record of each query's batch."""
+def batch_records(
+    task: Task, parties: Parties, latest: RoundCounts, dummies: int | None = None
+) -> list[SignedDocument]:
+    """The shuffler's record of each query's batch, with the task's dummies or another number of them."""
+    added = task.privacy.dummies if dummies is None else dummies
     return [
         BatchRecord(
-            BatchId(task.id, latest.round, index), query.reports, bytes(32), bytes(32), "schedule", {"too_late": 2}
+            BatchId(task.id, latest.round, index),
+            query.reports,
+            bytes(32),
+            bytes(32),
+            "schedule",
+            {"too_late": 2},
+            added,
         ).signed_by(parties.shuffler)
         for index, query in enumerate(latest.queries)
     ]
@@ -39,6 +48,7 @@ def content_of(task: Task, parties: Parties, history: Sequence[RoundCounts]) -> 
         "task": signed(task, parties).as_json(),
         "round": history[-1].round,
         "batches": [record.as_json() for record in batch_records(task, parties, history[-1])],
+        "earlier": [batch_records(task, parties, earlier)[0].as_json() for earlier in history[:-1]],
         **statement(terms_of(task), history),
     }
 

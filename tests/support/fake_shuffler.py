@@ -109,6 +109,9 @@ class FakeShuffler:
             raise RuntimeError("the answer is lost")
         return answers
 
+    def refused(self, destination: Destination, reason: Reason, count: int) -> None:
+        raise AssertionError(f"a client sent {count} malformed submissions: {reason}, {destination}")
+
     def _answer(self, destination: Destination, submission: Submission) -> Answer:
         if destination.key_set_hash != self.keys(destination.round)[2].hash:
             return Refusal(Reason.KEY_SET_DIFFERS, "sealed for other keys")

@@ -19,7 +19,7 @@ mechanisms = st.one_of(
     st.builds(KRR.from_numerator, st.sampled_from([2, 3, 20, 10**6]), st.integers(1, 2**32)),
     st.builds(Generic, local, st.booleans()),
 )
-quick = settings(deadline=None, max_examples=40)
+quick = settings(deadline=None, max_examples=15)
 
 
 def assert_sound(found: EpsilonBracket) -> None:
@@ -113,7 +113,7 @@ def test_more_categories_hurt_at_a_fixed_gamma(categories: int, extra: int, w: i
     assert not_above(few, epsilon_bracket(KRR.from_numerator(categories + extra, w), reports, delta))
 
 
-@settings(deadline=None, max_examples=15)
+@settings(deadline=None, max_examples=6)
 @given(mechanism=mechanisms, reports=many, delta=small, dummies=st.sampled_from([1, 100, 10**6]))
 def test_dummies_never_hurt(mechanism: Mechanism, reports: int, delta: float, dummies: int) -> None:
     with_dummies = epsilon_bracket(mechanism, reports, delta, dummies=dummies)
@@ -132,7 +132,7 @@ def test_wider_classes_certify_less(epsilon_local: float, reports: int, delta: f
     assert not_above(found[1], found[2])
 
 
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=10)
 @given(epsilon_local=local, reports=many, delta=small)
 def test_the_blocks_are_tighter_than_the_blanket_for_two_categories(
     epsilon_local: float, reports: int, delta: float

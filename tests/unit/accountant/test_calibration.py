@@ -103,7 +103,7 @@ def test_targets_without_a_useful_mechanism_are_refused_with_a_remedy() -> None:
 SHAPES = [QueryShape("histogram", 16, False), QueryShape("sum", None, True, 2.0)]
 
 
-@pytest.mark.parametrize("cap", [None, 6.0])
+@pytest.mark.parametrize("cap", [pytest.param(None, marks=pytest.mark.slow), 6.0])
 def test_several_queries_together_stay_within_the_budget(cap: float | None) -> None:
     found = calibrate_queries(SHAPES, 1.0, 1e-6, 18_000, epsilon_local_cap=cap)
     composed = compose([Part(each.mechanism, 18_000) for each in found], 1e-6)

@@ -105,6 +105,51 @@ def test_numbers_out_of_range_are_refused(field: str, value: int) -> None:
         Part(KRR.from_local_epsilon(3, 1.0), **values)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("value", [math.nan, math.inf, 1.5, True, "3"])
+@pytest.mark.parametrize("field", ["reports", "rounds", "dummies", "clients"])
+def test_what_is_no_whole_number_is_refused(field: str, value: object) -> None:
+    with pytest.raises(AccountingError, match=field):
+        Part(KRR.from_local_epsilon(3, 1.0), **({"reports": 1} | {field: value}))  # type: ignore[arg-type]
+
+
+def test_whole_numbers_of_any_type_give_one_part() -> None:
+    part = Part(KRR.from_local_epsilon(3, 1.0), 1000.0, 2.0, clients=5000.0)  # type: ignore[arg-type]
+    assert part == Part(part.mechanism, 1000, 2, clients=5000)
+    assert [type(each) for each in (part.reports, part.rounds, part.clients)] == [int] * 3
+
+
+def test_a_mechanism_or_part_of_another_kind_is_refused() -> None:
+    with pytest.raises(AccountingError, match="mechanism"):
+        Part(None, 10)  # type: ignore[arg-type]
+    with pytest.raises(AccountingError, match="parts"):
+        compose([Generic(1.0)], 1e-6)  # type: ignore[list-item]
+
+
+@pytest.mark.parametrize("epsilon_local", [20.0, 36.0, 40.0])
+def test_binary_response_with_hardly_a_lie_keeps_its_lower_end_below_the_truth(epsilon_local: float) -> None:
+    """Two people, two rounds: δ is at most what both reports alone give, 1 − e^{ε − 2ε₀}."""
+    part = Part(KRR.from_local_epsilon(2, epsilon_local), 2, 2)
+    for short in (1e-7, 1e-3):
+        epsilon = 2 * epsilon_local - short
+        bracket = compose_delta([part], epsilon)
+        assert bracket.delta_lower is not None
+        assert 0.9 * short <= bracket.delta_lower <= -math.expm1(epsilon - 2 * epsilon_local) <= bracket.delta_upper
+
+
+def test_many_dummies_count_as_many_blankets() -> None:
+    """With D dummies beside few reports the pair is that of D blankets: its ε falls with the root of D."""
+    mechanism = KRR.from_local_epsilon(16, 2.0)
+    few, many = (compose([Part(mechanism, 2, 4, dummies=count)], 1e-9).epsilon_upper for count in (10**8, 10**10))
+    assert few / many == pytest.approx(10, rel=0.1)
+
+
 def test_subsampling_of_a_generic_randomizer_is_refused() -> None:
     with pytest.raises(OutsideConditions, match="proven for kRR"):
         Part(Generic(1.0), 10, clients=20)
+
+
+def test_binary_reports_that_hardly_depend_on_the_answer_compose() -> None:
+    """δ(0) is all that is left of their curve: one point, without a slope."""
+    part = Part(KRR.from_numerator(2, 2**32 - 1), 2, 2)
+    assert compose([part], 0.1).epsilon_upper == 0
+    assert 0 < compose([part], 1e-12).epsilon_upper <= 2 * part.mechanism.epsilon_local

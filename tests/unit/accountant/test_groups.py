@@ -54,7 +54,7 @@ def test_a_group_of_everyone_keeps_what_is_local() -> None:
     assert 4.99 < group_epsilon(Generic(0.5), 10, 10, 1e-6).epsilon_upper <= 5.0
 
 
-@pytest.mark.parametrize("devices", [0, 11, -1])
+@pytest.mark.parametrize("devices", [0, 11, -1, math.nan, math.inf, "2", True])
 def test_impossible_numbers_of_devices_are_refused(devices: int) -> None:
     with pytest.raises(AccountingError, match="devices"):
         group_epsilon(MECHANISM, 10, devices, 1e-6)

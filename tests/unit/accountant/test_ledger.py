@@ -1,3 +1,4 @@
+import math
 from dataclasses import replace
 from fractions import Fraction
 
@@ -110,3 +111,50 @@ def test_a_record_in_another_form_is_refused(ledger: Ledger) -> None:
     text, digest = ledger.charge([entry(1)]).records()[0]
     with pytest.raises(LedgerBroken, match="canonical"):
         Ledger.from_records("flights", 1.0, 1e-6, [(text.replace(",", ", "), digest)])
+
+
+def test_one_entry_named_twice_in_a_charge_is_charged_once(ledger: Ledger) -> None:
+    one = entry(1)
+    charged = ledger.charge([one, one])
+    assert len(charged.links) == 1
+    charged.verify()
+
+
+@pytest.mark.parametrize("budget", [math.nan, -1.0, "1", None])
+def test_a_budget_that_is_no_number_from_zero_is_refused(budget: float) -> None:
+    with pytest.raises(AccountingError, match="budget"):
+        Ledger("flights", budget, 1e-6)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('"round":1', '"round":[1]'),
+        ('"round":1', '"round":NaN'),
+        ('"round":1', '"round":"1"'),
+        ('"query":"carrier"', '"query":{}'),
+        ('"reports":18000', '"reports":18000.0'),
+        ('"gamma":"1/4"', '"gamma":"1e-999999999"'),
+        ('{"categories":16,"gamma":"1/4","kind":"krr"}', '{"epsilon_local":"0x1p99999","kind":"generic","mixed":true}'),
+        ('{"categories":16,"gamma":"1/4","kind":"krr"}', '{"epsilon_local":"0x1.0p+0","kind":"generic","mixed":null}'),
+        ('"query"', "[" * 100_000),
+    ],
+    ids=lambda text: text[:40],
+)
+def test_a_malformed_record_is_broken_and_nothing_else(ledger: Ledger, old: str, new: str) -> None:
+    text, digest = ledger.charge([entry(1)]).records()[0]
+    assert old in text
+    with pytest.raises(LedgerBroken):
+        Ledger.from_records("flights", 1.0, 1e-6, [(text.replace(old, new), digest)])
+
+
+def test_only_the_head_shows_that_the_last_charges_were_left_off(ledger: Ledger) -> None:
+    charged = ledger.charge([entry(1)]).charge([entry(2)])
+    shortened = Ledger.from_records("flights", 1.0, 1e-6, charged.records()[:1])
+    assert shortened.head != charged.head
+
+
+def test_a_budget_that_is_met_exactly_is_not_exceeded(ledger: Ledger) -> None:
+    spent = ledger.charge([entry(1)]).spent().epsilon_upper
+    assert not replace(ledger, epsilon=spent).would_exceed([entry(1)])
+    assert replace(ledger, epsilon=math.nextafter(spent, 0)).would_exceed([entry(1)])

@@ -23,6 +23,8 @@ SETTINGS = [
     Part(Generic(20.0, mixed=True), 10**6),
     Part(KRR.from_local_epsilon(3, 1.0), 500, dummies=200),
     Part(KRR.from_local_epsilon(3, 1.0), 500, clients=2000),
+    Part(KRR.from_local_epsilon(16, 2.0), 10**10, dummies=10**10),
+    Part(KRR.from_local_epsilon(16, 2.0), 2, dummies=10**10),
 ]
 
 
@@ -174,3 +176,11 @@ def test_the_attack_has_all_mass_in_both_laws() -> None:
     walk = attack_walk(5000, 8, Fraction(1, 3))
     total = sum(float((2 * part.q + part.gap).sum()) + part.even for part in contracted_atoms(walk, 60.0))
     assert total == pytest.approx(1.0, rel=1e-9)
+
+
+def test_a_positive_delta_is_never_rounded_to_zero() -> None:
+    part = Part(KRR.from_local_epsilon(3, 5.0), 40)
+    for pessimistic in (True, False):
+        grid = (dominating_grid if pessimistic else dominated_grid)(part, 40.0)
+        found = power(tilted(grid, 10.0), 30, 1e-9).delta(140.0)
+        assert (0 < found < 1e-100) if pessimistic else found == 0.0

@@ -7,7 +7,8 @@ import mpmath
 import numpy as np
 import pytest
 
-from hubbub.accountant.errors import AccountingError
+from hubbub.accountant.bounds import BOUNDS
+from hubbub.accountant.errors import AccountingError, OutsideConditions
 from hubbub.accountant.mechanisms import KRR, Generic
 from hubbub.accountant.rdp import excess, rdp_lower, rdp_upper
 
@@ -77,8 +78,8 @@ def test_dummies_have_no_known_attack_and_never_hurt() -> None:
     assert rdp_upper(mechanism, 200, 2.0, dummies=50) < rdp_upper(mechanism, 200, 2.0)
 
 
-@pytest.mark.parametrize("x", [-0.99, -0.3, -1e-3, -1e-9, 1e-12, 1e-4, 5e-3, 0.4, 50.0])
-@pytest.mark.parametrize("order", [1.25, 2.0, 10.0, 64.5])
+@pytest.mark.parametrize("x", [-1 + 1e-9, -0.99, -0.3, -1e-3, -1e-9, 1e-12, 1e-4, 5e-3, 0.4, 50.0])
+@pytest.mark.parametrize("order", [1 + 2.0**-40, 1.0001, 1.25, 2.0, 10.0, 64.5])
 def test_excess_is_accurate(x: float, order: float) -> None:
     with mpmath.workdps(60):
         exact = (1 + mpmath.mpf(x)) ** order - 1 - mpmath.mpf(order) * x
@@ -89,3 +90,41 @@ def test_excess_is_accurate(x: float, order: float) -> None:
 def test_an_impossible_order_is_refused(order: float) -> None:
     with pytest.raises(AccountingError, match="order"):
         rdp_upper(Generic(1.0), 10, order)
+
+
+@pytest.mark.parametrize("part", [(KRR(3, Fraction(1, 2)), 100), (KRR(2, Fraction(1, 3)), 60), (Generic(1.0), 60)])
+def test_towards_order_one_both_ends_have_a_limit(part: tuple[KRR | Generic, int]) -> None:
+    lowers, uppers = zip(*((rdp_lower(*part, 1 + h), rdp_upper(*part, 1 + h)) for h in (1e-6, 2.0**-52)), strict=True)
+    assert lowers[1] == pytest.approx(lowers[0], rel=1e-5)
+    assert uppers[1] == pytest.approx(uppers[0], rel=1e-5)
+
+
+@pytest.mark.parametrize("epsilon_local", [20.0, 30.0, 40.0])
+@pytest.mark.parametrize("order", [1.5, 3.0])
+def test_binary_response_with_hardly_a_lie_is_bracketed(epsilon_local: float, order: float) -> None:
+    """Two people, the other one holds a zero: three outcomes."""
+    with mpmath.workdps(80):
+        p = 1 / (mpmath.exp(epsilon_local) + 1)
+        zeros = [(1 - p) ** 2, 2 * p * (1 - p), p * p]
+        one = [p * (1 - p), p * p + (1 - p) ** 2, p * (1 - p)]
+        both = ((zeros, one), (one, zeros))
+        moments = [mpmath.fsum(a**order / b ** (order - 1) for a, b in zip(*side, strict=True)) for side in both]
+        exact = float(mpmath.log(max(moments)) / (order - 1))
+    mechanism = KRR.from_local_epsilon(2, epsilon_local)
+    lower = rdp_lower(mechanism, 2, order)
+    assert lower is not None
+    assert exact * (1 - 1e-6) <= lower <= exact <= rdp_upper(mechanism, 2, order)
+
+
+@pytest.mark.parametrize("name", ["blanket", "stronger-clones", "clones", "krr-lower", "local"])
+def test_every_bound_offers_its_divergence_on_its_own_side(name: str) -> None:
+    mechanism, bound = KRR.from_local_epsilon(4, 1.0), BOUNDS[name]
+    found, best = bound.rdp(mechanism, 200, 3.0), BOUNDS["blanket"].rdp(mechanism, 200, 3.0)
+    assert (0 < found <= best) if bound.direction == "lower" else (best <= found <= 1.0)
+
+
+def test_a_divergence_outside_the_conditions_is_refused() -> None:
+    with pytest.raises(OutsideConditions, match="2rr"):
+        BOUNDS["2rr"].rdp(KRR.from_local_epsilon(4, 1.0), 200, 3.0)
+    with pytest.raises(OutsideConditions, match="dummies"):
+        BOUNDS["krr-lower"].rdp(KRR.from_local_epsilon(4, 1.0), 200, 3.0, dummies=5)

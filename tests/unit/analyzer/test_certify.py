@@ -37,7 +37,7 @@ async def test_a_certificate_is_signed_canonical_and_holds(bench: Bench) -> None
     results = await bench.results.get_results(bench.task.id, 0, 0)
     body = content(bench, results.certificate)
     assert canonical(json.loads(results.certificate)) == results.certificate
-    members = ("all_rounds", "batches", "format", "honest_share", "queries", "round", "round_total", "task")
+    members = ("all_rounds", "batches", "earlier", "format", "honest_share", "queries", "round", "round_total", "task")
     assert tuple(sorted(body)) == members
     assert body["task"] == bench.signed.as_json()
     queries = [(query.name, KRR.from_numerator(query.symbols, query.gamma)) for query in bench.task.queries]

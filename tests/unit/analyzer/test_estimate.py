@@ -235,6 +235,47 @@ def test_no_counts_make_an_error_that_is_no_number(found: list[int], gamma: int,
         assert number is None or (math.isfinite(number.value) and number.standard_error >= 0)
 
 
+# Dummies
+
+
+def test_dummies_leave_estimates_unbiased_and_are_no_reports() -> None:
+    """Three devices and two dummies, over every outcome: the means are the truth, to rounding."""
+    query = Query(Sum("delay", 0.0, 1.0, optional=True), HALF, levels=2)
+    laws = [rounded(x, 2) for x in (Fraction(1, 3), Fraction(1), None)]
+    uniform = [Fraction(1, 4)] * 4
+    gamma, dummies = query.gamma_fraction, 2
+    reports = [reported(law, gamma) for law in laws] + [uniform] * dummies
+    sums, answered = [], []
+    for symbols in itertools.product(range(4), repeat=5):
+        p = float(math.prod((law[y] for law, y in zip(reports, symbols, strict=True)), start=Fraction(1)))
+        result = estimate(query, np.bincount(symbols, minlength=4).astype(np.int64), dummies)
+        assert isinstance(result, SumEstimate)
+        sums.append(p * result.sum.value)
+        answered.append(p * result.answered.value)
+    assert math.isclose(math.fsum(sums), 4 / 3, rel_tol=1e-12)
+    assert math.isclose(math.fsum(answered), 2.0, rel_tol=1e-12)
+
+
+@pytest.mark.parametrize("symbols", [2, 3, 10])
+def test_each_dummy_adds_the_variance_of_a_uniform_symbol(symbols: int) -> None:
+    gamma, dummies = 0.25, 60
+    found = np.full(symbols, 100, dtype=np.int64)
+    without, added = Debiased(gamma, found), Debiased(gamma, found + dummies // symbols, dummies)
+    assert added.reports == without.reports
+    assert np.allclose(added.estimates, without.estimates, rtol=1e-12)
+    each = (1 - 1 / symbols) / symbols / (1 - gamma) ** 2
+    assert np.allclose(added.indicator_variances() - without.indicator_variances(), dummies * each, rtol=1e-9)
+    weights = np.arange(symbols, dtype=np.float64)
+    difference = added.variance(weights) - without.variance(weights)
+    assert math.isclose(difference, dummies * float(weights.var()) / (1 - gamma) ** 2, rel_tol=1e-9)
+
+
+@pytest.mark.parametrize("dummies", [-1, 3])
+def test_more_dummies_than_counted_are_refused(dummies: int) -> None:
+    with pytest.raises(ValueError, match="dummies"):
+        estimate(Query(Histogram("carrier", ("AA", "B6")), HALF), counts(1, 1), dummies)
+
+
 @pytest.mark.parametrize(
     ("query", "found"),
     [

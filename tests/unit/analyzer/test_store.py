@@ -71,11 +71,11 @@ def test_two_stores_on_one_folder_are_refused(tmp_path: Path) -> None:
 
 def test_another_version_is_refused_before_anything_is_touched(tmp_path: Path) -> None:
     connection = sqlite3.connect(tmp_path / FILE_NAME)
-    connection.execute("PRAGMA user_version = 2")
+    connection.execute("PRAGMA user_version = 99")
     connection.execute("CREATE TABLE future (id INTEGER PRIMARY KEY)")
     connection.close()
     before = (tmp_path / FILE_NAME).read_bytes()
-    with pytest.raises(StoreError, match="version 2, this analyzer writes 1"):
+    with pytest.raises(StoreError, match="version 99, this analyzer writes 2"):
         Store(tmp_path)
     assert (tmp_path / FILE_NAME).read_bytes() == before
     assert [path.name for path in tmp_path.iterdir()] == [FILE_NAME]

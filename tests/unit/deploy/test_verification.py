@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,7 +14,8 @@ from hypothesis import strategies as st
 
 from hubbub.deploy.verification import Pins, VerificationError, verify
 from hubbub.protos.signed import canonical
-from support.certificates import content_of, counts, encode
+from hubbub.protos.task import Privacy
+from support.certificates import batch_records, content_of, counts, encode
 from support.samples import Parties, sample_task
 
 PARTIES = Parties.generate()
@@ -21,6 +23,12 @@ TASK = sample_task(PARTIES, minimum_reports=100)
 HISTORY = [counts(TASK, 0, 120), counts(TASK, 2, 130, left_out=4)]
 CONTENT = content_of(TASK, PARTIES, HISTORY)
 CERTIFICATE = encode(CONTENT, PARTIES)
+BUDGETED = sample_task(
+    PARTIES,
+    minimum_reports=100,
+    privacy=Privacy(10.0, 1e-2, 20.0, epsilon_total=2.5, dummies=40),
+    queries=TASK.queries[:1],
+)
 PINS = Pins(PARTIES.operator.public, PARTIES.shuffler.public, PARTIES.analyzer.public)
 
 
@@ -103,6 +111,7 @@ LIES = {
     "a left-out report forgotten": (_set({}, "queries", 0, "left_out"), "left out"),
     "a record of another query": (lambda content: content["batches"].reverse(), "another"),
     "a missing record": (lambda content: content["batches"].pop(), "batch record"),
+    "a missing record of an earlier round": (lambda content: content["earlier"].pop(), "earlier"),
     "an unknown member": (_set(1, "extra"), "version"),
     "an empty task": (_set({"signatures": {}, "task": {}}, "task"), "task"),
 }
@@ -121,6 +130,54 @@ def test_a_lie_that_the_analyzer_signs_is_found_and_named(lie: str) -> None:
         # The composition of fewer rounds is smaller; the lie is to keep its number out.
         content["all_rounds"]["epsilon_upper"] = content["round_total"]["epsilon_upper"] * 0.99
     with pytest.raises(VerificationError, match=named):
+        verify(encode(content, PARTIES), Pins())
+
+
+def test_an_earlier_round_has_the_reports_that_the_shuffler_attests_not_the_analyzer() -> None:
+    inflated = content_of(TASK, PARTIES, [counts(TASK, 0, 10**6), HISTORY[-1]])
+    inflated["earlier"] = CONTENT["earlier"]
+    assert inflated["all_rounds"]["epsilon_upper"] < CONTENT["all_rounds"]["epsilon_upper"]
+    with pytest.raises(VerificationError, match="120 the shuffler's record attests"):
+        verify(encode(inflated, PARTIES), Pins())
+
+
+def test_a_record_of_another_round_does_not_stand_for_an_earlier_one() -> None:
+    content = content_of(TASK, PARTIES, [counts(TASK, 1, 120), HISTORY[-1]])
+    content["earlier"] = CONTENT["earlier"]
+    with pytest.raises(VerificationError, match="another task, round or query"):
+        verify(encode(content, PARTIES), Pins())
+
+
+def test_budget_and_dummies_are_stated_and_checked() -> None:
+    content = content_of(BUDGETED, PARTIES, [counts(BUDGETED, 0, 120)])
+    verified = verify(encode(content, PARTIES), PINS)
+    assert [record.dummies for record in verified.records] == [40]
+    assert [query["dummies"] for query in content["queries"]] == [40]
+    assert content["all_rounds"]["budget"] == 2.5
+    assert CONTENT["all_rounds"]["budget"] is None
+    lies = {"budget": _set(3.5, "all_rounds", "budget"), "dummies": _set(41, "queries", 0, "dummies")}
+    for named, change in lies.items():
+        lie = copy.deepcopy(content)
+        change(lie)
+        with pytest.raises(VerificationError, match=named):
+            verify(encode(lie, PARTIES), Pins())
+
+
+def test_a_record_with_another_number_of_dummies_is_refused() -> None:
+    content = content_of(BUDGETED, PARTIES, [counts(BUDGETED, 0, 120)])
+    lie = copy.deepcopy(content)
+    records = batch_records(BUDGETED, PARTIES, counts(BUDGETED, 0, 120), dummies=39)
+    lie["batches"] = [record.as_json() for record in records]
+    with pytest.raises(VerificationError, match="39 dummies are in the batch, the task says 40"):
+        verify(encode(lie, PARTIES), Pins())
+
+
+def test_dummies_that_the_task_does_not_have_certify_nothing() -> None:
+    plain = replace(BUDGETED, privacy=replace(BUDGETED.privacy, dummies=0))
+    content, helped = (content_of(task, PARTIES, [counts(task, 0, 120)]) for task in (plain, BUDGETED))
+    assert helped["queries"][0]["epsilon_upper"] < content["queries"][0]["epsilon_upper"]
+    content["queries"][0]["epsilon_upper"] = helped["queries"][0]["epsilon_upper"]
+    with pytest.raises(VerificationError, match="carrier"):
         verify(encode(content, PARTIES), Pins())
 
 

@@ -15,7 +15,8 @@ from hubbub.protos.refusals import Reason
 from hubbub.protos.signed import Label, SignedDocument
 
 KEY, OTHER = Identity.generate(), Identity.generate()
-RECORD = BatchRecord(BatchId(b"t" * 32, 2, 1), 100, b"d" * 32, b"k" * 32, "operator", {"malformed": 3, "too_late": 0})
+REFUSALS = {"malformed": 3, "too_late": 0}
+RECORD = BatchRecord(BatchId(b"t" * 32, 2, 1), 100, b"d" * 32, b"k" * 32, "operator", REFUSALS, dummies=7)
 CONTENT = RECORD.signed_by(KEY).content(Label.BATCH_RECORD, KEY.public)
 
 
@@ -32,6 +33,7 @@ def read(content: dict[str, Any], label: Label = Label.BATCH_RECORD) -> BatchRec
         st.binary(min_size=32, max_size=32),
         st.sampled_from(["schedule", "operator"]),
         st.dictionaries(st.sampled_from([reason.value for reason in Reason]), st.integers(0, 10**12)),
+        st.integers(0, 10**6),
     )
 )
 def test_record_comes_back_as_it_was(record: BatchRecord) -> None:
@@ -63,6 +65,9 @@ def test_record_by_another_identity_or_under_another_label_is_refused() -> None:
         ("reports", 100.0),
         ("reports", 10**12 + 1),
         ("reports", 10**4000),
+        ("dummies", -1),
+        ("dummies", 7.0),
+        ("dummies", None),
         ("digest", "dd" * 31),
         ("digest", "DD" * 32),
         ("key_set", 5),

@@ -76,7 +76,13 @@ def test_defaults_are_those_that_are_documented() -> None:
     draft = read_draft(edited(*removed, ("honest_share = 0.9\n", ""), ("weight = 2\n", ""), ("optional = true\n", "")))
     assert (draft.schedule.close, draft.schedule.rounds) == ("schedule", 1)
     assert (draft.privacy.epsilon_local, draft.privacy.honest_share) == (8.0, 1.0)
+    assert (draft.privacy.epsilon_total, draft.privacy.dummies) == (None, 0)
     assert [(question.weight, question.optional) for question in draft.questions] == [(1.0, False)] * 2
+
+
+def test_budget_and_dummies_are_read_as_written() -> None:
+    privacy = read_draft(edited(("honest_share = 0.9", "epsilon_total = 3\ndummies = 500"))).privacy
+    assert (repr(privacy.epsilon_total), repr(privacy.dummies)) == ("3.0", "500")
 
 
 @pytest.mark.parametrize(
@@ -172,7 +178,18 @@ WRONG = [
     ("epsilon_local = 8", "epsilon_local = 0", 14, LOCAL),
     ("honest_share = 0.9", "honest_share = 0", 15, "privacy.honest_share is 0.0; it must be above 0 and at most 1"),
     ("honest_share = 0.9", "honest_share = 1.01", 15, "at most 1"),
-    ("honest_share = 0.9", "honesty = 0.9", 15, "privacy.honesty is not a key hubbub knows; it knows delta, epsilon"),
+    ("honest_share = 0.9", "honesty = 0.9", 15, "privacy.honesty is not a key hubbub knows; it knows delta, dummies,"),
+    ("honest_share = 0.9", "epsilon_total = 0", 15, "privacy.epsilon_total is 0.0; it must be above 0 and at most 1e6"),
+    ("honest_share = 0.9", "epsilon_total = -3", 15, "leave it out for no cap"),
+    ("honest_share = 0.9", "epsilon_total = 1e7", 15, "at most 1e6"),
+    ("honest_share = 0.9", "epsilon_total = inf", 15, "at most 1e6"),
+    ("honest_share = 0.9", "epsilon_total = nan", 15, "must be above 0"),
+    ("honest_share = 0.9", "epsilon_total = true", 15, "privacy.epsilon_total is True; it must be a number"),
+    ("honest_share = 0.9", 'epsilon_total = "none"', 15, "privacy.epsilon_total is 'none'; it must be a number"),
+    ("honest_share = 0.9", "dummies = -1", 15, "privacy.dummies is -1; it must be a whole number from 0 to 1000000"),
+    ("honest_share = 0.9", "dummies = 1000001", 15, "a whole number from 0 to 1000000"),
+    ("honest_share = 0.9", "dummies = 10.0", 15, "privacy.dummies is 10.0; it must be a whole number"),
+    ("honest_share = 0.9", "dummies = true", 15, "privacy.dummies is True; it must be a whole number"),
     ('"histogram"', '"median"', 19, "query[0].kind is 'median'; it must be 'histogram' or 'sum'"),
     ('"histogram"', "1", 19, "query[0].kind is 1; it must be 'histogram' or 'sum'"),
     ('kind = "histogram"\n', "", 17, "query[0].kind is None; it must be 'histogram' or 'sum'"),

@@ -7,6 +7,7 @@ import logging
 
 import pytest
 import structlog
+from google.protobuf.message import DecodeError
 
 from hubbub.protos.service import logs
 from hubbub.protos.service.settings import LogSettings
@@ -50,3 +51,16 @@ def test_lines_below_the_level_are_left_out(capsys: pytest.CaptureFixture[str]) 
     logs.configure(LogSettings(level="error"))
     structlog.get_logger("test").info("unimportant")
     assert capsys.readouterr().err == ""
+
+
+def test_bytes_that_are_no_message_leave_no_traceback(capsys: pytest.CaptureFixture[str]) -> None:
+    logs.configure(LogSettings())
+    grpc_log = logging.getLogger("grpc._cython.cygrpc")
+    for error in (DecodeError("no message"), RuntimeError("a real failure")):
+        try:
+            raise error
+        except (DecodeError, RuntimeError):
+            grpc_log.exception("Unexpected")
+    text = capsys.readouterr().err
+    assert text.count("Traceback") == 1
+    assert "a real failure" in text

@@ -82,6 +82,8 @@ def test_every_part_is_in_the_id() -> None:
         replace(TASK, privacy=replace(TASK.privacy, delta=1e-3)),
         replace(TASK, privacy=replace(TASK.privacy, epsilon_local=19.0)),
         replace(TASK, privacy=replace(TASK.privacy, honest_share=0.5)),
+        replace(TASK, privacy=replace(TASK.privacy, epsilon_total=3.0)),
+        replace(TASK, privacy=replace(TASK.privacy, dummies=1)),
         replace(TASK, queries=(query,)),
         replace(TASK, queries=(delay, query)),
         replace(TASK, queries=(replace(query, gamma=query.gamma + 1), delay)),

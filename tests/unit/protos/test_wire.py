@@ -47,6 +47,7 @@ class Recorder:
 
     calls: list[Any] = field(default_factory=list)
     answer: Any = None
+    counted: list[tuple[Destination, Reason, int]] = field(default_factory=list)
 
     async def _reply(self, *call: Any) -> Any:
         self.calls.append(call)
@@ -62,6 +63,9 @@ class Recorder:
             self.answer = [self.answer]
         answers: list[Answer] = await self._reply("submit", destination, tuple(submissions))
         return answers
+
+    def refused(self, destination: Destination, reason: Reason, count: int) -> None:
+        self.counted.append((destination, reason, count))
 
     async def close_round(self, *call: Any) -> Any:
         return await self._raising("close_round", *call)
@@ -197,6 +201,13 @@ async def test_malformed_submission_does_not_sink_its_neighbours(handler: Record
         assert (answer.reason, answer.retry_after) == (Reason.MALFORMED, None)
         assert answer.message == f"the submission id has {length} bytes, 16 expected"
     assert handler.calls == [("submit", HERE, (submission(0), submission(2)))]
+    assert handler.counted == [(HERE, Reason.MALFORMED, 2)]
+
+
+async def test_malformed_submission_of_its_own_call_is_counted(handler: Recorder, callers: Callers) -> None:
+    with pytest.raises(Refusal, match="5 bytes, 16 expected"):
+        await callers.submissions.submit(HERE, Submission(b"short", b"e"), DEADLINE)
+    assert (handler.calls, handler.counted) == ([], [(HERE, Reason.MALFORMED, 1)])
 
 
 async def test_batch_of_nothing_well_formed_does_not_reach_the_handler(handler: Recorder, callers: Callers) -> None:

@@ -32,6 +32,15 @@ async def test_wrong_size_is_refused_and_its_neighbours_are_not(world: World) ->
     assert isinstance(answers[2], Receipt)
 
 
+async def test_malformed_submissions_are_counted_where_they_were_meant_for(world: World) -> None:
+    here = await world.destination()
+    world.admission.refused(here, Reason.MALFORMED, 2)
+    world.admission.refused(replace(here, round=2**32 - 1), Reason.MALFORMED, 3)
+    world.admission.refused(replace(here, task_id=bytes(32)), Reason.MALFORMED, 5)
+    tallies = [world.store.tally(task, number) for task, number in ((here.task_id, 0), (here.task_id, -1), (b"", -1))]
+    assert tallies == [{"malformed": 2}, {"malformed": 3}, {"malformed": 5}]
+
+
 async def test_unknown_task_is_refused(world: World) -> None:
     (submission,) = await world.seal([(0, 0)])
     other = replace(await world.destination(), task_id=bytes(32))

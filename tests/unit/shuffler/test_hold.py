@@ -6,17 +6,20 @@ import contextlib
 import os
 import signal
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from unit.shuffler.world import FakeAnalyzer, World, reason
 
+from hubbub.protos.keys import KeySet
 from hubbub.protos.messages import Receipt, RoundState
 from hubbub.protos.refusals import Reason
+from hubbub.protos.service import erasing
+from hubbub.protos.signed import SignedDocument
 from hubbub.shuffler.hold import SqliteStore
-from hubbub.shuffler.keys import make_keys
+from hubbub.shuffler.keys import RoundKeys, make_keys
 from hubbub.shuffler.records import Held, Opened, StoreError
 from support.samples import Parties, sample_task
 
@@ -51,6 +54,27 @@ async def test_each_submission_of_a_call_is_held_by_itself(store: SqliteStore) -
     outcomes = await store.hold(round_, [submission(1), submission(1), submission(1, b"e" * 16), submission(2)])
     assert outcomes == [Held.NEW, Held.SAME, Held.CONFLICT, Held.NEW]
     assert store.submissions(round_) == 2
+
+
+@pytest.mark.parametrize("order", [range(40), range(39, -1, -1), [at * 7 % 40 for at in range(40)]])
+async def test_no_key_of_an_erased_round_is_left_where_its_row_once_stood(
+    store: SqliteStore, tmp_path: Path, order: Sequence[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As in a large file, which is not written anew: rows of rounds share pages, and are moved between them.
+    monkeypatch.setattr(erasing, "REWRITE_LIMIT_PAGES", 0)
+    keys, rounds = [], [await store.add_round(TASK, number) for number in range(40)]
+    for number in order:
+        keys.append(os.urandom(32))
+        documents = [SignedDocument(os.urandom(329), os.urandom(64)) for _ in range(2)]
+        await store.install(rounds[number], RoundKeys(keys[-1], KeySet(*documents)))
+    assert all(key in _files(tmp_path) for key in keys)
+    for round_ in rounds:
+        await store.erase(await store.cut(round_, "schedule", 0), RoundState.EXPIRED)
+    assert [key for key in keys if key in _files(tmp_path)] == []
+
+
+def _files(folder: Path) -> bytes:
+    return b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
 
 
 async def test_nothing_is_known_before_it_is_on_disk(store: SqliteStore) -> None:

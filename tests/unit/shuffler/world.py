@@ -16,7 +16,7 @@ from hubbub.protos.keys import KeyRecord, KeySet, Role
 from hubbub.protos.messages import Answer, Committed, Envelopes, Receipt, RoundState, RoundStatus, Submission
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.signed import SignedDocument
-from hubbub.protos.task import Schedule, Task
+from hubbub.protos.task import Privacy, Schedule, Task
 from hubbub.shuffler.admit import Admission
 from hubbub.shuffler.control import Control
 from hubbub.shuffler.hold import SqliteStore
@@ -84,7 +84,7 @@ class FakeAnalyzer:
 
     async def commit(self, batch: BatchId, digest: bytes, _deadline: float = 0) -> Committed:
         self._enter("commit")
-        if released_digest(self.lists[batch]) != digest or len(self.lists[batch]) != self.records[batch].reports:
+        if released_digest(self.lists[batch]) != digest or len(self.lists[batch]) != self.records[batch].envelopes:
             raise Refusal(Reason.INCOMPLETE, "not all there")
         return self.committed.setdefault(batch, Committed(len(self.lists[batch]), {}))
 
@@ -101,9 +101,11 @@ class FakeAnalyzer:
 class World:
     """One shuffler over a folder. `kill` ends it as a power cut would; `start` begins it again."""
 
-    def __init__(self, folder: Path, schedule: Schedule = SCHEDULE, limit: int = 1000) -> None:
+    def __init__(
+        self, folder: Path, schedule: Schedule = SCHEDULE, limit: int = 1000, privacy: Privacy | None = None
+    ) -> None:
         self.parties = Parties.generate()
-        self.task = sample_task(self.parties, minimum_reports=MINIMUM, schedule=schedule)
+        self.task = sample_task(self.parties, minimum_reports=MINIMUM, schedule=schedule, privacy=privacy)
         self.tasks = {self.task.id: self.task}
         self.clock = Clock(START + 10.0)
         self.analyzer = FakeAnalyzer(self.task, self.parties)
@@ -203,15 +205,27 @@ class World:
             answers += await self.admission.submit(destination, submissions[start : start + 10])
         return answers
 
-    async def fill(self, count: int = MINIMUM) -> list[Submission]:
+    async def fill(self, count: int = MINIMUM, round_number: int = 0) -> list[Submission]:
         """Have `count` devices submit; device i answers (i mod 3, i mod 9)."""
-        submissions = await self.seal([(i % 3, i % 9) for i in range(count)])
-        answers = await self.send(submissions)
+        submissions = await self.seal([(i % 3, i % 9) for i in range(count)], round_number)
+        answers = await self.send(submissions, await self.destination(round_number))
         assert all(isinstance(answer, Receipt) for answer in answers)
         return submissions
 
-    async def status(self) -> RoundStatus:
-        return next(status for status in await self.control.get_status(None) if status.round == 0)
+    async def status(self, round_number: int = 0) -> RoundStatus:
+        return next(status for status in await self.control.get_status(None) if status.round == round_number)
+
+    async def live(self, round_number: int, count: int = MINIMUM) -> RoundStatus:
+        """Have a round of a closed task run from its opening to its end, and return how it ended."""
+        self.clock.now = max(self.clock.now, float(self.task.schedule.opens(round_number)))
+        self.rounds.alarm.wake()
+        await self.until(lambda: getattr(self.store.find(self.task.id, round_number), "keys", None) is not None)
+        await self.fill(count, round_number)
+        await self.cut(round_number)
+        round_ = self.store.find(self.task.id, round_number)
+        if round_ is not None:
+            await self.rounds.settled(round_)
+        return await self.status(round_number)
 
     def bytes_on_disk(self) -> bytes:
         """Everything that is in the folder's files."""

@@ -1,0 +1,63 @@
+"""A task's budget over its rounds: what its ledger charges for a round, and how many rounds fit.
+
+A round is charged whole and at the minimum fixed beforehand, so it is known before anyone is asked what each costs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from hubbub.accountant.certificate import Terms, parts_at_minimum
+from hubbub.accountant.composition import compose
+from hubbub.accountant.ledger import Entry, Ledger
+from hubbub.accountant.mechanisms import KRR
+
+
+def ledger(terms: Terms, task: str, records: Iterable[tuple[str, str]] = ()) -> Ledger:
+    """Return the ledger of a task with what is charged already, verified; without a budget it refuses nothing.
+
+    Raises:
+        LedgerBroken: where the records do not hold.
+    """
+    budget = math.inf if terms.epsilon_total is None else terms.epsilon_total
+    return Ledger.from_records(task, budget, terms.delta, records)
+
+
+def round_entries(terms: Terms, task: str, number: int, queries: Sequence[tuple[str, KRR]]) -> tuple[Entry, ...]:
+    """Return what a round is charged: one entry for each of the task's `queries` (name, mechanism), at the minimum."""
+    parts = parts_at_minimum(terms, [mechanism for _, mechanism in queries])
+    return tuple(Entry(task, number, name, part) for (name, _), part in zip(queries, parts, strict=True))
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """How many of the `rounds` planned fit the budget, and the certified ε of one and of all of them together."""
+
+    rounds: int
+    within: int
+    epsilon_of_one: float
+    epsilon_of_all: float
+
+
+def outlook(terms: Terms, mechanisms: Sequence[KRR], rounds: int) -> Outlook:
+    """Return what `rounds` rounds cost at the minimum, and how many of them the budget allows: all where it has none.
+
+    Raises:
+        AccountingError: where numbers are out of range.
+    """
+    parts = parts_at_minimum(terms, mechanisms)
+
+    def spent(count: int) -> float:
+        return compose([replace(part, rounds=count) for part in parts], terms.delta).epsilon_upper
+
+    one, every = spent(1), spent(rounds)
+    budget = math.inf if terms.epsilon_total is None else terms.epsilon_total
+    if every <= budget:
+        return Outlook(rounds, rounds, one, every)
+    within, beyond = (1, rounds) if one <= budget else (0, 1)
+    while beyond - within > 1:
+        middle = (within + beyond) // 2
+        within, beyond = (middle, beyond) if spent(middle) <= budget else (within, middle)
+    return Outlook(rounds, within, one, every)

@@ -1,0 +1,102 @@
+"""The members of a certificate: which there are and of what kind, so that nothing stands in one unchecked."""
+
+from collections.abc import Callable, Mapping
+from math import inf
+from typing import Any
+
+from hubbub.accountant.bounds import BOUNDS
+from hubbub.accountant.errors import CertificateError, shown
+
+Kind = Callable[[Any], bool]
+
+
+def _count(value: Any) -> bool:
+    return type(value) is int and value >= 0
+
+
+def _number(value: Any) -> bool:
+    return type(value) is float and 0 <= value < inf
+
+
+def _number_or_none(value: Any) -> bool:
+    return value is None or type(value) is int or _number(value)
+
+
+def _text(value: Any) -> bool:
+    return type(value) is str
+
+
+def _counts(value: Any) -> bool:
+    return type(value) is dict and all(_text(name) and _count(count) for name, count in value.items())
+
+
+def _ratio(value: Any) -> bool:
+    return type(value) is list and len(value) == 2 and all(map(_count, value))
+
+
+def _list(value: Any) -> bool:
+    return type(value) is list
+
+
+_BATCH: Mapping[str, Kind] = {"honest_reports": _count, "reports": _count, "valid": _count}
+
+_EPSILON: Mapping[str, Kind] = {
+    "bound": _text,
+    "delta": _number,
+    "epsilon_local": _number,
+    "epsilon_upper": _number,
+    "source": _text,
+}
+
+_TOTAL: Mapping[str, Kind] = {**_EPSILON, "epsilon_lower": _number_or_none}
+
+_ALL_ROUNDS: Mapping[str, Kind] = {
+    **_EPSILON,
+    "budget": _number_or_none,
+    "epsilon_upper_at_minimum": _number,
+    "history": _list,
+}
+
+_QUERY: Mapping[str, Kind] = {
+    **_TOTAL,
+    **_BATCH,
+    "categories": _count,
+    "dummies": _count,
+    "gamma": _ratio,
+    "left_out": _counts,
+    "mechanism": _text,
+    "name": _text,
+    "numerical_slack": _number,
+    "state": _text,
+}
+
+
+def check_members(content: Mapping[str, Any]) -> None:
+    """Return only if a statement has the members it must have, no others, each of its kind.
+
+    Numbers are finite floats from 0, counts whole numbers from 0 and no truth values; a query's source is its bound's.
+
+    Raises:
+        CertificateError: naming the first member that is missing, unknown or of another kind.
+    """
+    _check("all_rounds", _ALL_ROUNDS, content["all_rounds"])
+    for entry in content["all_rounds"]["history"]:
+        _check("a round so far", {"queries": _list, "round": _count}, entry)
+        for stated in entry["queries"]:
+            _check("a round so far", _BATCH, stated)
+    _check("round_total", _TOTAL, content["round_total"])
+    for stated in content["queries"]:
+        _check("a query", _QUERY, stated)
+        bound = BOUNDS.get(stated["bound"])
+        if bound is None or bound.source != stated["source"]:
+            raise CertificateError(f"a query: the source of bound {shown(stated['bound'])} is another than stated")
+    if type(content["honest_share"]) is bool or not _count(content["round"]):
+        raise CertificateError("honest_share or round is not of its kind: a number, and a whole number")
+
+
+def _check(where: str, kinds: Mapping[str, Kind], stated: Mapping[str, Any]) -> None:
+    if set(stated) != set(kinds):
+        raise CertificateError(f"{where}: the members are {shown(sorted(stated))}, they must be {sorted(kinds)}")
+    for name, fits in kinds.items():
+        if not fits(stated[name]):
+            raise CertificateError(f"{where}: {name} is {shown(stated[name])}, which is not of its kind; see the docs")

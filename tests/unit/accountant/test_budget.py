@@ -1,0 +1,89 @@
+"""What a task's rounds are charged, how many fit its budget, and randomizers that count the shuffler's dummies."""
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from hubbub.accountant.budget import ledger, outlook, round_entries
+from hubbub.accountant.calibration import QueryShape, calibrate_queries
+from hubbub.accountant.certificate import Terms, check_minimum, parts_at_minimum
+from hubbub.accountant.composition import compose
+from hubbub.accountant.errors import AccountingError
+from hubbub.accountant.errors_of_estimates import histogram_mse
+from hubbub.accountant.ledger import BudgetExceeded
+from hubbub.accountant.mechanisms import KRR
+from hubbub.accountant.pairs import Part
+
+TERMS = Terms(epsilon=1.0, delta=1e-6, epsilon_local=8.0, honest_share=0.9, minimum_reports=20_000)
+CARRIER, DELAY = KRR.from_numerator(16, 2**30), KRR.from_numerator(9, 2**31)
+QUERIES = [("carrier", CARRIER), ("delay", DELAY)]
+
+
+def spent(terms: Terms, rounds: int) -> float:
+    parts = [replace(part, rounds=rounds) for part in parts_at_minimum(terms, [CARRIER, DELAY])]
+    return compose(parts, terms.delta).epsilon_upper
+
+
+def test_a_round_is_charged_at_the_honest_share_of_the_minimum_with_its_dummies() -> None:
+    entries = round_entries(replace(TERMS, dummies=500), "flights", 3, QUERIES)
+    assert [entry.key for entry in entries] == [(3, "carrier"), (3, "delay")]
+    assert [entry.part for entry in entries] == [Part(CARRIER, 18_000, dummies=500), Part(DELAY, 18_000, dummies=500)]
+
+
+def test_the_outlook_is_what_the_ledger_does() -> None:
+    terms = replace(TERMS, epsilon_total=spent(TERMS, 5))
+    seen = outlook(terms, [CARRIER, DELAY], 8)
+    assert (seen.rounds, seen.within) == (8, 5)
+    assert (seen.epsilon_of_one, seen.epsilon_of_all) == (spent(TERMS, 1), spent(TERMS, 8))
+    kept = ledger(terms, "flights")
+    for number in range(5):
+        kept = kept.charge(round_entries(terms, "flights", number, QUERIES))
+    with pytest.raises(BudgetExceeded, match=r"rounds 0 to 4 \(5\)"):
+        kept.charge(round_entries(terms, "flights", 5, QUERIES))
+
+
+@pytest.mark.parametrize(("total", "within"), [(None, 4), (100.0, 4), (0.01, 0)])
+def test_without_a_budget_all_rounds_fit_and_with_too_little_none(total: float | None, within: int) -> None:
+    assert outlook(replace(TERMS, epsilon_total=total), [CARRIER, DELAY], 4).within == within
+
+
+def test_a_ledger_without_a_budget_refuses_nothing() -> None:
+    kept = ledger(TERMS, "flights")
+    assert kept.epsilon == math.inf
+    for number in range(200):
+        entries = round_entries(TERMS, "flights", number, QUERIES)
+        assert not kept.would_exceed(entries)
+        kept = kept.charge(entries)
+    kept.verify()
+    assert ledger(TERMS, "flights", kept.records()) == kept
+
+
+def test_a_budget_below_one_round_is_refused_before_anyone_is_asked() -> None:
+    one = spent(TERMS, 1)
+    check_minimum(replace(TERMS, epsilon_total=one), [CARRIER, DELAY])
+    with pytest.raises(AccountingError, match="not even the first would be released; raise it"):
+        check_minimum(replace(TERMS, epsilon_total=one * 0.999), [CARRIER, DELAY])
+
+
+def test_a_dummy_is_as_noisy_as_a_uniform_symbol() -> None:
+    """Not as a wrong report: a category is one dummy's with probability 1/k, not γ/k."""
+    added = histogram_mse(CARRIER, 1000, 64) - histogram_mse(CARRIER, 1000)
+    assert math.isclose(added, 64 * (1 / 16) * (15 / 16) / 0.75**2, rel_tol=1e-9)
+
+
+@pytest.mark.slow
+def test_queries_with_dummies_need_less_noise_and_hold_at_the_minimum() -> None:
+    shapes = [QueryShape("histogram", 4, optional=False), QueryShape("histogram", 3, optional=True)]
+    terms = Terms(epsilon=1.0, delta=1e-6, epsilon_local=8.0, honest_share=1.0, minimum_reports=2_000, dummies=50)
+    plain, helped = (calibrate_queries(shapes, 1.0, 1e-6, 2_000, dummies=dummies) for dummies in (0, 50))
+    assert all(with_.mechanism.gamma < without.mechanism.gamma for with_, without in zip(helped, plain, strict=True))
+    check_minimum(terms, [each.mechanism for each in helped])
+    with pytest.raises(AccountingError, match="is promised"):
+        check_minimum(replace(terms, dummies=0), [each.mechanism for each in helped])
+
+
+def test_one_query_with_dummies_holds_at_the_minimum_as_it_was_calibrated() -> None:
+    (chosen,) = calibrate_queries([QueryShape("histogram", 4, optional=False)], 1.0, 1e-6, 1_000, dummies=100)
+    terms = Terms(epsilon=1.0, delta=1e-6, epsilon_local=20.0, honest_share=1.0, minimum_reports=1_000, dummies=100)
+    check_minimum(terms, [chosen.mechanism])

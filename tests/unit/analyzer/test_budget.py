@@ -1,0 +1,182 @@
+"""The analyzer's ledger: charged with the counts it pays for, verifiable, and never beyond the task's budget."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from hubbub.accountant.ledger import Ledger
+from hubbub.analyzer.budget import check_ledger
+from hubbub.analyzer.server import _check_ledgers
+from hubbub.protos.envelope import INNER_BYTES
+from hubbub.protos.errors import HubbubError
+from hubbub.protos.refusals import Reason, Refusal
+from hubbub.protos.results import HistogramEstimate
+from hubbub.protos.task import Privacy
+from support.samples import sample_task, signed
+
+if TYPE_CHECKING:
+    from conftest import Bench
+
+ONE_ROUND = Privacy(epsilon=10.0, delta=1e-2, epsilon_local=20.0, epsilon_total=4.0)
+"""One round of five reports costs ε = 3.3, two 5.5."""
+
+
+def with_privacy(bench: Bench, privacy: Privacy) -> None:
+    """Have the bench's task promise something else."""
+    bench.store.close()
+    bench.task = sample_task(bench.parties, minimum_reports=5, privacy=privacy)
+    bench.signed = signed(bench.task, bench.parties)
+    bench.start()
+
+
+async def ledger(bench: Bench) -> Ledger:
+    charges = await bench.store.run(lambda tables: tables.charges(bench.task.id))
+    records = [(charge.entry, charge.digest) for charge in charges]
+    return Ledger.from_records(bench.task.id.hex(), 100.0, 1e-2, records)
+
+
+async def test_a_round_is_charged_whole_with_its_first_counts_at_the_minimum(bench: Bench) -> None:
+    assert (await ledger(bench)).entries == ()
+    await bench.deliver(0, await bench.seal(0, [0] * 8))
+    charged = (await ledger(bench)).entries
+    assert [(entry.round, entry.query, entry.part.reports) for entry in charged] == [(0, "carrier", 5), (0, "delay", 5)]
+    await bench.deliver(1, await bench.seal(1, [0] * 8))
+    assert (await ledger(bench)).entries == charged
+
+
+async def test_rounds_that_are_committed_together_are_all_in_the_chain(bench: Bench) -> None:
+    await asyncio.gather(*(bench.deliver_round(number) for number in range(3)))
+    kept = await ledger(bench)
+    kept.verify()
+    assert {entry.key for entry in kept.entries} == {
+        (number, name) for number in range(3) for name in ("carrier", "delay")
+    }
+
+
+async def test_a_round_beyond_the_budget_is_refused_at_begin_and_its_key_destroyed(bench: Bench) -> None:
+    with_privacy(bench, ONE_ROUND)
+    await bench.deliver_round(0)
+    envelopes = await bench.seal(0, [0] * 6, 1)
+    with pytest.raises(Refusal, match=r"charging round 1 .*budget is 4; spent so far: .*round 0") as refused:
+        await bench.deliver(0, envelopes, 1)
+    assert refused.value.reason is Reason.OVER_BUDGET
+    assert len((await ledger(bench)).entries) == 2
+    with pytest.raises(Refusal) as gone:
+        await bench.acceptor.get_key(bench.task.id, 1)
+    assert gone.value.reason is Reason.ERASED
+    assert await bench.store.run(lambda tables: tables.batch(bench.batch(0, 1))) is None
+
+
+async def test_a_round_that_was_begun_within_the_budget_is_refused_at_commit_beyond_it(bench: Bench) -> None:
+    with_privacy(bench, ONE_ROUND)
+    envelopes = await bench.seal(0, [0] * 6, 1)
+    record = await bench.record(0, envelopes, 1)
+    await bench.begin(record)
+    await bench.put(0, 0, envelopes, 1)
+    await bench.deliver_round(0)
+    with pytest.raises(Refusal) as refused:
+        await bench.acceptor.commit(record.batch, record.digest)
+    assert refused.value.reason is Reason.OVER_BUDGET
+    assert not any(envelope in bench.files() for envelope in envelopes)
+    assert [round_id.round for round_id in await bench.results.list_results(None)] == [0]
+
+
+async def test_what_was_paid_for_is_answered_again_though_the_budget_is_spent(bench: Bench) -> None:
+    with_privacy(bench, ONE_ROUND)
+    envelopes = await bench.seal(0, [0] * 8)
+    assert [(await bench.deliver(0, envelopes)).counted for _ in range(2)] == [8, 8]
+    assert len((await ledger(bench)).entries) == 2
+
+
+async def test_a_ledger_that_does_not_fit_what_was_counted_stops_the_start(bench: Bench) -> None:
+    await bench.deliver(0, await bench.seal(0, [0] * 8))
+    await _check_ledgers(bench.store)
+    charges = await bench.store.run(lambda tables: tables.charges(bench.task.id))
+    check_ledger(bench.task.id, charges, {0})
+    cheaper = dataclasses.replace(charges[0], entry=charges[0].entry.replace('"reports":5', '"reports":500'))
+    for wrong, rounds in (
+        ([cheaper, charges[1]], {0}),
+        (charges[1:], {0}),
+        ([], {0}),
+        (charges, {0, 1}),
+        (charges, set()),
+    ):
+        with pytest.raises(HubbubError, match=r"ledger does not hold|counted or charged"):
+            check_ledger(bench.task.id, wrong, rounds)
+    await bench.store.run(lambda tables: tables._run("DELETE FROM ledger"))
+    with pytest.raises(HubbubError, match="counted or charged, but not both"):
+        await _check_ledgers(bench.store)
+
+
+# Dummies
+
+WITH_DUMMIES = Privacy(epsilon=10.0, delta=1e-2, epsilon_local=20.0, dummies=4)
+
+
+async def deliver_with_dummies(bench: Bench, query: int, real: list[int], dummies: list[int]) -> None:
+    envelopes = await bench.seal(query, real + dummies)
+    record = await bench.record(query, envelopes, reports=len(real), dummies=len(dummies))
+    assert await bench.begin(record) == 0
+    assert await bench.put(query, 0, envelopes) == len(envelopes)
+    assert await bench.begin(record) == len(envelopes)
+    await bench.acceptor.commit(record.batch, record.digest)
+    assert await bench.begin(record) == len(envelopes)
+
+
+async def test_dummies_are_neither_reports_nor_valid_and_are_subtracted(bench: Bench) -> None:
+    with_privacy(bench, WITH_DUMMIES)
+    await deliver_with_dummies(bench, 0, [0, 0, 0, 1, 1, 99], [0, 1, 2, 2])
+    await deliver_with_dummies(bench, 1, [0] * 6, [8, 3, 3, 0])
+    await bench.certifier.settle()
+    carrier, delay = (await bench.results.get_results(bench.task.id, 0, 0)).queries
+    assert (carrier.reports, carrier.valid, carrier.left_out) == (6, 5, {"out_of_domain": 1})
+    assert (delay.reports, delay.valid, delay.left_out) == (6, 6, {})
+    assert isinstance(carrier.estimate, HistogramEstimate)
+    # gamma = 1/2: (N − 4/3 − 5/6)·2 for N = 4, 3, 2; they add up to the five.
+    assert [round(count.value, 6) for count in carrier.estimate.counts] == [3.666667, 1.666667, -0.333333]
+
+
+async def test_dummies_do_not_make_a_minimum(bench: Bench) -> None:
+    with_privacy(bench, WITH_DUMMIES)
+    envelopes = await bench.seal(0, [0] * 8)
+    with pytest.raises(Refusal) as refused:
+        await bench.begin(await bench.record(0, envelopes, reports=4, dummies=4))
+    assert refused.value.reason is Reason.BELOW_MINIMUM
+
+
+@pytest.mark.parametrize("dummies", [0, 3, 5])
+async def test_a_batch_with_another_number_of_dummies_is_refused(bench: Bench, dummies: int) -> None:
+    with_privacy(bench, WITH_DUMMIES)
+    envelopes = await bench.seal(0, [0] * (6 + dummies))
+    with pytest.raises(Refusal, match="4 in every batch") as refused:
+        await bench.begin(await bench.record(0, envelopes, reports=6, dummies=dummies))
+    assert refused.value.reason is Reason.BAD_RECORD
+
+
+async def test_fewer_good_envelopes_than_dummies_belie_the_record(bench: Bench) -> None:
+    with_privacy(bench, WITH_DUMMIES)
+    envelopes = [bytes([number]) * INNER_BYTES for number in range(7)] + await bench.seal(0, [0] * 3)
+    record = await bench.record(0, envelopes, reports=6, dummies=4)
+    await bench.begin(record)
+    await bench.put(0, 0, envelopes)
+    with pytest.raises(Refusal, match="3 envelopes are good") as refused:
+        await bench.acceptor.commit(record.batch, record.digest)
+    assert refused.value.reason is Reason.BAD_RECORD
+
+
+def test_a_store_of_before_the_ledger_is_refused(tmp_path: Path) -> None:
+    import sqlite3
+
+    from hubbub.analyzer.store import FILE_NAME, Store, StoreError
+
+    connection = sqlite3.connect(tmp_path / FILE_NAME)
+    connection.execute("PRAGMA user_version = 1")
+    connection.execute("CREATE TABLE ledger (batch INTEGER PRIMARY KEY)")
+    connection.close()
+    with pytest.raises(StoreError, match="version 1, this analyzer writes 2"):
+        Store(tmp_path)

@@ -1,0 +1,77 @@
+"""Dummies: as many as the task says, exactly uniform, sealed as any other, and nowhere told apart."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from unit.shuffler.world import MINIMUM, World
+
+from hubbub.protos.messages import RoundState
+from hubbub.protos.task import Privacy
+from hubbub.shuffler.dummies import seal_dummies, uniform_symbols
+from hubbub.shuffler.mix import mix
+from hubbub.shuffler.records import Round, StoreError
+from support.samples import Parties, sample_task
+
+PRIVACY = Privacy(epsilon=10.0, delta=1e-2, epsilon_local=20.0, dummies=30)
+
+
+def test_draws_from_the_incomplete_stretch_are_rejected() -> None:
+    """With 3 symbols 2³² − 1 would make symbol 0 likelier; with 2 there is nothing to reject."""
+    words = [2**32 - 1, 2**32 - 2, 0, 1, 2, 7]
+    stream = itertools.chain.from_iterable(word.to_bytes(4, "little") for word in words)
+
+    def random(count: int) -> bytes:
+        return bytes(itertools.islice(stream, count))
+
+    assert uniform_symbols(5, 3, random).tolist() == [2, 0, 1, 2, 1]
+
+
+@pytest.mark.parametrize("symbols", [2, 3, 9, 10**6])
+def test_symbols_are_in_the_domain_and_as_many_as_asked(symbols: int) -> None:
+    drawn = uniform_symbols(1000, symbols)
+    assert len(drawn) == 1000
+    assert int(drawn.max()) < symbols
+    assert len(uniform_symbols(0, symbols)) == 0
+
+
+def test_symbols_are_uniform() -> None:
+    """Chi-squared with 8 degrees of freedom stays below 55.6 but for one run in 3·10⁹ (two in three for a bias)."""
+    counts = np.bincount(uniform_symbols(90_000, 9), minlength=9)
+    assert float(((counts - 10_000) ** 2 / 10_000).sum()) < 55.6
+
+
+async def test_dummies_are_among_the_released_and_stated_in_the_record(tmp_path: Path) -> None:
+    world = World(tmp_path, privacy=PRIVACY)
+    await world.start()
+    assert (await world.live(0)).state is RoundState.ERASED
+    for query, symbols in enumerate((3, 9)):
+        real = Counter(i % symbols for i in range(MINIMUM))
+        record = next(record for batch, record in world.analyzer.records.items() if batch.query == query)
+        assert (record.reports, record.dummies, record.envelopes) == (MINIMUM, 30, MINIMUM + 30)
+        added = Counter(world.analyzer.symbols(query)) - real
+        assert added.total() == 30
+        assert set(added) <= set(range(symbols))
+    await world.stop()
+
+
+async def test_dummies_do_not_help_a_round_over_its_minimum(tmp_path: Path) -> None:
+    world = World(tmp_path, privacy=PRIVACY)
+    await world.start()
+    assert (await world.live(0, MINIMUM - 1)).state is RoundState.EXPIRED
+    assert not world.analyzer.records
+    await world.stop()
+
+
+async def test_round_is_not_mixed_without_its_dummies_or_keys() -> None:
+    parties = Parties.generate()
+    task = sample_task(parties, privacy=PRIVACY)
+    round_ = Round(1, task.id, 0, RoundState.CUT, submissions=20, closed_by="schedule")
+    with pytest.raises(StoreError, match="0 dummies were made, the task wants 30"):
+        mix(None, round_, task, parties.shuffler)  # type: ignore[arg-type]  # it is not looked at
+    with pytest.raises(StoreError, match="without keys"):
+        await seal_dummies(task, round_)
