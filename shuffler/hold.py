@@ -132,8 +132,7 @@ class SqliteStore:
 
     def tally(self, task_id: bytes, number: int) -> Mapping[str, int]:
         """Return refusals by reason, and retries, of a round (or of a task, with number -1)."""
-        key = (task_id, number)
-        return self._view.tallies.get(key, Counter()) + self._view.pending.get(key, Counter())
+        return self._view.tally((task_id, number))
 
     def count(self, task_id: bytes, number: int, names: Mapping[str, int]) -> None:
         """Count refusals, to be written with the next commit: a kill loses at most those since the last one."""

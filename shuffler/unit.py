@@ -34,19 +34,43 @@ class View:
     next_block: dict[int, int] = field(default_factory=dict)
     charges: dict[bytes, list[Charge]] = field(default_factory=dict)
     pending: dict[RoundId, Tally] = field(default_factory=dict)
+    writing: dict[RoundId, Tally] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def add_pending(self, counts: Mapping[RoundId, Tally]) -> None:
         """Add counts that are still to be written."""
         with self._lock:
-            for key, tally in counts.items():
-                self.pending.setdefault(key, Counter()).update(tally)
+            _add(self.pending, counts)
 
     def take_pending(self) -> dict[RoundId, Tally]:
         """Take the counts that are still to be written."""
         with self._lock:
             taken, self.pending = self.pending, {}
+            _add(self.writing, taken)
         return taken
+
+    def tally(self, key: RoundId) -> Tally:
+        """Return all counts of a round: those on disk, those being written and those that wait."""
+        with self._lock:
+            return sum((counts.get(key, Counter()) for counts in (self.tallies, self.writing, self.pending)), Counter())
+
+    def show_counts(self, *written: Mapping[RoundId, Tally]) -> None:
+        """Show counts that are on disk now, in place of those being written."""
+        with self._lock:
+            self.writing = {}
+            for counts in written:
+                _add(self.tallies, counts)
+
+    def put_back(self, taken: Mapping[RoundId, Tally]) -> None:
+        """Have counts that could not be written wait again."""
+        with self._lock:
+            self.writing = {}
+            _add(self.pending, taken)
+
+
+def _add(tallies: dict[RoundId, Tally], more: Mapping[RoundId, Tally]) -> None:
+    for key, tally in more.items():
+        tallies.setdefault(key, Counter()).update(tally)
 
 
 class Unit:
@@ -176,9 +200,7 @@ class Unit:
             if fresh:
                 self._view.known.setdefault(key, {}).update(fresh)
                 self._view.next_block[key] = self._view.next_block.get(key, 0) + 1
-        for counts in (self._counts, self._taken):
-            for round_id, tally in counts.items():
-                self._view.tallies.setdefault(round_id, Counter()).update(tally)
+        self._view.show_counts(self._counts, self._taken)
         for task_id, charges in self._charges.items():
             self._view.charges[task_id] = [*self._view.charges.get(task_id, ()), *charges]
         self._view.rounds.update(self._rounds)
@@ -188,11 +210,10 @@ class Unit:
 
     def abandon(self) -> None:
         """Keep the counts that others gave; all else is forgotten."""
-        self._view.add_pending(self._taken)
+        self._view.put_back(self._taken)
 
     def _take(self) -> None:
-        for key, tally in self._view.take_pending().items():
-            self._taken.setdefault(key, Counter()).update(tally)
+        _add(self._taken, self._view.take_pending())
 
 
 def _without_private_key(round_: Round) -> Round:
