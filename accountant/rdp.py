@@ -37,8 +37,8 @@ TOO_LARGE = 690.0
 def rdp_upper(mechanism: Mechanism, reports: int, order: float, dummies: int = 0) -> float:
     """Return an upper bound on the Rényi divergence of order `order` of one round, in nats; never below the truth.
 
-    It is at most `rdp_local`. Mass that was cut counts as the pair's
-    hockey stick at all ratios up to e^ε_local, which adds at most mass·(λ(e^{(λ−1)ε_local} − 1) + λ − 1) to the moment.
+    It is at most `rdp_local`. Mass that was cut counts as the pair's hockey stick at all ratios up to e^ε_local, which
+    adds at most mass·(λ(e^{(λ−1)ε_local} − 1) + λ − 1) to the moment.
     Raises AccountingError unless 1 < order ≤ 1e6.
     """
     ceiling = rdp_local(mechanism, order)
