@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from decimal import ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any
+from typing import Any, Protocol
 
 from hubbub.accountant.bounds import delta_bracket, epsilon_bracket
 from hubbub.accountant.brackets import EpsilonBracket
@@ -39,6 +39,18 @@ SIGNIFICANT_DIGITS = 6
 """Digits of the ε that are stored; the rounding is always to the safe side."""
 
 
+class Promising(Protocol):
+    """What promises privacy: a task, or a draft. The accountant imports neither and needs these two members only."""
+
+    @property
+    def minimum_reports(self) -> int:
+        """Fewest reports a round is released with."""
+
+    @property
+    def privacy(self) -> object:
+        """What has an attribute for each of the `Terms` but the minimum."""
+
+
 @dataclass(frozen=True)
 class Terms:
     """What a task promises: (ε, δ) for everything one person sends in a round, the cap on ε_local, who is honest, n.
@@ -54,6 +66,12 @@ class Terms:
     minimum_reports: int
     dummies: int = 0
     epsilon_total: float | None = None
+
+    @classmethod
+    def of(cls, task: Promising) -> Terms:
+        """Take them from a task, or a draft of one."""
+        names = ("epsilon", "delta", "epsilon_local", "honest_share", "dummies", "epsilon_total")
+        return cls(minimum_reports=task.minimum_reports, **{name: getattr(task.privacy, name) for name in names})
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,10 @@ import math
 from collections.abc import Iterable, Sequence
 
 from hubbub.accountant.budget import ledger, round_entries
+from hubbub.accountant.certificate import Terms
 from hubbub.accountant.errors import AccountingError
 from hubbub.accountant.ledger import BudgetExceeded, Ledger
 from hubbub.accountant.mechanisms import KRR
-from hubbub.analyzer.statements import terms
 from hubbub.analyzer.tables import Charge
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.refusals import Reason, Refusal
@@ -29,8 +29,8 @@ def charges_for(task: Task, round_number: int, standing: Sequence[Charge]) -> li
     """
     name, queries = task.id.hex(), [(each.name, KRR.from_numerator(each.symbols, each.gamma)) for each in task.queries]
     try:
-        before = ledger(terms(task), name, [(charge.entry, charge.digest) for charge in standing])
-        after = before.charge(round_entries(terms(task), name, round_number, queries))
+        before = ledger(Terms.of(task), name, [(charge.entry, charge.digest) for charge in standing])
+        after = before.charge(round_entries(Terms.of(task), name, round_number, queries))
     except BudgetExceeded as error:
         raise Refusal(Reason.OVER_BUDGET, str(error)) from error
     except AccountingError as error:

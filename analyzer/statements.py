@@ -20,21 +20,7 @@ def certificate_statement(task: Task, history: History) -> dict[str, Any]:
         HubbubError: where a batch is not committed.
     """
     counts = [RoundCounts(number, tuple(_query_count(task, batch) for batch in batches)) for number, batches in history]
-    return {"format": CERTIFICATE_FORMAT, **statement(terms(task), counts)}
-
-
-def terms(task: Task) -> Terms:
-    """What the task promises, as the accountant takes it."""
-    privacy = task.privacy
-    return Terms(
-        epsilon=privacy.epsilon,
-        delta=privacy.delta,
-        epsilon_local=privacy.epsilon_local,
-        honest_share=privacy.honest_share,
-        minimum_reports=task.minimum_reports,
-        dummies=privacy.dummies,
-        epsilon_total=privacy.epsilon_total,
-    )
+    return {"format": CERTIFICATE_FORMAT, **statement(Terms.of(task), counts)}
 
 
 def _query_count(task: Task, batch: StoredBatch) -> QueryCount:

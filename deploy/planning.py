@@ -67,20 +67,6 @@ class Plan:
         return Task(draft.name, draft.schedule, draft.minimum_reports, draft.privacy, queries, identities)
 
 
-def terms_of(task: Task | Draft) -> Terms:
-    """What a task promises, as the accountant takes it."""
-    privacy = task.privacy
-    return Terms(
-        epsilon=privacy.epsilon,
-        delta=privacy.delta,
-        epsilon_local=privacy.epsilon_local,
-        honest_share=privacy.honest_share,
-        minimum_reports=task.minimum_reports,
-        dummies=privacy.dummies,
-        epsilon_total=privacy.epsilon_total,
-    )
-
-
 def mechanisms_of(task: Task) -> tuple[KRR, ...]:
     """Each query's randomizer, as the accountant takes it."""
     return tuple(KRR.from_numerator(query.symbols, query.gamma) for query in task.queries)
@@ -101,7 +87,7 @@ def plan(draft: Draft) -> Plan:
         raise TaskError(_too_wide(draft, useless[0]))
     chosen = Plan(draft, planned)
     try:
-        check_minimum(terms_of(draft), chosen.mechanisms)
+        check_minimum(Terms.of(draft), chosen.mechanisms)
     except AccountingError as error:
         raise TaskError(str(error)) from error
     return chosen
@@ -109,7 +95,7 @@ def plan(draft: Draft) -> Plan:
 
 def outlook_of(plan: Plan) -> Outlook:
     """Return what the planned rounds cost together at the minimum, and how many of them fit the task's budget."""
-    return outlook(terms_of(plan.draft), plan.mechanisms, plan.draft.schedule.rounds)
+    return outlook(Terms.of(plan.draft), plan.mechanisms, plan.draft.schedule.rounds)
 
 
 def _plan_at(draft: Draft, reports: int) -> tuple[PlannedQuery, ...]:

@@ -12,14 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from hubbub.accountant.certificate import QueryCount, RoundCounts, statement
+from hubbub.accountant.certificate import QueryCount, RoundCounts, Terms, statement
 from hubbub.accountant.mechanisms import KRR
 from hubbub.analyzer.estimate import estimate
 from hubbub.client.draws import Random
 from hubbub.client.encode import encode
 from hubbub.client.randomize import randomize
 from hubbub.deploy.data import Dataset, truth_of
-from hubbub.deploy.planning import Plan, expected_errors, terms_of
+from hubbub.deploy.planning import Plan, expected_errors
 from hubbub.deploy.report import query_document
 from hubbub.protos.results import QueryResult, QueryState
 from hubbub.protos.task import Query
@@ -55,7 +55,7 @@ def simulate(
         "devices": dataset.devices,
         "expected": expected_errors(plan.queries),
         "queries": queries,
-        "privacy": statement(terms_of(plan.draft), [RoundCounts(0, tuple(counted))]),
+        "privacy": statement(Terms.of(plan.draft), [RoundCounts(0, tuple(counted))]),
     }
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from hubbub.accountant.certificate import CERTIFICATE_FORMAT, check_statement
+from hubbub.accountant.certificate import CERTIFICATE_FORMAT, Terms, check_statement
 from hubbub.accountant.errors import AccountingError
-from hubbub.deploy.planning import mechanisms_of, terms_of
+from hubbub.deploy.planning import mechanisms_of
 from hubbub.protos.batch import BatchRecord
 from hubbub.protos.errors import HubbubError, SignatureError
 from hubbub.protos.keys import Role
@@ -140,4 +140,4 @@ def _check_earlier(task: Task, content: dict[str, Any]) -> None:
 
 def _check_numbers(task: Task, content: dict[str, Any]) -> None:
     names = [query.name for query in task.queries]
-    check_statement(terms_of(task), list(zip(names, mechanisms_of(task), strict=True)), content)
+    check_statement(Terms.of(task), list(zip(names, mechanisms_of(task), strict=True)), content)

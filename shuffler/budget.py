@@ -12,11 +12,12 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from hubbub.accountant.budget import ledger, round_entries
+from hubbub.accountant.certificate import Terms
 from hubbub.accountant.errors import AccountingError
 from hubbub.accountant.ledger import Ledger
 from hubbub.protos.task import Task
 from hubbub.shuffler.records import Charge, StoreError
-from hubbub.shuffler.tasks import mechanisms, terms
+from hubbub.shuffler.tasks import mechanisms
 
 Charges = Sequence[Charge]
 
@@ -42,9 +43,9 @@ class Budgets:
 
 
 def _charges(task: Task, number: int, standing: Charges) -> Charges:
-    before = ledger(terms(task), task.id.hex(), [(charge.entry, charge.digest) for charge in standing])
+    before = ledger(Terms.of(task), task.id.hex(), [(charge.entry, charge.digest) for charge in standing])
     queries = zip((query.name for query in task.queries), mechanisms(task), strict=True)
-    after = before.charge(round_entries(terms(task), task.id.hex(), number, list(queries)))
+    after = before.charge(round_entries(Terms.of(task), task.id.hex(), number, list(queries)))
     every = [Charge(place, entry, digest) for place, (entry, digest) in enumerate(after.records())]
     return every[len(before.links) :]
 

@@ -36,21 +36,7 @@ def check_promise(task: Task) -> None:
     Raises:
         AccountingError: with what is reached, what was promised, and what to change.
     """
-    check_minimum(terms(task), mechanisms(task))
-
-
-def terms(task: Task) -> Terms:
-    """What the task promises, as the accountant takes it."""
-    privacy = task.privacy
-    return Terms(
-        epsilon=privacy.epsilon,
-        delta=privacy.delta,
-        epsilon_local=privacy.epsilon_local,
-        honest_share=privacy.honest_share,
-        minimum_reports=task.minimum_reports,
-        dummies=privacy.dummies,
-        epsilon_total=privacy.epsilon_total,
-    )
+    check_minimum(Terms.of(task), mechanisms(task))
 
 
 def mechanisms(task: Task) -> tuple[KRR, ...]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hubbub.accountant.certificate import CERTIFICATE_FORMAT, QueryCount, RoundCounts, statement
-from hubbub.deploy.planning import mechanisms_of, terms_of
+from hubbub.accountant.certificate import CERTIFICATE_FORMAT, QueryCount, RoundCounts, Terms, statement
+from hubbub.deploy.planning import mechanisms_of
 from hubbub.protos.batch import BatchId, BatchRecord
 from hubbub.protos.signed import Label, SignedDocument, canonical
 from hubbub.protos.task import Task
@@ -49,7 +49,7 @@ def content_of(task: Task, parties: Parties, history: Sequence[RoundCounts]) -> 
         "round": history[-1].round,
         "batches": [record.as_json() for record in batch_records(task, parties, history[-1])],
         "earlier": [batch_records(task, parties, earlier)[0].as_json() for earlier in history[:-1]],
-        **statement(terms_of(task), history),
+        **statement(Terms.of(task), history),
     }
 
 

@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from hubbub.accountant.certificate import check_statement
+from hubbub.accountant.certificate import Terms, check_statement
 from hubbub.accountant.errors import AccountingError
 from hubbub.accountant.mechanisms import KRR
 from hubbub.analyzer.certify import Certifier, History, accountant_statement
-from hubbub.analyzer.statements import terms
 from hubbub.protos.batch import BatchRecord, released_digest
 from hubbub.protos.errors import SignatureError
 from hubbub.protos.keys import KeyRecord
@@ -41,7 +40,7 @@ async def test_a_certificate_is_signed_canonical_and_holds(bench: Bench) -> None
     assert tuple(sorted(body)) == members
     assert body["task"] == bench.signed.as_json()
     queries = [(query.name, KRR.from_numerator(query.symbols, query.gamma)) for query in bench.task.queries]
-    check_statement(terms(bench.task), queries, body)
+    check_statement(Terms.of(bench.task), queries, body)
     for query, batch in enumerate(body["batches"]):
         record = BatchRecord.read(SignedDocument.from_json(batch), bench.parties.shuffler.public)
         assert (record.batch, record.digest) == (bench.batch(query), released_digest(batches[query]))
