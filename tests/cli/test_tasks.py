@@ -150,6 +150,7 @@ def test_task_with_useless_estimates_is_refused_with_the_minimum_that_would_do(
     assert hubbub("plan", task).status == 0
 
 
+@pytest.mark.slow
 def test_simulate_compares_with_the_truth(tmp_path: Path, deployment: Path) -> None:
     rows = ["theme,minutes", *(f"{('dark', 'light')[row % 2]},{row % 100 if row % 3 else ''}" for row in range(3000))]
     (tmp_path / "usage.csv").write_text("\n".join(rows))

@@ -31,6 +31,7 @@ def test_a_round_is_charged_at_the_honest_share_of_the_minimum_with_its_dummies(
     assert [entry.part for entry in entries] == [Part(CARRIER, 18_000, dummies=500), Part(DELAY, 18_000, dummies=500)]
 
 
+@pytest.mark.slow
 def test_the_outlook_is_what_the_ledger_does() -> None:
     terms = replace(TERMS, epsilon_total=spent(TERMS, 5))
     seen = outlook(terms, [CARRIER, DELAY], 8)
