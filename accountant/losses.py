@@ -29,6 +29,10 @@ HALF_POINTS = 1 << 14
 """Grid points on each side of loss 0: about a thousand per standard deviation."""
 
 
+SLICE = 200_000
+"""Atoms laid on a grid at a time: bounds memory."""
+
+
 @dataclass(frozen=True)
 class LossGrid:
     """P-masses at the losses (first + i)·step, i = 0, 1, …; `infinite` is P-mass that Q does not have.
@@ -111,6 +115,15 @@ def merge_ratios(p: Array, loss: Array) -> LossGrid:
 
 def _merged(p: Array, loss: Array, points: int) -> LossGrid:
     step, size = grid_step(float(np.abs(loss).max()), points), 2 * points + 4
+    buckets = np.zeros((4, size))
+    for start in range(0, p.size, SLICE):
+        some = slice(start, start + SLICE)
+        buckets += _buckets(p[some], loss[some], step, points, size)
+    return LossGrid(step, -points - 1, balance(*buckets), 0.0, pessimistic=False)
+
+
+def _buckets(p: Array, loss: Array, step: float, points: int, size: int) -> Array:
+    """Return, shape (4, size), what `balance` merges at each point: left, its gap, right, its gap."""
     index, up = _shares(loss, step)
     place, above = index + points + 1, loss - index * step
     high, low = p * up, p * (1 - up)
@@ -120,8 +133,7 @@ def _merged(p: Array, loss: Array, points: int) -> LossGrid:
         (place, low),
         (place, low * -np.expm1(-above)),
     )
-    buckets = [np.bincount(where, weight, size).astype(np.float64) for where, weight in weights]
-    return LossGrid(step, -points - 1, balance(*buckets), 0.0, pessimistic=False)
+    return np.stack([np.bincount(where, weight, size) for where, weight in weights]).astype(np.float64)
 
 
 def balance(left: Array, left_gap: Array, right: Array, right_gap: Array) -> Array:
