@@ -3,7 +3,8 @@
     python tests/bench/run.py [--out bench.json] [--only NAME]
 
 A module of rows has `ROWS`: functions that yield `Row`s (with a goal) and `Comparison`s (what others do). Join it to
-`MODULES`. Exit status is 1 where a goal is missed.
+`MODULES`. With `--strict` the exit status is 1 where a goal is
+missed; without, a busy machine fails nothing.
 """
 
 from __future__ import annotations
@@ -78,6 +79,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Measure, print the table, write a JSON file.")
     parser.add_argument("--out", type=Path, default=Path("bench.json"))
     parser.add_argument("--only", default="", help="only functions of rows whose name contains this")
+    parser.add_argument("--strict", action="store_true", help="exit with 1 where a goal is missed")
     chosen = parser.parse_args(arguments)
     outcomes = measured(chosen.only)
     rows = [outcome for outcome in outcomes if isinstance(outcome, Row)]
@@ -85,7 +87,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     console.print(goals(rows))
     console.print(beside(outcome for outcome in outcomes if isinstance(outcome, Comparison)))
     chosen.out.write_text(json.dumps(document(outcomes), indent=2) + "\n")
-    return 0 if rows and all(row.reached for row in rows) else 1
+    return 1 if chosen.strict and not all(row.reached for row in rows) else 0
 
 
 if __name__ == "__main__":

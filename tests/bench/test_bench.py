@@ -27,7 +27,7 @@ def printer(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
             del sys.modules[name]
 
 
-def run_with(printer: Any, monkeypatch: pytest.MonkeyPatch, folder: Path, value: float) -> tuple[int, Any]:
+def run_with(printer: Any, monkeypatch: pytest.MonkeyPatch, folder: Path, value: float, *more: str) -> tuple[int, Any]:
     rows = sys.modules["rows"]
 
     def speed() -> Iterator[Any]:
@@ -35,7 +35,7 @@ def run_with(printer: Any, monkeypatch: pytest.MonkeyPatch, folder: Path, value:
         yield rows.Comparison("speed", "by hand", 1.0, "calls/s", 1.0)
 
     monkeypatch.setattr(printer.importlib, "import_module", lambda _: SimpleNamespace(ROWS=(speed,)))
-    status = printer.main(["--out", str(folder / "bench.json")])
+    status = printer.main(["--out", str(folder / "bench.json"), *more])
     return status, json.loads((folder / "bench.json").read_text())
 
 
@@ -57,8 +57,9 @@ def test_a_reached_goal_is_written_with_every_field(
     assert document["comparisons"][0]["how"] == "by hand"
 
 
-def test_a_missed_goal_fails_the_run(printer: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    status, document = run_with(printer, monkeypatch, tmp_path, 59.0)
+def test_a_missed_goal_fails_a_strict_run(printer: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    assert run_with(printer, monkeypatch, tmp_path, 59.0)[0] == 0
+    status, document = run_with(printer, monkeypatch, tmp_path, 59.0, "--strict")
     assert status == 1
     assert document["rows"][0]["ratio"] == 0.59
 

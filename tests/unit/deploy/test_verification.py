@@ -148,6 +148,7 @@ def test_a_record_of_another_round_does_not_stand_for_an_earlier_one() -> None:
         verify(encode(content, PARTIES), Pins())
 
 
+@pytest.mark.slow
 def test_budget_and_dummies_are_stated_and_checked() -> None:
     content = content_of(BUDGETED, PARTIES, [counts(BUDGETED, 0, 120)])
     verified = verify(encode(content, PARTIES), PINS)
