@@ -54,12 +54,13 @@ class Options:
 
 
 class Stages:
-    """Seconds by stage, and a progress bar for the stage that runs."""
+    """Seconds by stage, and a progress bar for the stage that runs; where stderr is no terminal, a line for each."""
 
     def __init__(self, console: Console) -> None:
         self.seconds: dict[str, float] = {}
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-        self._bars = Progress(SpinnerColumn(), *columns, console=console)
+        self._console = console
+        self._bars = Progress(SpinnerColumn(), *columns, console=console, disable=not console.is_terminal)
 
     def __enter__(self) -> Stages:
         """Show the bars."""
@@ -74,6 +75,8 @@ class Stages:
     def stage(self, name: str, text: str, total: int = 1) -> Iterator[Progress]:
         """Time a stage; its bar is advanced by `advance`, and is full at the end."""
         self._current = self._bars.add_task(text, total=total)
+        if not self._console.is_terminal:
+            self._console.print(text, markup=False, soft_wrap=True)
         started = time.perf_counter()
         yield self._bars
         self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - started
