@@ -59,7 +59,9 @@ def command(
 
         from hubbub.deploy.demo import Options, run
 
-        # SIGTERM ends the demo as Ctrl-C does: services and clients are stopped, logs are kept.
+        # SIGTERM ends the demo as Ctrl-C does: services and clients are stopped, logs are kept. A shell that starts it
+        # in the background has SIGINT ignored, which would leave both without effect.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
         dataset = _dataset(data, histogram or [], total or [], devices, seed)
         options = Options(epsilon, delta, epsilon_local, rounds, dummies)
