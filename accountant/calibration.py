@@ -10,10 +10,13 @@ from functools import lru_cache, partial
 from math import ceil, exp, inf, log, sqrt
 from typing import Literal
 
-from hubbub.accountant import bounds, composition, two_rr
-from hubbub.accountant.binomial_shift import shift_at
-from hubbub.accountant.contour import positive_part
-from hubbub.accountant.dummies import diluted_blanket, diluted_guess
+from hubbub.accountant import bounds, composition
+from hubbub.accountant.divergence import two_rr
+from hubbub.accountant.divergence.binomial_shift import shift_at
+from hubbub.accountant.divergence.contour import positive_part
+from hubbub.accountant.divergence.dummies import diluted_blanket, diluted_guess
+from hubbub.accountant.divergence.search import COARSE, FINE
+from hubbub.accountant.divergence.sums import blanket_sum
 from hubbub.accountant.errors import AccountingError, shown
 from hubbub.accountant.errors_of_estimates import histogram_mse, sum_mse
 from hubbub.accountant.mechanisms import GAMMA_DENOMINATOR, KRR, check_categories
@@ -26,8 +29,6 @@ from hubbub.accountant.numbers import (
     real,
 )
 from hubbub.accountant.pairs import Part
-from hubbub.accountant.search import COARSE, FINE
-from hubbub.accountant.sums import blanket_sum
 
 Kind = Literal["histogram", "sum"]
 

@@ -19,9 +19,9 @@ from fractions import Fraction
 from hubbub.accountant.binomials import MASS_ERROR
 from hubbub.accountant.bounds import delta_bracket, epsilon_bracket
 from hubbub.accountant.brackets import DeltaBracket, EpsilonBracket
-from hubbub.accountant.convolution import ROUNDING, Tilted, convolve, log_moment, power, tilted
 from hubbub.accountant.errors import AccountingError
-from hubbub.accountant.losses import LossGrid
+from hubbub.accountant.losses.convolution import ROUNDING, Tilted, convolve, log_moment, power, tilted
+from hubbub.accountant.losses.grid import LossGrid
 from hubbub.accountant.numbers import checked_delta, checked_epsilon, fraction_up
 from hubbub.accountant.pairs import Part, attack_grid, dominated_grid, dominating_grid, is_plain_krr, one_round
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from hubbub.accountant.composition import PAIR_ERROR
 from hubbub.accountant.errors import AccountingError, shown
-from hubbub.accountant.losses import LossGrid
+from hubbub.accountant.losses.grid import LossGrid
 from hubbub.accountant.numbers import real
 from hubbub.accountant.pairs import Part, dominating_grid, one_round
 

@@ -14,12 +14,10 @@ from functools import lru_cache
 import numpy as np
 
 from hubbub.accountant.binomials import Binomial
-from hubbub.accountant.envelope import two_rr_grid, zeros_grid
 from hubbub.accountant.errors import AccountingError, OutsideConditions, shown
-from hubbub.accountant.losses import LossGrid, connect_dots, merge_dots
-from hubbub.accountant.mechanisms import KRR, Generic, Mechanism
-from hubbub.accountant.numbers import checked_dummies, checked_reports, checked_whole
-from hubbub.accountant.walks import (
+from hubbub.accountant.losses.envelope import two_rr_grid, zeros_grid
+from hubbub.accountant.losses.grid import LossGrid, connect_dots, merge_dots
+from hubbub.accountant.losses.walks import (
     Atoms,
     Walk,
     attack_walk,
@@ -30,6 +28,8 @@ from hubbub.accountant.walks import (
     spread_atoms,
     subsampled_walk,
 )
+from hubbub.accountant.mechanisms import KRR, Generic, Mechanism
+from hubbub.accountant.numbers import checked_dummies, checked_reports, checked_whole
 
 ROUNDS_LIMIT = 10**7
 """Most rounds of one part."""

@@ -13,13 +13,13 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from hubbub.accountant.binomials import Array
-from hubbub.accountant.envelope import zeros_law
 from hubbub.accountant.errors import AccountingError, shown
-from hubbub.accountant.losses import LossGrid
+from hubbub.accountant.losses.envelope import zeros_law
+from hubbub.accountant.losses.grid import LossGrid
+from hubbub.accountant.losses.walks import Atoms, attack_walk, contracted_atoms
 from hubbub.accountant.mechanisms import KRR, Mechanism
 from hubbub.accountant.numbers import real
 from hubbub.accountant.pairs import Part, attacked, dominating_atoms, dominating_grid, is_two_rr
-from hubbub.accountant.walks import Atoms, attack_walk, contracted_atoms
 
 ORDER_LIMIT = 1e6
 """Largest order accepted."""

@@ -7,12 +7,12 @@ from math import comb, nextafter
 import numpy as np
 import pytest
 
-from hubbub.accountant.binomial_shift import log_delta_ends, shift_at
 from hubbub.accountant.bounds import BOUNDS, delta_bracket, delta_upper, epsilon_bracket
-from hubbub.accountant.contour import integrated_positive_part
+from hubbub.accountant.divergence.binomial_shift import log_delta_ends, shift_at
+from hubbub.accountant.divergence.contour import integrated_positive_part
+from hubbub.accountant.divergence.sums import blanket_sum
 from hubbub.accountant.errors import AccountingError
 from hubbub.accountant.mechanisms import KRR, Generic, exp_decimal
-from hubbub.accountant.sums import blanket_sum
 
 _PRECISE = Context(prec=60)
 

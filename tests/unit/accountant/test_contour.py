@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hubbub.accountant.contour import integrated_positive_part, positive_part
-from hubbub.accountant.counting import countable, counted_positive_part
+from hubbub.accountant.divergence.contour import integrated_positive_part, positive_part
+from hubbub.accountant.divergence.counting import countable, counted_positive_part
+from hubbub.accountant.divergence.sums import IidSum, attack_sum, blanket_sum, clones_sum, stronger_clones_sum
 from hubbub.accountant.mechanisms import KRR, Generic
-from hubbub.accountant.sums import IidSum, attack_sum, blanket_sum, clones_sum, stronger_clones_sum
 
 
 def sums_of(reports: int, epsilon_local: float, epsilon: float, categories: int) -> list[IidSum]:

@@ -7,12 +7,12 @@ import pytest
 
 from hubbub.accountant import binomials
 from hubbub.accountant.binomials import Binomial, fair_mass
-from hubbub.accountant.convolution import coarsen, power, tilted
-from hubbub.accountant.envelope import grid_from_curve
-from hubbub.accountant.losses import LossGrid, connect_dots, merge_dots, symmetric_grid
+from hubbub.accountant.losses.convolution import coarsen, power, tilted
+from hubbub.accountant.losses.envelope import grid_from_curve
+from hubbub.accountant.losses.grid import LossGrid, connect_dots, merge_dots, symmetric_grid
+from hubbub.accountant.losses.walks import Atoms, attack_walk, blanket_walk, contracted_atoms, spread_atoms
 from hubbub.accountant.mechanisms import KRR, Generic
 from hubbub.accountant.pairs import Part, attack_grid, dominated_grid, dominating_grid
-from hubbub.accountant.walks import Atoms, attack_walk, blanket_walk, contracted_atoms, spread_atoms
 
 SETTINGS = [
     Part(KRR.from_local_epsilon(4, 2.0), 1000),

@@ -11,10 +11,10 @@ from scipy.stats import binom
 
 from hubbub.accountant.bounds import BOUNDS, delta_bracket, epsilon_bracket
 from hubbub.accountant.calibration import calibrate_sum
-from hubbub.accountant.contour import positive_part
+from hubbub.accountant.divergence.contour import positive_part
+from hubbub.accountant.divergence.sums import IidSum
 from hubbub.accountant.errors_of_estimates import sum_mse
 from hubbub.accountant.mechanisms import KRR, Generic
-from hubbub.accountant.sums import IidSum
 
 VECTORS: dict[str, Any] = json.loads((Path(__file__).parents[2] / "vectors" / "accountant.json").read_text())
 

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hubbub.accountant import two_rr
-from hubbub.accountant.binomial_shift import log_delta_ends, shift_at
 from hubbub.accountant.bounds import delta_bracket, epsilon_bracket
+from hubbub.accountant.divergence import two_rr
+from hubbub.accountant.divergence.binomial_shift import log_delta_ends, shift_at
 from hubbub.accountant.mechanisms import KRR
 
 

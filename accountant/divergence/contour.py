@@ -26,10 +26,10 @@ from math import ceil, e, inf, log, log1p, pi
 import numpy as np
 from numpy.typing import NDArray
 
-from hubbub.accountant.brackets_of_logs import ZERO, LogBracket
-from hubbub.accountant.counting import countable, counted_positive_part
+from hubbub.accountant.divergence.counting import countable, counted_positive_part
+from hubbub.accountant.divergence.logs import ZERO, LogBracket
+from hubbub.accountant.divergence.sums import IidSum
 from hubbub.accountant.numbers import UNIT_ROUNDOFF
-from hubbub.accountant.sums import IidSum
 
 Array = NDArray[np.float64]
 

@@ -1,7 +1,6 @@
-"""One round: what n shuffled reports of one mechanism give, as brackets with a name and a source.
+"""Bounds that are evaluated exactly: each is the divergence of a pair, summed by the engine of `divergence`.
 
-A bound is an object: `BOUNDS["blanket"].delta(...)`. `epsilon_bracket` and `delta_bracket` join the tightest
-proven upper bound with the best known attack. Every `upper` is never below the truth, every `lower` never above.
+Every `upper` is never below the truth, every `lower` never above.
 """
 
 from collections.abc import Callable, Mapping
@@ -9,14 +8,15 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import inf
 from types import MappingProxyType
-from typing import Literal, Protocol
 
-from hubbub.accountant import two_rr
-from hubbub.accountant.brackets import DeltaBracket, EpsilonBracket
-from hubbub.accountant.brackets_of_logs import ZERO, LogBracket
-from hubbub.accountant.contour import positive_part
-from hubbub.accountant.dummies import diluted_blanket
-from hubbub.accountant.errors import AccountingError, OutsideConditions, shown
+from hubbub.accountant.bounds.bound import Bound, Direction, require
+from hubbub.accountant.divergence import two_rr
+from hubbub.accountant.divergence.contour import positive_part
+from hubbub.accountant.divergence.dummies import diluted_blanket
+from hubbub.accountant.divergence.logs import ZERO, LogBracket
+from hubbub.accountant.divergence.search import FINE, EpsilonEnds, find_epsilon, gaussian_guess
+from hubbub.accountant.divergence.sums import IidSum, attack_sum, blanket_sum, clones_sum, stronger_clones_sum
+from hubbub.accountant.errors import OutsideConditions
 from hubbub.accountant.mechanisms import KRR, Generic, Mechanism, exp_decimal
 from hubbub.accountant.numbers import (
     checked_delta,
@@ -28,57 +28,6 @@ from hubbub.accountant.numbers import (
     fraction_up,
 )
 from hubbub.accountant.rdp import rdp_local, rdp_lower, rdp_upper
-from hubbub.accountant.search import FINE, EpsilonEnds, find_epsilon, gaussian_guess
-from hubbub.accountant.sums import IidSum, attack_sum, blanket_sum, clones_sum, stronger_clones_sum
-
-__all__ = ["BOUNDS", "Bound", "DeltaBracket", "EpsilonBracket", "delta_bracket", "delta_upper", "epsilon_bracket"]
-
-_NOTHING = 1e-4
-"""Relative gain over the local ε below which there is no amplification to speak of: the local ε itself is returned."""
-
-Direction = Literal["upper", "lower"]
-
-
-class Bound(Protocol):
-    """A bound on the divergence of one shuffled batch; `direction` says which end of it certifies.
-
-    `delta` and `epsilon` return both ends of the *bound's own* value, evaluated in floating point.
-    """
-
-    @property
-    def name(self) -> str:
-        """How the bound is asked for."""
-
-    @property
-    def source(self) -> str:
-        """Paper and theorem."""
-
-    @property
-    def direction(self) -> Direction:
-        """Whether the bound lies above or below the true divergence."""
-
-    @property
-    def cost(self) -> str:
-        """How the work grows, in words."""
-
-    def conditions(self, mechanism: Mechanism, reports: int, dummies: int = 0) -> None:
-        """Raise OutsideConditions where the theorem does not apply."""
-
-    def delta(self, mechanism: Mechanism, reports: int, epsilon: float, dummies: int = 0) -> tuple[float, float]:
-        """(lower, upper) of the bound's δ at `epsilon`."""
-
-    def epsilon(self, mechanism: Mechanism, reports: int, delta: float, dummies: int = 0) -> EpsilonEnds:
-        """Ends of the bound's ε at `delta`; `upper` is checked to hold."""
-
-    def rdp(self, mechanism: Mechanism, reports: int, order: float, dummies: int = 0) -> float:
-        """The Rényi divergence of real `order` above 1, in nats, on the side of `direction`."""
-
-
-def _require(condition: bool, name: str, mechanism: Mechanism, needs: str) -> None:
-    if not condition:
-        raise OutsideConditions(
-            f"bound {name!r} does not cover {mechanism!r}: it needs {needs}; ask for 'best' instead"
-        )
 
 
 def _is_krr(mechanism: Mechanism) -> bool:
@@ -113,7 +62,7 @@ class SumBound:
     def conditions(self, mechanism: Mechanism, reports: int, dummies: int = 0) -> None:
         """Raise OutsideConditions where the theorem does not apply."""
         checked_reports(reports)
-        _require(self.applies(mechanism), self.name, mechanism, self.needs)
+        require(self.applies(mechanism), self.name, mechanism, self.needs)
         if checked_dummies(dummies) and self.direction == "lower":
             raise OutsideConditions(f"bound {self.name!r} knows no dummies, got {dummies}; leave them out")
 
@@ -165,7 +114,7 @@ class TwoRRBound:
         checked_reports(reports)
         checked_dummies(dummies)
         covered = isinstance(mechanism, KRR) and mechanism.categories == 2
-        _require(covered, self.name, mechanism, "kRR with 2 categories")
+        require(covered, self.name, mechanism, "kRR with 2 categories")
 
     def delta(self, mechanism: Mechanism, reports: int, epsilon: float, dummies: int = 0) -> tuple[float, float]:
         """(lower, upper) of the largest δ over all inputs of the others."""
@@ -258,7 +207,7 @@ def _rdp_attack(mechanism: Mechanism, reports: int, order: float, dummies: int) 
     return rdp_lower(mechanism, reports, order, dummies) or 0.0
 
 
-BOUNDS: Mapping[str, Bound] = MappingProxyType(
+EXACT: Mapping[str, Bound] = MappingProxyType(
     {
         "blanket": BlanketBound(
             "blanket", "balle-2019, Lemma 5.3, evaluated exactly", "upper", "kRR", _is_krr, _krr_sum, rdp_upper
@@ -289,91 +238,3 @@ BOUNDS: Mapping[str, Bound] = MappingProxyType(
     }
 )
 """Every one-round bound by its name; `best` is not one of them but the tightest that is proven."""
-
-
-def _candidates(mechanism: Mechanism, bound: str) -> tuple[str, ...]:
-    """Names of the upper bounds to take the minimum of; `local` holds always and stands last."""
-    if not isinstance(mechanism, KRR | Generic):
-        raise AccountingError(f"mechanism is {shown(mechanism)}, must be a KRR or a Generic; build one of them")
-    if bound != "best":
-        if not isinstance(bound, str) or bound not in BOUNDS:
-            raise AccountingError(f"bound is {shown(bound)}, must be one of: best, {', '.join(BOUNDS)}")
-        return (bound, "local") if BOUNDS[bound].direction == "upper" and bound != "local" else ("local",)
-    if isinstance(mechanism, KRR):
-        return ("2rr", "local") if mechanism.categories == 2 else ("blanket", "local")
-    return ("clones", "local") if mechanism.mixed else ("stronger-clones", "local")
-
-
-def _attack(mechanism: Mechanism, dummies: int) -> str | None:
-    if isinstance(mechanism, KRR) and mechanism.categories == 2:
-        return "2rr"
-    return None if dummies else "krr-lower"
-
-
-def epsilon_bracket(
-    mechanism: Mechanism, reports: int, delta: float, *, bound: str = "best", dummies: int = 0
-) -> EpsilonBracket:
-    """Central ε of one batch of `reports` (and `dummies` uniform ones) at `delta`.
-
-    `epsilon_upper` is never below the true ε and never above the local one, which is returned as bound `local` where
-    the gain is below 0.01 %; it is 0 only where δ_upper(0) ≤ `delta` was shown. `epsilon_lower`: no valid ε is below
-    it; None where no attack is known.
-    Raises AccountingError on bad values and OutsideConditions where `bound` does not apply.
-    """
-    names = _candidates(mechanism, bound)
-    delta, local = checked_delta(delta), mechanism.epsilon_local
-    if bound != "best":
-        BOUNDS[bound].conditions(mechanism, reports, dummies)
-    found = {name: BOUNDS[name].epsilon(mechanism, reports, delta, dummies) for name in names}
-    name = min(names, key=lambda each: (found[each].upper, names.index(each)))
-    ends = found[name]
-    if ends.upper >= local * (1 - _NOTHING):
-        name, ends = "local", EpsilonEnds(local, local)
-    lower = _epsilon_lower(mechanism, reports, delta, dummies, found)
-    return EpsilonBracket(ends.upper, lower, local, delta, name, BOUNDS[name].source, _slack(ends.lower, ends.upper))
-
-
-def _slack(lower: float, upper: float) -> float:
-    return (upper - lower) / upper if upper > 0 else 0.0
-
-
-def _epsilon_lower(
-    mechanism: Mechanism, reports: int, delta: float, dummies: int, found: Mapping[str, EpsilonEnds]
-) -> float | None:
-    attack = _attack(mechanism, dummies)
-    if attack is None:
-        return None
-    ends = found[attack] if attack in found else BOUNDS[attack].epsilon(mechanism, reports, delta, dummies)
-    return ends.lower
-
-
-def delta_bracket(
-    mechanism: Mechanism, reports: int, epsilon: float, *, bound: str = "best", dummies: int = 0
-) -> DeltaBracket:
-    """Central δ of one batch of `reports` (and `dummies` uniform ones) at `epsilon`.
-
-    `delta_upper` is never below the true δ, `delta_lower` never above it (None where no attack is known).
-    Raises AccountingError on bad values and OutsideConditions where `bound` does not apply.
-    """
-    epsilon = checked_epsilon(epsilon)
-    names = _candidates(mechanism, bound)
-    if bound != "best":
-        BOUNDS[bound].conditions(mechanism, reports, dummies)
-    found = {name: BOUNDS[name].delta(mechanism, reports, epsilon, dummies) for name in names}
-    name = min(names, key=lambda each: (found[each][1], names.index(each)))
-    lower, upper = found[name] if name != "local" else (found[name][1], found[name][1])
-    attack = _attack(mechanism, dummies)
-    known = None
-    if attack is not None:
-        known = (found[attack] if attack in found else BOUNDS[attack].delta(mechanism, reports, epsilon, dummies))[0]
-    slack = _slack(lower, upper)
-    return DeltaBracket(upper, known, epsilon, mechanism.epsilon_local, name, BOUNDS[name].source, slack)
-
-
-def delta_upper(mechanism: Mechanism, reports: int, epsilon: float, *, bound: str = "best", dummies: int = 0) -> float:
-    """The certified δ at `epsilon` alone: never below the truth, without looking for an attack."""
-    epsilon = checked_epsilon(epsilon)
-    names = _candidates(mechanism, bound)
-    if bound != "best":
-        BOUNDS[bound].conditions(mechanism, reports, dummies)
-    return min(BOUNDS[name].delta(mechanism, reports, epsilon, dummies)[1] for name in names)

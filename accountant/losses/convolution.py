@@ -17,7 +17,7 @@ import numpy as np
 from scipy import fft
 
 from hubbub.accountant.binomials import Array
-from hubbub.accountant.losses import LossGrid
+from hubbub.accountant.losses.grid import LossGrid
 from hubbub.accountant.numbers import SMALLEST
 
 MAX_POINTS = 1 << 15

@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hubbub.accountant.binomials import MASS_ERROR, Binomial
-from hubbub.accountant.brackets_of_logs import LogBracket
-from hubbub.accountant.contour import positive_part
+from hubbub.accountant.divergence.contour import positive_part
+from hubbub.accountant.divergence.logs import LogBracket
+from hubbub.accountant.divergence.search import COARSE
+from hubbub.accountant.divergence.sums import blanket_draws_sum
 from hubbub.accountant.mechanisms import KRR
-from hubbub.accountant.search import COARSE
-from hubbub.accountant.sums import blanket_draws_sum
 
 _TAIL = 85.0
 """Each tail of B that is charged as a whole has mass e^-85 at most."""

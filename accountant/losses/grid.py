@@ -23,7 +23,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hubbub.accountant.binomials import Array
-from hubbub.accountant.walks import Atoms
+from hubbub.accountant.losses.walks import Atoms
 
 HALF_POINTS = 1 << 14
 """Grid points on each side of loss 0: about a thousand per standard deviation."""

@@ -4,9 +4,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from math import erfc, exp, inf, log1p, pi, sqrt
 
-from hubbub.accountant.brackets_of_logs import LogBracket
+from hubbub.accountant.divergence.logs import LogBracket
+from hubbub.accountant.divergence.sums import IidSum
 from hubbub.accountant.numbers import log_down, log_up
-from hubbub.accountant.sums import IidSum
 
 Evaluate = Callable[[float, float], LogBracket]
 """(epsilon, precision) → bracket of ln δ(epsilon)."""

@@ -11,9 +11,9 @@ from math import comb, factorial, inf, log
 import numpy as np
 from numpy.typing import NDArray
 
-from hubbub.accountant.brackets_of_logs import ZERO, LogBracket
+from hubbub.accountant.divergence.logs import ZERO, LogBracket
+from hubbub.accountant.divergence.sums import IidSum
 from hubbub.accountant.numbers import UNIT_ROUNDOFF
-from hubbub.accountant.sums import IidSum
 
 Array = NDArray[np.float64]
 

@@ -1,0 +1,52 @@
+"""What a bound is: a value with a name, a source and a direction, that checks its conditions before it answers."""
+
+from typing import Literal, Protocol
+
+from hubbub.accountant.divergence.search import EpsilonEnds
+from hubbub.accountant.errors import OutsideConditions
+from hubbub.accountant.mechanisms import Mechanism
+
+Direction = Literal["upper", "lower"]
+
+
+class Bound(Protocol):
+    """A bound on the divergence of one shuffled batch; `direction` says which end of it certifies.
+
+    `delta` and `epsilon` return both ends of the *bound's own* value, evaluated in floating point.
+    """
+
+    @property
+    def name(self) -> str:
+        """How the bound is asked for."""
+
+    @property
+    def source(self) -> str:
+        """Paper and theorem."""
+
+    @property
+    def direction(self) -> Direction:
+        """Whether the bound lies above or below the true divergence."""
+
+    @property
+    def cost(self) -> str:
+        """How the work grows, in words."""
+
+    def conditions(self, mechanism: Mechanism, reports: int, dummies: int = 0) -> None:
+        """Raise OutsideConditions where the theorem does not apply."""
+
+    def delta(self, mechanism: Mechanism, reports: int, epsilon: float, dummies: int = 0) -> tuple[float, float]:
+        """(lower, upper) of the bound's δ at `epsilon`."""
+
+    def epsilon(self, mechanism: Mechanism, reports: int, delta: float, dummies: int = 0) -> EpsilonEnds:
+        """Ends of the bound's ε at `delta`; `upper` is checked to hold."""
+
+    def rdp(self, mechanism: Mechanism, reports: int, order: float, dummies: int = 0) -> float:
+        """The Rényi divergence of real `order` above 1, in nats, on the side of `direction`."""
+
+
+def require(condition: bool, name: str, mechanism: Mechanism, needs: str) -> None:
+    """Raise OutsideConditions, saying what bound `name` needs, unless `condition` holds."""
+    if not condition:
+        raise OutsideConditions(
+            f"bound {name!r} does not cover {mechanism!r}: it needs {needs}; ask for 'best' instead"
+        )

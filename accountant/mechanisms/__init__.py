@@ -1,0 +1,33 @@
+"""Mechanisms as values: what a client does to an answer, exactly.
+
+A mechanism is only described here; bounds, pairs and calibration consume it. Clients import this package,
+so it uses the standard library alone. To add a mechanism, add a module with a frozen dataclass and give it to
+the bounds whose conditions it meets.
+"""
+
+from hubbub.accountant.mechanisms.exact import (
+    EPSILON_LOCAL_LEAST,
+    EPSILON_LOCAL_LIMIT,
+    checked_epsilon_local,
+    exact_decimal,
+    exp_decimal,
+)
+from hubbub.accountant.mechanisms.generic import Generic
+from hubbub.accountant.mechanisms.krr import CATEGORIES_LIMIT, GAMMA_DENOMINATOR, KRR, check_categories
+
+__all__ = [
+    "CATEGORIES_LIMIT",
+    "EPSILON_LOCAL_LEAST",
+    "EPSILON_LOCAL_LIMIT",
+    "GAMMA_DENOMINATOR",
+    "KRR",
+    "Generic",
+    "Mechanism",
+    "check_categories",
+    "checked_epsilon_local",
+    "exact_decimal",
+    "exp_decimal",
+]
+
+Mechanism = KRR | Generic
+"""What a task can ask for, and what is certified."""
