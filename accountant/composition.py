@@ -22,7 +22,7 @@ from hubbub.accountant.brackets import DeltaBracket, EpsilonBracket
 from hubbub.accountant.errors import AccountingError
 from hubbub.accountant.losses.convolution import ROUNDING, Tilted, convolve, log_moment, power, tilted
 from hubbub.accountant.losses.grid import LossGrid
-from hubbub.accountant.numbers import checked_delta, checked_epsilon, fraction_up
+from hubbub.accountant.numbers import DELTA_LEAST, checked_delta, checked_epsilon, fraction_up
 from hubbub.accountant.pairs import Part, attack_grid, dominated_grid, dominating_grid, is_plain_krr, one_round
 
 PAIR_ERROR = 4 * MASS_ERROR
@@ -33,6 +33,9 @@ TOLERANCE = 1e-9
 
 SMALL_DELTA = 1e-30
 """Where δ is asked for, one round's cut mass is chosen as for this one."""
+
+FEW_ROUNDS = 4
+"""Up to so many rounds in all, basic composition of the one-round bounds is tried beside the losses."""
 
 SCAN = tuple(1e-5 * 1.8**place for place in range(20))
 """Relative distances below the upper end at which an attack is tried: far from its tilt, what is charged hides it."""
@@ -64,7 +67,8 @@ def compose(parts: Sequence[Part], delta: float) -> EpsilonBracket:
     """Return the ε at `delta` of everything one person sends, all parts together.
 
     `epsilon_upper` is never below the true ε, and at most the sum of the local ε and basic composition of the same
-    pairs. `epsilon_lower` is what attacks on the parts reach (never above any valid ε), None where none is known.
+    pairs; for a few rounds, also of the one-round bounds. `epsilon_lower` is what attacks on the parts reach (never
+    above any valid ε), None where none is known.
     `numerical_slack` is the relative distance to the same bound evaluated from below (for kRR: to the attack).
 
     Raises:
@@ -78,7 +82,7 @@ def compose(parts: Sequence[Part], delta: float) -> EpsilonBracket:
         return epsilon_bracket(single.mechanism, single.reports, wanted, dummies=single.dummies)
     grids = [(_dominating(part, merged, wanted), part.rounds) for part in merged]
     upper = _smallest_epsilon(_curve(grids, _for_delta(wanted)), wanted, local)
-    upper = min(upper, _basic(grids, wanted))
+    upper = min(upper, _basic(grids, wanted), _basic_of_best(merged, wanted))
     lower = _lower_epsilon(merged, wanted, min(upper, local))
     if upper >= local:
         return EpsilonBracket(local, lower, local, delta, "local", "sum of the local epsilons", 0.0)
@@ -135,6 +139,23 @@ def _basic(grids: Sequence[tuple[LossGrid, int]], delta: float) -> float:
     rounds = sum(count for _, count in grids)
     share = delta / rounds / (1 + 2 * PAIR_ERROR)
     return math.fsum(count * _one_epsilon(grid, share) for grid, count in grids) * (1 + 1e-13)
+
+
+def _basic_of_best(parts: Sequence[Part], delta: float) -> float:
+    """Return basic composition of the one-round bounds, δ split evenly; infinity where it cannot be the smaller one.
+
+    A pair on its grid is looser than a one-round bound where few blankets hide people; over a few rounds that can be
+    more than what composing by losses gains.
+    """
+    rounds = sum(part.rounds for part in parts)
+    share = delta / rounds * (1 - 1e-15)
+    if rounds > FEW_ROUNDS or share < DELTA_LEAST or any(part.clients is not None for part in parts):
+        return math.inf
+    each = (
+        part.rounds * epsilon_bracket(part.mechanism, part.reports, share, dummies=part.dummies).epsilon_upper
+        for part in parts
+    )
+    return math.fsum(each) * (1 + 1e-15)
 
 
 def _one_epsilon(grid: LossGrid, delta: float) -> float:

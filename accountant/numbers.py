@@ -13,6 +13,9 @@ UNIT_ROUNDOFF = 2.0**-53
 REPORTS_LIMIT = 10**13
 """Most reports of one batch; above it a sum's phase is no longer resolved by doubles."""
 
+DELTA_LEAST = 1e-100
+"""Smallest δ that can be asked for."""
+
 SMALLEST = 2.0**-1022
 """Smallest normal double: what a positive upper value becomes when it underflows."""
 
@@ -122,8 +125,8 @@ def checked_delta(delta: float) -> float:
     value = real(delta)
     if not 0 < value < 1:
         raise AccountingError(f"delta is {shown(delta)}, must be above 0 and below 1; a common choice is 1e-6")
-    if value < 1e-100:
-        raise AccountingError(f"delta is {shown(delta)}, must be at least 1e-100; choose 1e-15 or more")
+    if value < DELTA_LEAST:
+        raise AccountingError(f"delta is {shown(delta)}, must be at least {DELTA_LEAST:g}; choose 1e-15 or more")
     return value
 
 

@@ -156,3 +156,17 @@ def test_binary_reports_that_hardly_depend_on_the_answer_compose() -> None:
     part = Part(KRR.from_numerator(2, 2**32 - 1), 2, 2)
     assert compose([part], 0.1).epsilon_upper == 0
     assert 0 < compose([part], 1e-12).epsilon_upper <= 2 * part.mechanism.epsilon_local
+
+
+def test_few_rounds_cost_no_more_than_basic_composition_of_the_one_round_bounds() -> None:
+    """Where fifty blankets hide people, losses on a grid alone were 5 % above it."""
+    weak, strong = KRR.from_local_epsilon(3, 11.0), KRR.from_local_epsilon(3, 1.0)
+    both = compose([Part(weak, 10**6), Part(strong, 10**6)], 1e-9)
+    alone = [epsilon_bracket(each, 10**6, 0.5e-9).epsilon_upper for each in (weak, strong)]
+    assert both.epsilon_upper <= sum(alone) * (1 + 1e-9)
+    assert both.epsilon_lower is not None
+    assert both.epsilon_lower <= both.epsilon_upper
+
+
+def test_the_smallest_delta_is_composed_too() -> None:
+    assert compose([Part(KRR.from_local_epsilon(3, 1.0), 10**4, rounds=2)], 1e-100).epsilon_upper <= 2.0
