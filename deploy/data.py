@@ -14,6 +14,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hubbub.deploy.errors import BadUse
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.task import Draft, Histogram, Question, Sum
 
@@ -48,7 +49,7 @@ class SumSpec:
         """Read COLUMN:LOWER:UPPER.
 
         Raises:
-            HubbubError: where it has another form.
+            BadUse: where it has another form.
         """
         match = re.fullmatch(r"(.+):([^:]+):([^:]+)", text)
         try:
@@ -56,7 +57,7 @@ class SumSpec:
                 raise ValueError("two colons are missing")
             return cls(match[1], float(match[2]), float(match[3]))
         except ValueError as error:
-            raise HubbubError(f"--sum {text!r} is not COLUMN:LOWER:UPPER, such as delay:-30:180 ({error})") from error
+            raise BadUse(f"--sum {text!r} is not COLUMN:LOWER:UPPER, such as delay:-30:180 ({error})") from error
 
 
 def flights() -> Dataset:

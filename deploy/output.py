@@ -12,10 +12,14 @@ import typer
 from rich.console import Console
 
 from hubbub.accountant.errors import AccountingError
+from hubbub.deploy.errors import BadUse
 from hubbub.protos.errors import HubbubError
 
 EXIT_FAILURE = 1
 """What was asked could not be done; the message says why and what to do."""
+
+EXIT_BAD_USE = 2
+"""The words of the command cannot be read; the message says what they may be."""
 
 Json = Annotated[bool, typer.Option("--json", help="Print exactly one JSON document on stdout.")]
 """The option every command has."""
@@ -39,9 +43,14 @@ def print_json(document: Any) -> None:
 
 @contextlib.contextmanager
 def failures(as_json: bool) -> Iterator[None]:
-    """Turn errors that people can act on into a message and exit status 1; anything else is a bug and shows itself."""
+    """Turn errors that people can act on into a message and exit status 1, or 2 where the words could not be read.
+
+    Anything else is a bug and shows itself.
+    """
     try:
         yield
+    except BadUse as error:
+        _fail(str(error), as_json, EXIT_BAD_USE)
     except (HubbubError, AccountingError) as error:
         _fail(str(error), as_json)
     except OSError as error:
@@ -49,8 +58,8 @@ def failures(as_json: bool) -> Iterator[None]:
         _fail(f"{where}{error.strerror or error}", as_json)
 
 
-def _fail(message: str, as_json: bool) -> None:
+def _fail(message: str, as_json: bool, status: int = EXIT_FAILURE) -> None:
     if as_json:
         print_json({"error": message})
     sys.stderr.write(f"error: {message}\n")
-    raise typer.Exit(EXIT_FAILURE)
+    raise typer.Exit(status)

@@ -235,8 +235,12 @@ def _mechanism(
     mechanism: MechanismName, categories: int | None, local_epsilon: float | None, gamma: str | None, mixed: bool
 ) -> Mechanism:
     from hubbub.deploy.accounting import Description, read_mechanism
+    from hubbub.deploy.errors import BadUse
 
-    return read_mechanism(Description(mechanism.value, categories, local_epsilon, gamma, mixed))
+    try:
+        return read_mechanism(Description(mechanism.value, categories, local_epsilon, gamma, mixed))
+    except AccountingError as error:
+        raise BadUse(str(error)) from error
 
 
 def _part(mechanism: Mechanism, reports: int, honest_share: float, dummies: int, rounds: int = 1) -> Part:

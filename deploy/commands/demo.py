@@ -78,12 +78,12 @@ def command(
 
 def _dataset(data: Path | None, histograms: list[str], sums: list[str], devices: str | None, seed: int) -> Dataset:
     from hubbub.deploy.data import SumSpec, flights, from_file, sample
-    from hubbub.protos.errors import HubbubError
+    from hubbub.deploy.errors import BadUse
 
     if data is None and (histograms or sums):
-        raise HubbubError("--histogram and --sum name columns of a file; give it with --data")
+        raise BadUse("--histogram and --sum name columns of a file; give it with --data")
     if devices not in (None, "all") and not str(devices).isdecimal():
-        raise HubbubError(f"--devices is {devices!r}; give a whole number, or all")
+        raise BadUse(f"--devices is {devices!r}; give a whole number, or all")
     dataset = flights() if data is None else from_file(data, histograms, [SumSpec.parse(text) for text in sums])
     if devices == "all" or (devices is None and dataset.devices <= DEFAULT_DEVICES):
         return dataset

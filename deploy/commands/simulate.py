@@ -51,12 +51,12 @@ def command(
 
 def _dataset(draft: Draft, data: Path, words: list[str]) -> Dataset:
     from hubbub.deploy.data import from_table, read_table
-    from hubbub.protos.errors import TaskError
+    from hubbub.deploy.errors import BadUse
 
     names = {question.name: question.name for question in draft.questions}
     for word in words:
         query, found, column = word.partition("=")
         if not found or query not in names:
-            raise TaskError(f"--column {word!r} is not QUERY=COLUMN; the queries are {', '.join(names)}")
+            raise BadUse(f"--column {word!r} is not QUERY=COLUMN; the queries are {', '.join(names)}")
         names[query] = column
     return from_table(read_table(data), str(data), draft, names)

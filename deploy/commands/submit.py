@@ -60,14 +60,14 @@ def read_answers(task: Task, words: list[str]) -> dict[str, Value]:
         AnswerError: where a number is expected and none is given.
     """
     from hubbub.client import AnswerError
-    from hubbub.protos.errors import TaskError
+    from hubbub.deploy.errors import BadUse
     from hubbub.protos.task import Sum
 
     answers: dict[str, Value] = {}
     for word in words:
         name, found, value = word.partition("=")
         if not found or name in answers:
-            raise TaskError(f"--answer {word!r} is not NAME=VALUE, or names a query twice")
+            raise BadUse(f"--answer {word!r} is not NAME=VALUE, or names a query twice")
         answers[name] = value
         if isinstance(task.queries[task.query_index(name)].question, Sum):
             try:

@@ -85,11 +85,11 @@ def test_people_get_a_table() -> None:
     [
         ((*KRR, "--delta", "0"), 1, "delta"),
         ((*KRR, "--delta", "nan"), 1, "delta"),
-        ((*KRR, "--gamma", "1/4294967296", "--delta", "1e-6"), 1, "exactly one"),
-        (("--mechanism", "krr", "--local-epsilon", "1", "--reports", "10", "--delta", "1e-6"), 1, "--categories"),
+        ((*KRR, "--gamma", "1/4294967296", "--delta", "1e-6"), 2, "exactly one"),
+        (("--mechanism", "krr", "--local-epsilon", "1", "--reports", "10", "--delta", "1e-6"), 2, "--categories"),
         (
             ("--mechanism", "krr", "--categories", "4", "--gamma", "1/3", "--reports", "9", "--delta", "1e-6"),
-            1,
+            2,
             "4294967296",
         ),
         (("--mechanism", "nothing", "--reports", "10", "--delta", "1e-6"), 2, "--mechanism"),

@@ -117,3 +117,10 @@ def test_a_folder_that_holds_something_is_not_written_to(table: Path) -> None:
     ran = hubbub("demo", "--data", table, "--histogram", "city", "--out", table.parent)
     assert ran.status == 1
     assert "empty" in ran.err
+
+
+@pytest.mark.parametrize("words", [("--devices", "x"), ("--sum", "delay"), ("--histogram", "carrier")])
+def test_words_that_cannot_be_read_are_bad_use(words: tuple[str, ...]) -> None:
+    ran = hubbub("demo", *words)
+    assert ran.status == 2
+    assert words[0] in ran.err
