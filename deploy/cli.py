@@ -12,10 +12,12 @@ import typer
 COMMANDS = (
     "demo",
     "init",
+    "identity",
     "plan",
     "sign",
     "shuffler",
     "analyzer",
+    "health",
     "submit",
     "close",
     "status",

@@ -4,11 +4,15 @@ operator/   identity, the authority's key, its certificate, everyone's public ke
 shuffler/   identity, its certificate, the operator's public key, settings
 analyzer/   identity, its certificate, the operator's and the shuffler's public keys, settings
 client/     the operator's and the shuffler's public keys, the authority's certificate, settings: nothing secret
+
+A shuffler or an analyzer that is run by somebody else makes its identity itself and hands over the public key only: its
+folder then holds no identity.
 """
 
 from __future__ import annotations
 
 import importlib.resources
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -16,9 +20,9 @@ from pathlib import Path
 
 from hubbub.deploy.authority import Authority
 from hubbub.protos.errors import HubbubError
-from hubbub.protos.keys import Identity, Role
+from hubbub.protos.keys import Identity, Role, load_public, save_public
 
-LOOPBACK = ("localhost", "127.0.0.1")
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
 """Hosts that every service's certificate is valid for."""
 
 TRUST = {
@@ -35,7 +39,6 @@ class Folder:
     """The folders that `initialise` makes."""
 
     root: Path
-    hosts: Mapping[Role, Sequence[str]] = field(default_factory=dict)
 
     def of(self, party: str) -> Path:
         """The folder of a party: operator, shuffler, analyzer or client."""
@@ -50,20 +53,39 @@ class Folder:
         return self.of(party) / "trust" / f"{role.value}.pub.pem"
 
 
+@dataclass(frozen=True)
+class Placement:
+    """Where the services are to run, by role; what is left out stays as in the samples.
+
+    `hosts` are names or addresses a service is called by: its certificate is valid for them, and the first stands in
+    the settings of those who call it. `listen` is the host or address that its ports bind, `data` the folder that holds
+    each service's store under its role, `public_keys` the PEM file of a party that made its identity itself.
+    """
+
+    hosts: Mapping[Role, Sequence[str]] = field(default_factory=dict)
+    listen: Mapping[Role, str] = field(default_factory=dict)
+    data: Path | None = None
+    public_keys: Mapping[Role, Path] = field(default_factory=dict)
+
+
+HERE = Placement()
+"""Everything on this machine's loopback."""
+
+
 def sample(name: str) -> str:
     """Return the text of a sample file shipped with hubbub."""
     return importlib.resources.files("hubbub.deploy").joinpath("samples", name).read_text()
 
 
-def initialise(root: Path, hosts: Mapping[Role, Sequence[str]] | None = None, now: datetime | None = None) -> Folder:
+def initialise(root: Path, placement: Placement = HERE, now: datetime | None = None) -> Folder:
     """Make keys, certificates, settings and a sample task in `root`, a folder that is new or empty.
-
-    `hosts` names further hosts that a service's certificate is to be valid for; the first is also put into settings.
 
     Raises:
         HubbubError: where the folder holds something already.
+        SignatureError: where a public key that was handed over is none.
     """
-    folder = Folder(root, hosts or {})
+    folder = Folder(root)
+    public = {role: load_public(path) for role, path in placement.public_keys.items()}
     make_empty(root)
     authority = Authority.generate()
     for party in TRUST:
@@ -71,15 +93,22 @@ def initialise(root: Path, hosts: Mapping[Role, Sequence[str]] | None = None, no
             (folder.of(party) / part).mkdir(parents=True, mode=0o700)
         folder.of(party).chmod(0o700)
         authority.save_certificate(folder.of(party) / "tls" / "authority.pem")
-    identities = {role: Identity.generate() for role in Role}
-    for role, identity in identities.items():
-        identity.save(folder.identity(role))
+    _make_identities(folder, public)
+    _issue(folder, authority, placement)
+    _write_settings(folder, placement, now or datetime.now(UTC))
+    return folder
+
+
+def _make_identities(folder: Folder, handed_over: Mapping[Role, bytes]) -> None:
+    public = dict(handed_over)
+    for role in Role:
+        if role not in public:
+            identity = Identity.generate()
+            identity.save(folder.identity(role))
+            public[role] = identity.public
     for party, roles in TRUST.items():
         for role in roles:
-            identities[role].save_public(folder.trusted(party, role))
-    _issue(folder, authority)
-    _write_settings(folder, now or datetime.now(UTC))
-    return folder
+            save_public(folder.trusted(party, role), public[role])
 
 
 def make_empty(root: Path) -> None:
@@ -93,33 +122,45 @@ def make_empty(root: Path) -> None:
     root.mkdir(parents=True, exist_ok=True)
 
 
-def _issue(folder: Folder, authority: Authority) -> None:
+def _issue(folder: Folder, authority: Authority, placement: Placement) -> None:
     authority.save_key(folder.of("operator") / "authority.key")
     for role in Role:
         tls = folder.of(role.value) / "tls"
-        hosts = () if role is Role.OPERATOR else (*LOOPBACK, *folder.hosts.get(role, ()))
+        hosts = () if role is Role.OPERATOR else dict.fromkeys((*placement.hosts.get(role, ()), *LOOPBACK))
         authority.issue(role.value, hosts, tls / f"{role.value}.pem", tls / f"{role.value}.key")
 
 
-def _write_settings(folder: Folder, now: datetime) -> None:
+def _write_settings(folder: Folder, placement: Placement, now: datetime) -> None:
     start = now.replace(minute=0, second=0, microsecond=0).strftime("%Y-%m-%dT%H:%M:%SZ")
     (folder.of("operator") / "task.toml").write_text(sample("task.toml").replace("@START@", start))
     for name in ("operator", "shuffler", "analyzer", "client"):
-        (folder.of(name) / f"{name}.toml").write_text(_addressed(sample(f"{name}.toml"), folder))
+        (folder.of(name) / f"{name}.toml").write_text(_placed(sample(f"{name}.toml"), name, placement))
     for name in ("shuffler", "analyzer"):
         (folder.of(name) / "tasks").mkdir()
 
 
-def _addressed(settings: str, folder: Folder) -> str:
-    """Put the hosts that were named into the addresses that are called; those listened on stay on loopback."""
+def _placed(settings: str, party: str, placement: Placement) -> str:
+    """Put the hosts that were named into the addresses that are called, those to listen on, and the store's folder."""
     calls = {
-        Role.SHUFFLER: ("shuffler = ", "shuffler_control = "),
-        Role.ANALYZER: ("analyzer = ", "analyzer_results = "),
+        "shuffler": Role.SHUFFLER,
+        "shuffler_control": Role.SHUFFLER,
+        "analyzer": Role.ANALYZER,
+        "analyzer_results": Role.ANALYZER,
     }
+    listens = dict.fromkeys(("listen", "control_listen", "delivery_listen", "results_listen"), party)
     lines = []
     for line in settings.splitlines():
-        for role, keys in calls.items():
-            if folder.hosts.get(role) and line.startswith(keys):
-                line = line.replace("127.0.0.1", folder.hosts[role][0])
+        key = line.partition(" = ")[0]
+        if key in calls and placement.hosts.get(calls[key]):
+            line = line.replace("127.0.0.1", bracketed(placement.hosts[calls[key]][0]))
+        elif key in listens and Role(party) in placement.listen:
+            line = line.replace("127.0.0.1", bracketed(placement.listen[Role(party)]))
+        elif key == "data" and placement.data is not None:
+            line = line.replace('"data"', json.dumps(str(placement.data / party), ensure_ascii=False))
         lines.append(line)
     return "\n".join(lines) + "\n"
+
+
+def bracketed(host: str) -> str:
+    """Return a host as it stands before a port: an IPv6 address in brackets."""
+    return f"[{host}]" if ":" in host and not host.startswith("[") else host

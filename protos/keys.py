@@ -77,8 +77,13 @@ class Identity:
 
     def save_public(self, path: Path) -> None:
         """Write the public key as PEM."""
-        encoding, form = serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
-        path.write_bytes(self.key.public_key().public_bytes(encoding, form))
+        save_public(path, self.public)
+
+
+def save_public(path: Path, identity: bytes) -> None:
+    """Write a raw public key (32 bytes) as PEM."""
+    encoding, form = serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
+    path.write_bytes(Ed25519PublicKey.from_public_bytes(identity).public_bytes(encoding, form))
 
 
 def write_private(path: Path, content: bytes) -> None:

@@ -108,9 +108,13 @@ def _cannot_listen(address: str) -> str:
     return f"cannot listen on {address}: {causes}"
 
 
-def open_channel(address: str, tls: TLS) -> grpc.aio.Channel:
-    """Open a TLS channel to host:port; it connects at the first call and again whenever it has to."""
-    return grpc.aio.secure_channel(address, tls.client(), options=_CHANNEL_OPTIONS)
+def open_channel(address: str, tls: TLS, name: str | None = None) -> grpc.aio.Channel:
+    """Open a TLS channel to host:port; it connects at the first call and again whenever it has to.
+
+    The other side's certificate must be for the host, or for `name` where one is given.
+    """
+    options = _CHANNEL_OPTIONS if name is None else (*_CHANNEL_OPTIONS, ("grpc.ssl_target_name_override", name))
+    return grpc.aio.secure_channel(address, tls.client(), options=options)
 
 
 class Health:

@@ -13,27 +13,49 @@ from hubbub.deploy.output import Json, console, failures, print_json
 def command(
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="A folder that is new or empty.")],
     shuffler_host: Annotated[
-        list[str] | None, typer.Option(help="Host the shuffler is reached at; repeatable.")
+        list[str] | None, typer.Option(help="Name or address the shuffler is called by; repeatable.")
     ] = None,
     analyzer_host: Annotated[
-        list[str] | None, typer.Option(help="Host the analyzer is reached at; repeatable.")
+        list[str] | None, typer.Option(help="Name or address the analyzer is called by; repeatable.")
+    ] = None,
+    shuffler_listen: Annotated[
+        str, typer.Option(metavar="HOST", help="Address the shuffler's ports bind; 0.0.0.0 is every IPv4 one.")
+    ] = "127.0.0.1",
+    analyzer_listen: Annotated[
+        str, typer.Option(metavar="HOST", help="Address the analyzer's ports bind; 0.0.0.0 is every IPv4 one.")
+    ] = "127.0.0.1",
+    shuffler_key: Annotated[
+        Path | None, typer.Option(metavar="PUB.pem", help="The shuffler's public key, from `hubbub identity` there.")
+    ] = None,
+    analyzer_key: Annotated[
+        Path | None, typer.Option(metavar="PUB.pem", help="The analyzer's public key, from `hubbub identity` there.")
+    ] = None,
+    data: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Stores go to DIR/shuffler and DIR/analyzer; else by settings.")
     ] = None,
     as_json: Json = False,
 ) -> None:
     """Make a folder for each party, with only what that party may know.
 
     Each of operator/, shuffler/, analyzer/ and client/ gets its keys (private ones with mode 0600), certificates,
-    settings documented line by line, and the public keys it trusts; operator/ also a sample task.
+    settings documented line by line, and the public keys it trusts; operator/ also a sample task. A party whose public
+    key is handed over keeps its identity to itself: its folder holds none.
 
     Example: hubbub init deployment
     """
     with failures(as_json):
-        from hubbub.deploy.initialise import initialise
+        from hubbub.deploy.initialise import Placement, initialise
         from hubbub.protos.keys import Role, load_public
         from hubbub.protos.signed import fingerprint
 
-        hosts = {Role.SHUFFLER: shuffler_host or [], Role.ANALYZER: analyzer_host or []}
-        folder = initialise(directory, hosts)
+        keys = {Role.SHUFFLER: shuffler_key, Role.ANALYZER: analyzer_key}
+        placement = Placement(
+            hosts={Role.SHUFFLER: shuffler_host or [], Role.ANALYZER: analyzer_host or []},
+            listen={Role.SHUFFLER: shuffler_listen, Role.ANALYZER: analyzer_listen},
+            data=data,
+            public_keys={role: key for role, key in keys.items() if key is not None},
+        )
+        folder = initialise(directory, placement)
         signers = {role.value: fingerprint(load_public(folder.trusted("operator", role))) for role in Role}
         if as_json:
             print_json({"directory": str(directory), "fingerprints": signers})
@@ -41,16 +63,21 @@ def command(
         out = console()
         for role, digits in signers.items():
             out.print(f"{role:<9} {digits}", markup=False, soft_wrap=True)
-        out.print(_next_steps(directory), markup=False, soft_wrap=True)
+        out.print(_next_steps(directory, shuffler_key is not None), markup=False, soft_wrap=True)
 
 
-def _next_steps(directory: Path) -> str:
+def _next_steps(directory: Path, shuffler_signs_elsewhere: bool) -> str:
     operator, shuffler, analyzer, client = (directory / name for name in ("operator", "shuffler", "analyzer", "client"))
+    where, key = (
+        ("   # where the shuffler's key is", "identity.pem")
+        if shuffler_signs_elsewhere
+        else ("", f"{shuffler}/identity.pem")
+    )
     return f"""
 next: plan the task, sign it as operator and as shuffler, and give it to everyone
   hubbub plan {operator}/task.toml --out {operator}/task.json
   hubbub sign {operator}/task.json --key {operator}/identity.pem
-  hubbub sign {operator}/task.json --key {shuffler}/identity.pem
+  hubbub sign {operator}/task.json --key {key}{where}
   cp {operator}/task.json {shuffler}/tasks/
   cp {operator}/task.json {analyzer}/tasks/
   cp {operator}/task.json {client}/

@@ -9,12 +9,12 @@ import pytest
 from pydantic import BaseModel
 
 from hubbub.analyzer import settings as analyzer_settings
-from hubbub.deploy.initialise import initialise, sample
+from hubbub.deploy.initialise import Placement, initialise, sample
 from hubbub.deploy.planning import plan
 from hubbub.deploy.settings import ClientSettings, OperatorSettings
 from hubbub.protos.draft import read_draft
 from hubbub.protos.errors import HubbubError
-from hubbub.protos.keys import Role
+from hubbub.protos.keys import Identity, Role, load_public
 from hubbub.protos.service.settings import load
 from hubbub.shuffler import settings as shuffler_settings
 
@@ -71,14 +71,42 @@ def test_missing_setting_is_named(tmp_path: Path) -> None:
 
 
 def test_hosts_that_are_named_stand_in_settings_and_certificates(tmp_path: Path) -> None:
-    folder = initialise(
-        tmp_path / "deployment", {Role.SHUFFLER: ["shuffler.example"], Role.ANALYZER: ["analyzer.example"]}
-    )
+    hosts = {Role.SHUFFLER: ["shuffler.example"], Role.ANALYZER: ["analyzer.example"]}
+    folder = initialise(tmp_path / "deployment", Placement(hosts))
     assert load(folder.of("client") / "client.toml", ClientSettings, "client").shuffler == "shuffler.example:7301"
     operator = load(folder.of("operator") / "operator.toml", OperatorSettings, "operator")
     assert (operator.shuffler_control, operator.analyzer_results) == ("shuffler.example:7302", "analyzer.example:7402")
     shuffler = shuffler_settings.load(folder.of("shuffler") / "shuffler.toml")
     assert (shuffler.analyzer, shuffler.listen) == ("analyzer.example:7401", "127.0.0.1:7301")
+
+
+def test_a_placement_stands_in_the_settings(tmp_path: Path) -> None:
+    listen = {Role.SHUFFLER: "0.0.0.0", Role.ANALYZER: "fd00::2"}
+    hosts = {Role.ANALYZER: ["fd00::2", "analyzer.example"]}
+    folder = initialise(tmp_path / "deployment", Placement(hosts, listen, tmp_path / "stores"))
+    shuffler = shuffler_settings.load(folder.of("shuffler") / "shuffler.toml")
+    assert (shuffler.listen, shuffler.control_listen) == ("0.0.0.0:7301", "0.0.0.0:7302")
+    assert (shuffler.analyzer, shuffler.data) == ("[fd00::2]:7401", tmp_path / "stores" / "shuffler")
+    analyzer = analyzer_settings.load(folder.of("analyzer") / "analyzer.toml")
+    assert (analyzer.delivery_listen, analyzer.results_listen) == ("[fd00::2]:7401", "[fd00::2]:7402")
+    assert analyzer.data == tmp_path / "stores" / "analyzer"
+
+
+def test_a_party_that_hands_over_its_public_key_keeps_its_identity(tmp_path: Path) -> None:
+    identity = Identity.generate()
+    identity.save_public(tmp_path / "shuffler.pub.pem")
+    folder = initialise(tmp_path / "deployment", Placement(public_keys={Role.SHUFFLER: tmp_path / "shuffler.pub.pem"}))
+    assert not folder.identity(Role.SHUFFLER).exists()
+    assert folder.identity(Role.ANALYZER).exists()
+    for party in ("operator", "analyzer", "client"):
+        assert load_public(folder.trusted(party, Role.SHUFFLER)) == identity.public
+
+
+def test_a_private_key_is_not_taken_for_a_public_one(tmp_path: Path) -> None:
+    Identity.generate().save(tmp_path / "identity.pem")
+    with pytest.raises(HubbubError, match=r"pub\.pem"):
+        initialise(tmp_path / "deployment", Placement(public_keys={Role.ANALYZER: tmp_path / "identity.pem"}))
+    assert not (tmp_path / "deployment").exists()
 
 
 def test_sample_task_can_be_planned() -> None:

@@ -1,0 +1,41 @@
+"""`hubbub identity FILE`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hubbub.deploy.output import Json, console, failures, print_json
+
+
+def command(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A new file for the private key, such as identity.pem.")],
+    as_json: Json = False,
+) -> None:
+    """Make an identity where it will be used: a private key that stays there, and a public key to hand over.
+
+    The private key is readable by its owner only; beside it stands the public key, FILE with .pub.pem in the place of
+    .pem. Whoever gets the public key compares the fingerprint that is printed, by another way than the key came.
+
+    Example: hubbub identity identity.pem
+    """
+    with failures(as_json):
+        from hubbub.protos.errors import HubbubError
+        from hubbub.protos.keys import Identity
+        from hubbub.protos.signed import fingerprint
+
+        public = file.with_suffix(".pub.pem")
+        taken = [path for path in (file, public) if path.exists()]
+        if file.suffix != ".pem" or taken:
+            problem = f"{taken[0]} exists; nothing is overwritten" if taken else f"{file} does not end in .pem"
+            raise HubbubError(f"{problem}; name a new file, such as {file.with_suffix('.new.pem')}")
+        identity = Identity.generate()
+        identity.save(file)
+        identity.save_public(public)
+        digits = fingerprint(identity.public)
+        if as_json:
+            print_json({"private": str(file), "public": str(public), "fingerprint": digits})
+            return
+        console().print(f"{digits}\nhand over {public}; {file} stays here", markup=False, soft_wrap=True)

@@ -1,0 +1,78 @@
+"""Asking a service on this machine whether it serves, at the ports its settings name."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from cryptography import x509
+
+from hubbub.protos.errors import HubbubError
+from hubbub.protos.transport import TLS, is_serving, open_channel
+
+PAUSE_SECONDS = 0.1
+"""Between two questions to a port that is open and does not serve yet."""
+
+_EVERYWHERE = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}  # noqa: S104 - recognized, not bound
+"""What a service that listens at every address is called by on its own machine."""
+
+
+def ports_of(service: str, settings: Path) -> tuple[dict[str, str], TLS]:
+    """Return where a service ("shuffler" or "analyzer") can be asked, by the name of the port, and its TLS files.
+
+    Raises:
+        HubbubError: where the settings cannot be used, or leave the choice of a port to the system.
+    """
+    ports, tls = _listens(service, settings)
+    for name, address in ports.items():
+        host, _, port = address.rpartition(":")
+        if int(port) == 0:
+            raise HubbubError(f"the {name} port is 0 in {settings}: any free one; name a port to ask at")
+        ports[name] = f"{_EVERYWHERE.get(host, host)}:{port}"
+    return ports, tls
+
+
+def _listens(service: str, settings: Path) -> tuple[dict[str, str], TLS]:
+    if service == "shuffler":
+        from hubbub.shuffler.settings import load as load_shuffler
+
+        shuffler = load_shuffler(settings)
+        return {"submission": shuffler.listen, "control": shuffler.control_listen}, shuffler.tls.paths()
+    from hubbub.analyzer.settings import load as load_analyzer
+
+    analyzer = load_analyzer(settings)
+    return {"delivery": analyzer.delivery_listen, "results": analyzer.results_listen}, analyzer.tls.paths()
+
+
+async def ask(ports: Mapping[str, str], tls: TLS, wait: float) -> dict[str, bool]:
+    """Return for each port whether its server says SERVING within `wait` seconds.
+
+    The server must show a certificate for the name in `tls`'s own: whatever address it listens at, it is the same one.
+    """
+    name = _own_name(tls)
+    deadline = time.monotonic() + wait
+    answers = await asyncio.gather(*(_ask_one(address, tls, name, deadline) for address in ports.values()))
+    return dict(zip(ports, answers, strict=True))
+
+
+async def _ask_one(address: str, tls: TLS, name: str, deadline: float) -> bool:
+    async with open_channel(address, tls, name) as channel:
+        while not await is_serving(channel, max(0.0, deadline - time.monotonic())):
+            if time.monotonic() + PAUSE_SECONDS > deadline:
+                return False
+            await asyncio.sleep(PAUSE_SECONDS)
+    return True
+
+
+def _own_name(tls: TLS) -> str:
+    path = tls.certificate
+    if path is None:
+        raise HubbubError("settings name no certificate of the service's own; add tls.certificate")
+    try:
+        certificate = x509.load_pem_x509_certificate(path.read_bytes())
+        names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        return str(next(iter(names)).value)
+    except (ValueError, x509.ExtensionNotFound, x509.DuplicateExtension, StopIteration) as error:
+        raise HubbubError(f"{path} is no certificate for a name or an address; `hubbub init` makes one") from error

@@ -1,0 +1,42 @@
+"""`hubbub identity`: a key pair is made where it is used, and nothing is overwritten."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hubbub.protos.keys import Identity, load_public
+from hubbub.protos.signed import fingerprint
+from support.command import hubbub
+
+
+def test_it_makes_a_private_key_and_the_public_one_to_hand_over(tmp_path: Path) -> None:
+    made = hubbub("identity", "identity.pem", "--json", folder=tmp_path)
+    assert made.status == 0, made.err
+    private, public = tmp_path / "identity.pem", tmp_path / "identity.pub.pem"
+    assert made.json == {
+        "private": "identity.pem",
+        "public": "identity.pub.pem",
+        "fingerprint": fingerprint(Identity.load(private).public),
+    }
+    assert load_public(public) == Identity.load(private).public
+    assert private.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("taken", ["identity.pem", "identity.pub.pem"])
+def test_it_overwrites_nothing(tmp_path: Path, taken: str) -> None:
+    (tmp_path / taken).write_text("kept")
+    ran = hubbub("identity", "identity.pem", folder=tmp_path)
+    assert ran.status == 1
+    assert f"{taken} exists" in ran.err
+    assert [path.name for path in tmp_path.iterdir()] == [taken]
+    assert (tmp_path / taken).read_text() == "kept"
+
+
+def test_the_next_steps_of_init_leave_the_shufflers_signature_to_the_shuffler(tmp_path: Path) -> None:
+    assert hubbub("identity", "shuffler.pem", folder=tmp_path).status == 0
+    made = hubbub("init", "deployment", "--shuffler-key", "shuffler.pub.pem", folder=tmp_path)
+    assert made.status == 0, made.err
+    assert "--key identity.pem   # where the shuffler's key is" in made.out
+    assert not (tmp_path / "deployment/shuffler/identity.pem").exists()

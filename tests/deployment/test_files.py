@@ -1,0 +1,299 @@
+"""What the files of a deployment name is there: commands, options, paths, ports, accounts; and they are hardened."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import stat
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from hubbub.deploy.cli import build
+from hubbub.deploy.initialise import Folder, Placement, initialise, sample
+from hubbub.protos.keys import Identity, Role
+from hubbub.protos.service.ports import DRAIN_SECONDS
+from support.deployment import CONTAINERS, GUIDE, ROOT, SERVICES, SYSTEMD, Unit, commands_in, compose, stages
+
+PROGRAM = "/opt/hubbub/bin/hubbub"
+PATHS = re.compile(r"/etc/hubbub/[A-Za-z0-9_./-]*[A-Za-z0-9_]|/var/lib/hubbub/[A-Za-z0-9_./-]*[A-Za-z0-9_]")
+TEXTS = [GUIDE, *sorted(SYSTEMD.iterdir()), *sorted(CONTAINERS.iterdir())]
+
+
+@pytest.fixture(scope="module")
+def deployment(tmp_path_factory: pytest.TempPathFactory) -> Folder:
+    """What the guide has made, with the services' own identities put in their places and a task given out."""
+    folder = tmp_path_factory.mktemp("made")
+    keys = {}
+    for role in (Role.SHUFFLER, Role.ANALYZER):
+        identity = Identity.generate()
+        identity.save(folder / f"{role.value}.pem")
+        keys[role] = folder / f"{role.value}.pub.pem"
+        identity.save_public(keys[role])
+    made = initialise(folder / "deployment", Placement(data=Path("/var/lib/hubbub"), public_keys=keys))
+    for role in keys:
+        shutil.move(folder / f"{role.value}.pem", made.identity(role))
+    return made
+
+
+# Commands
+
+
+def commands() -> Iterator[tuple[str, list[str]]]:
+    """Everything that is said to be run, with where it stands."""
+    for path in (GUIDE, CONTAINERS / "compose.yaml"):
+        for words in commands_in(path.read_text()):
+            yield path.name, words
+    for service in SERVICES:
+        assert Unit.of(service).command[0] == PROGRAM
+        yield f"{service}'s unit", Unit.of(service).command[1:]
+    for name, stage in stages().items():
+        if stage.all("CMD"):
+            yield f"{name}'s image", stage.words("CMD")
+        if stage.all("HEALTHCHECK"):
+            assert stage.words("HEALTHCHECK")[0] == PROGRAM
+            yield f"{name}'s health", stage.words("HEALTHCHECK")[1:]
+
+
+COMMANDS = list(commands())
+
+
+@pytest.mark.parametrize(("where", "words"), COMMANDS, ids=[f"{where}: {words[0]}" for where, words in COMMANDS])
+def test_every_command_with_its_options_exists(where: str, words: list[str]) -> None:
+    assert not misunderstood(words), where
+
+
+def misunderstood(words: list[str]) -> str:
+    """What the command line says against these words; nothing is run. A name alone is a mention."""
+    top = typer.main.get_command(build())
+    with top.make_context("hubbub", words, resilient_parsing=True) as context:
+        command = top.get_command(context, words[0])  # type: ignore[attr-defined]
+    if command is None:
+        return f"no command {words[0]}"
+    if len(words) == 1:
+        return ""
+    try:
+        command.make_context(words[0], words[1:])
+    except Exception as error:  # typer has its usage errors from a library of its own
+        return f"{type(error).__name__}: {error}"
+    return ""
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["shufler", "x.toml"], ["health", "shuffler", "x.toml", "--patience", "3"], ["sign", "task.json"]],
+    ids=["command", "option", "missing"],
+)
+def test_the_check_itself_sees_what_does_not_exist(words: list[str]) -> None:
+    assert misunderstood(words)
+
+
+def test_the_guide_uses_every_command_that_a_deployment_needs() -> None:
+    named = {words[0] for where, words in COMMANDS if where == GUIDE.name}
+    assert named >= {"identity", "init", "plan", "sign", "health", "submit", "status", "close", "results", "verify"}
+
+
+# Paths
+
+
+def named_paths(text: str) -> set[str]:
+    return set(PATHS.findall(text))
+
+
+@pytest.mark.parametrize("path", TEXTS, ids=[path.name for path in TEXTS])
+def test_every_path_is_one_that_init_made_or_settings_name(path: Path, deployment: Folder) -> None:
+    stores = {stores_of(deployment, service) for service in SERVICES}
+    for named in named_paths(path.read_text()):
+        below = Path(named)
+        if named.startswith("/etc/hubbub/"):
+            assert (deployment.root / below.relative_to("/etc/hubbub")).exists(), named
+        else:
+            assert named in stores
+
+
+def stores_of(deployment: Folder, service: str) -> str:
+    return str(tomllib.loads((deployment.of(service) / f"{service}.toml").read_text())["data"])
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_the_units_state_directory_is_the_store_of_the_settings(deployment: Folder, service: str) -> None:
+    assert f"/var/lib/{Unit.of(service).one('StateDirectory')}" == stores_of(deployment, service)
+    assert Unit.of(service).command == [PROGRAM, service, f"/etc/hubbub/{service}/{service}.toml"]
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_containers_are_given_exactly_the_files_of_their_party(deployment: Folder, service: str) -> None:
+    """Private files as secrets, others as configs, each at the path that the same party's systemd host has it."""
+    content = compose()
+    mounted = mounts(content, service)
+    folder = deployment.of(service)
+    made = {path for path in folder.rglob("*") if path.is_file()}
+    private = {path for path in made if path.stat().st_mode & stat.S_IRGRP == 0}
+    assert private == {folder / "identity.pem", folder / "tls" / f"{service}.key"}
+    assert mounted["secrets"] == {f"/etc/hubbub/{path.relative_to(deployment.root)}" for path in private}
+    assert mounted["configs"] == {f"/etc/hubbub/{path.relative_to(deployment.root)}" for path in made - private}
+    (store, tasks) = content["services"][service]["volumes"]
+    assert store == f"{service}-store:{stores_of(deployment, service)}"
+    assert tasks == f"./{service}/tasks:/etc/hubbub/{service}/tasks:ro"
+
+
+def mounts(content: dict[str, Any], service: str) -> dict[str, set[str]]:
+    """Where a service's secrets and configs are mounted, each checked to come from the like-named file of its party."""
+    found: dict[str, set[str]] = {}
+    for kind in ("secrets", "configs"):
+        found[kind] = {each["target"] for each in content["services"][service][kind]}
+        for each in content["services"][service][kind]:
+            assert each["target"] == "/etc/hubbub/" + content[kind][each["source"]]["file"].removeprefix("./")
+            assert each["target"].startswith(f"/etc/hubbub/{service}/")
+    return found
+
+
+def test_the_operators_container_has_what_its_settings_name_and_no_identity(deployment: Folder) -> None:
+    mounted = mounts(compose(), "operator")
+    tls = tomllib.loads((deployment.of("operator") / "operator.toml").read_text())["tls"]
+    assert mounted["secrets"] == {f"/etc/hubbub/operator/{tls['key']}"}
+    assert mounted["configs"] == {
+        "/etc/hubbub/operator/operator.toml",
+        f"/etc/hubbub/operator/{tls['authority']}",
+        f"/etc/hubbub/operator/{tls['certificate']}",
+    }
+
+
+def test_every_secret_and_config_is_used_by_one_party() -> None:
+    content = compose()
+    for kind in ("secrets", "configs"):
+        used = [each["source"] for service in content["services"].values() for each in service[kind]]
+        assert sorted(used) == sorted(content[kind])
+    assert sorted(content["volumes"]) == ["analyzer-store", "shuffler-store"]
+
+
+# Ports
+
+
+def ports_in_settings(service: str) -> set[int]:
+    settings = tomllib.loads(sample(f"{service}.toml"))
+    return {int(value.rpartition(":")[2]) for key, value in settings.items() if key.endswith("listen")}
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_images_expose_and_the_compose_file_publishes_the_ports_of_the_settings(service: str) -> None:
+    (exposed,) = stages()[service].all("EXPOSE")
+    assert {int(port) for port in exposed.split()} == ports_in_settings(service)
+    published = [entry.split(":") for entry in compose()["services"][service]["ports"]]
+    assert {int(entry[-1]) for entry in published} <= ports_in_settings(service)
+    everywhere = {int(entry[-1]) for entry in published if len(entry) == 2}
+    assert everywhere == ({7301} if service == "shuffler" else set())
+    assert all(entry[0] == "127.0.0.1" for entry in published if len(entry) == 3)
+
+
+def test_the_guide_lists_exactly_the_ports_there_are() -> None:
+    listed = re.findall(r"^\| (shuffler|analyzer) \| ([0-9]+) \|", GUIDE.read_text(), re.M)
+    assert sorted(listed) == sorted((service, str(port)) for service in SERVICES for port in ports_in_settings(service))
+
+
+# Units
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_units_run_hardened_under_an_account_of_their_own(service: str) -> None:
+    unit = Unit.of(service)
+    accounts = [line.split() for line in (SYSTEMD / "hubbub.sysusers.conf").read_text().splitlines() if line[:1] == "u"]
+    assert unit.one("User") == unit.one("Group") == f"hubbub-{service}"
+    assert unit.one("User") in {words[1] for words in accounts}
+    expected = {
+        "ProtectSystem": "strict",
+        "NoNewPrivileges": "yes",
+        "CapabilityBoundingSet": "",
+        "LimitCORE": "0",
+        "MemoryDenyWriteExecute": "yes",
+        "RestrictAddressFamilies": "AF_INET AF_INET6 AF_UNIX",
+        "Restart": "on-failure",
+        "UMask": "0077",
+        "StateDirectoryMode": "0700",
+    }
+    assert {key: unit.one(key) for key in expected} == expected
+    assert not unit.all("Environment")
+    assert not unit.all("EnvironmentFile")
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_sigterm_reaches_the_service_alone_and_leaves_time_to_drain(service: str) -> None:
+    """Signalled too, the processes that open envelopes would end before the calls that need them."""
+    unit = Unit.of(service)
+    assert (unit.one("KillMode"), unit.one("KillSignal")) == ("mixed", "SIGTERM")
+    assert int(unit.one("TimeoutStopSec")) >= 3 * DRAIN_SECONDS
+    assert int(compose()["services"][service]["stop_grace_period"].removesuffix("s")) >= 3 * DRAIN_SECONDS
+    assert stages()[service].all("STOPSIGNAL") == ["SIGTERM"]
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed here")
+@pytest.mark.parametrize("service", SERVICES)
+def test_systemd_takes_the_unit_and_finds_little_exposed(tmp_path: Path, service: str) -> None:
+    unit = tmp_path / f"hubbub-{service}.service"
+    unit.write_text(Unit.of(service).path.read_text().replace(PROGRAM, str(Path(sys.executable).parent / "hubbub")))
+    verified = subprocess.run(["systemd-analyze", "verify", str(unit)], capture_output=True, text=True, check=False)
+    assert (verified.returncode, verified.stdout, verified.stderr) == (0, "", "")
+    command = ["systemd-analyze", "security", "--offline=yes", "--threshold=20", str(unit)]
+    assert subprocess.run(command, capture_output=True, check=False).returncode == 0
+    unit.write_text(unit.read_text().replace("ProtectSystem=strict", "").replace("NoNewPrivileges=yes", "Bad=1"))
+    verified = subprocess.run(["systemd-analyze", "verify", str(unit)], capture_output=True, text=True, check=False)
+    assert "Bad" in verified.stderr
+
+
+# Images and networks
+
+
+def test_images_are_without_root_and_without_secrets() -> None:
+    built = stages()
+    assert list(built) == ["build", "operator", "shuffler", "analyzer"]
+    for name in ("build", "operator"):
+        assert re.fullmatch(r"python:3\.[0-9]+-slim-[a-z]+", built[name].base)
+    assert built["operator"].all("USER") == ["10001:10001"]
+    assert all(built[service].base == "operator" for service in SERVICES)
+    assert not any(stage.all("ARG") or stage.all("ADD") for stage in built.values())
+    assert [copied for stage in built.values() for copied in stage.all("COPY")] == [
+        ". /source",
+        "--from=build /opt/hubbub /opt/hubbub",
+    ]
+    assert built["operator"].words("ENTRYPOINT") == [PROGRAM]
+
+
+def test_the_build_sees_the_sources_of_the_wheel_and_nothing_else() -> None:
+    lines = [line for line in (CONTAINERS / "Dockerfile.dockerignore").read_text().splitlines() if line[:1] != "#"]
+    taken = {line.removeprefix("!") for line in lines if line.startswith("!")}
+    assert lines[0] == "*"
+    assert taken == {path.name for path in (ROOT / "src" / "hubbub").iterdir()} | {"src", "pyproject.toml", "README.md"}
+    assert {"**/*.pem", "**/*.key"} <= set(lines)
+
+
+@pytest.mark.parametrize("service", [*SERVICES, "operator"])
+def test_containers_run_hardened(service: str) -> None:
+    container = compose()["services"][service]
+    assert container["user"] == stages()["operator"].all("USER")[0]
+    assert container["read_only"] is True
+    assert container["cap_drop"] == ["ALL"]
+    assert container["security_opt"] == ["no-new-privileges:true"]
+    assert container["ulimits"]["core"] == 0
+    assert all("noexec" in entry for entry in container["tmpfs"])
+    assert not {"environment", "env_file", "privileged", "cap_add", "network_mode", "pid"} & set(container)
+    assert container["image"] == f"hubbub-{service}"
+
+
+def test_each_network_is_one_trust_boundary() -> None:
+    content = compose()
+    on = {
+        name: {each for each, box in content["services"].items() if name in box["networks"]}
+        for name in content["networks"]
+    }
+    assert on == {
+        "devices": {"shuffler"},
+        "delivery": {"shuffler", "analyzer"},
+        "operator": {"shuffler", "analyzer", "operator"},
+    }
+    assert content["networks"]["delivery"] == {"internal": True}

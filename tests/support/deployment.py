@@ -1,0 +1,102 @@
+"""The files of a real deployment as tests read them: units, the Dockerfile, the compose file, and commands in prose."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+from dockerfile_parse import DockerfileParser
+
+ROOT = Path(__file__).parents[2]
+SYSTEMD = ROOT / "deploy" / "systemd"
+CONTAINERS = ROOT / "deploy" / "containers"
+GUIDE = ROOT / "docs" / "deployment.md"
+SERVICES = ("shuffler", "analyzer")
+
+_BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.M | re.S)
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A unit file: (section, key, value) in order, continued lines joined."""
+
+    path: Path
+    entries: tuple[tuple[str, str, str], ...]
+
+    @classmethod
+    def of(cls, service: str) -> Unit:
+        path = SYSTEMD / f"hubbub-{service}.service"
+        entries, section = [], ""
+        for line in path.read_text().replace("\\\n", " ").splitlines():
+            if line.startswith("["):
+                section = line.strip("[]")
+            elif line and not line.startswith(("#", ";")):
+                key, _, value = line.partition("=")
+                entries.append((section, key, value))
+        return cls(path, tuple(entries))
+
+    def all(self, key: str, section: str = "Service") -> list[str]:
+        return [value for where, name, value in self.entries if (where, name) == (section, key)]
+
+    def one(self, key: str, section: str = "Service") -> str:
+        (value,) = self.all(key, section)
+        return value
+
+    @property
+    def command(self) -> list[str]:
+        """The words of ExecStart."""
+        return shlex.split(self.one("ExecStart"))
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A stage of the Dockerfile: what it is built from, its name, and its instructions."""
+
+    base: str
+    name: str
+    instructions: tuple[tuple[str, str], ...]
+
+    def all(self, name: str) -> list[str]:
+        return [value for instruction, value in self.instructions if instruction == name]
+
+    def words(self, name: str) -> list[str]:
+        """The words of an instruction in its exec form, such as CMD ["…"]."""
+        (value,) = self.all(name)
+        return list(yaml.safe_load(value[value.index("[") :]))
+
+
+def stages() -> dict[str, Stage]:
+    """The Dockerfile's stages by name, in order."""
+    parser = DockerfileParser(path=str(CONTAINERS / "Dockerfile"))
+    found: list[Stage] = []
+    for each in parser.structure:
+        instruction, value = each["instruction"], each["value"]
+        if instruction == "FROM":
+            base, name = re.fullmatch(r"(\S+) AS (\S+)", value).groups()  # type: ignore[union-attr]
+            found.append(Stage(base, name, ()))
+        elif instruction != "COMMENT":
+            last = found.pop()
+            found.append(Stage(last.base, last.name, (*last.instructions, (instruction, value))))
+    return {stage.name: stage for stage in found}
+
+
+def compose() -> dict[str, Any]:
+    """The compose file."""
+    content: dict[str, Any] = yaml.safe_load((CONTAINERS / "compose.yaml").read_text())
+    return content
+
+
+def commands_in(text: str) -> Iterator[list[str]]:
+    """Every `hubbub …` in a text, as words without the program's name."""
+    blocks = "\n".join(_BLOCK.findall(text)).replace("\\\n", " ")
+    inline = re.findall(r"`(hubbub [^`]*)`", text.replace("\n", " "))
+    for line in (*blocks.splitlines(), *inline):
+        for part in line.split("&&"):
+            words = shlex.split(part, comments=True)
+            if words and words[0].rpartition("/")[2] == "hubbub" and len(words) > 1:
+                yield words[1:]

@@ -1,0 +1,103 @@
+"""Health: a service says at each of its ports whether it serves, and only the service itself can say it."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from pathlib import Path
+
+import pytest
+
+from hubbub.deploy.health import ask, ports_of
+from hubbub.deploy.initialise import Placement, initialise
+from hubbub.protos.errors import HubbubError
+from hubbub.protos.keys import Role
+from hubbub.protos.transport import TLS, Health, listen, new_server
+
+WAIT = 5.0
+
+
+def settings(folder: Path, role: Role, **replaced: str) -> Path:
+    """A service's settings in a new deployment, some addresses replaced."""
+    path = initialise(folder / "deployment").of(role.value) / f"{role.value}.toml"
+    text = path.read_text()
+    for old, new in replaced.items():
+        text = text.replace(f'{old} = "127.0.0.1:', f'{old} = "{new}:')
+    path.write_text(text)
+    return path
+
+
+def test_ports_are_those_of_the_settings(tmp_path: Path) -> None:
+    assert ports_of("shuffler", settings(tmp_path / "a", Role.SHUFFLER))[0] == {
+        "submission": "127.0.0.1:7301",
+        "control": "127.0.0.1:7302",
+    }
+    assert ports_of("analyzer", settings(tmp_path / "b", Role.ANALYZER))[0] == {
+        "delivery": "127.0.0.1:7401",
+        "results": "127.0.0.1:7402",
+    }
+
+
+@pytest.mark.parametrize(("listened", "asked"), [("0.0.0.0", "127.0.0.1"), ("[::]", "[::1]"), ("10.1.2.3", "10.1.2.3")])
+def test_a_service_that_listens_everywhere_is_asked_on_loopback(tmp_path: Path, listened: str, asked: str) -> None:
+    ports, _ = ports_of("shuffler", settings(tmp_path, Role.SHUFFLER, listen=listened))
+    assert ports["submission"] == f"{asked}:7301"
+
+
+def test_a_port_of_the_systems_choice_cannot_be_asked(tmp_path: Path) -> None:
+    path = settings(tmp_path, Role.SHUFFLER)
+    path.write_text(path.read_text().replace(":7301", ":0"))
+    with pytest.raises(HubbubError, match="submission port is 0"):
+        ports_of("shuffler", path)
+
+
+async def test_it_serves_once_the_service_says_so_and_not_before(tmp_path: Path) -> None:
+    """The certificate is for a name that is no address of the port: the service is told by it all the same."""
+    hosts = {Role.SHUFFLER: ["shuffler.example"]}
+    folder = initialise(tmp_path / "deployment", Placement(hosts)).of("shuffler") / "tls"
+    tls = TLS(folder / "authority.pem", folder / "shuffler.pem", folder / "shuffler.key")
+    server = new_server()
+    health = Health(server, ["hubbub.v1.Anything"])
+    ports = {"submission": f"127.0.0.1:{listen(server, '127.0.0.1:0', tls.server(mutual=True))}"}
+    await server.start()
+    try:
+        assert await ask(ports, tls, 0.3) == {"submission": False}
+        await health.serving()
+        assert await ask(ports, tls, WAIT) == {"submission": True}
+        await health.leaving()
+        assert await ask(ports, tls, 0.3) == {"submission": False}
+    finally:
+        await server.stop(None)
+
+
+async def test_another_partys_server_does_not_pass_for_the_service(tmp_path: Path) -> None:
+    hosts = {Role.SHUFFLER: ["shuffler.example"], Role.ANALYZER: ["analyzer.example"]}
+    folder = initialise(tmp_path / "deployment", Placement(hosts))
+    own, other = (
+        TLS(tls / "authority.pem", tls / f"{tls.parent.name}.pem", tls / f"{tls.parent.name}.key")
+        for tls in (folder.of("shuffler") / "tls", folder.of("analyzer") / "tls")
+    )
+    server = new_server()
+    health = Health(server, [])
+    ports = {"submission": f"127.0.0.1:{listen(server, '127.0.0.1:0', other.server(mutual=True))}"}
+    await server.start()
+    await health.serving()
+    try:
+        assert await ask(ports, other, WAIT) == {"submission": True}
+        assert await ask(ports, own, 0.5) == {"submission": False}
+    finally:
+        await server.stop(None)
+
+
+async def test_nobody_there_is_not_waited_for_longer_than_asked(tmp_path: Path) -> None:
+    _, tls = ports_of("analyzer", settings(tmp_path, Role.ANALYZER))
+    assert await asyncio.wait_for(ask({"delivery": "127.0.0.1:1"}, tls, 0.3), 60) == {"delivery": False}
+
+
+async def test_a_certificate_without_a_name_is_refused(tmp_path: Path) -> None:
+    folder = initialise(tmp_path / "deployment")
+    tls = folder.of("shuffler") / "tls"
+    shutil.copy(folder.of("operator") / "tls" / "operator.pem", tls / "shuffler.pem")
+    ports, files = ports_of("shuffler", tls.parent / "shuffler.toml")
+    with pytest.raises(HubbubError, match="no certificate for a name"):
+        await ask(ports, files, 0)
