@@ -25,6 +25,16 @@ def ledger(terms: Terms, task: str, records: Iterable[tuple[str, str]] = ()) -> 
     return Ledger.from_records(task, budget, terms.delta, records)
 
 
+def epsilon_spent(terms: Terms, task: str, records: Iterable[tuple[str, str]]) -> float:
+    """Return the ε of everything charged so far, composed at the task's δ: never below the true one; 0 for no charges.
+
+    Raises:
+        LedgerBroken: where the records do not hold.
+    """
+    kept = ledger(terms, task, records)
+    return kept.spent().epsilon_upper if kept.links else 0.0
+
+
 def round_entries(terms: Terms, task: str, number: int, queries: Sequence[tuple[str, KRR]]) -> tuple[Entry, ...]:
     """Return what a round is charged: one entry for each of the task's `queries` (name, mechanism), at the minimum."""
     parts = parts_at_minimum(terms, [mechanism for _, mechanism in queries])

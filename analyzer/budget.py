@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
-from hubbub.accountant.budget import ledger, round_entries
+from hubbub.accountant.budget import epsilon_spent, ledger, round_entries
 from hubbub.accountant.certificate import Terms
 from hubbub.accountant.errors import AccountingError
 from hubbub.accountant.ledger import BudgetExceeded, Ledger
@@ -37,6 +37,12 @@ def charges_for(task: Task, round_number: int, standing: Sequence[Charge]) -> li
         raise HubbubError(f"round {round_number} of task {task.name} cannot be charged: {error}") from error
     every = [Charge(place, entry, digest) for place, (entry, digest) in enumerate(after.records())]
     return every[len(before.links) :]
+
+
+def epsilon_of(task: Task, charges: Sequence[Charge]) -> float:
+    """Return the ε of a task's charges, composed: never below the true one."""
+    records = [(charge.entry, charge.digest) for charge in charges]
+    return epsilon_spent(Terms.of(task), task.id.hex(), records)
 
 
 def check_ledger(task_id: bytes, standing: Iterable[Charge], counted: set[int]) -> None:

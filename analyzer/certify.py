@@ -9,6 +9,7 @@ key are one transaction: after a crash before it, the certificate is made at the
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +21,7 @@ from hubbub.analyzer.store import Store
 from hubbub.analyzer.tables import StoredBatch, Tables
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.keys import Identity
+from hubbub.protos.service.stages import Observe, unobserved
 from hubbub.protos.signed import Label, SignedDocument, canonical
 from hubbub.protos.signed_task import SignedTask
 from hubbub.protos.task import Task
@@ -55,12 +57,22 @@ class _Round:
 
 
 class Certifier:
-    """Makes certificates, one at a time. `changed` is set, and replaced, after each."""
+    """Makes certificates, one at a time. `changed` is set, and replaced, after each.
 
-    def __init__(self, identity: Identity, store: Store, state: Statement = accountant_statement) -> None:
+    `observe` is told how many seconds each certificate took.
+    """
+
+    def __init__(
+        self,
+        identity: Identity,
+        store: Store,
+        state: Statement = accountant_statement,
+        observe: Observe = unobserved,
+    ) -> None:
         self._identity = identity
         self._store = store
         self._state = state
+        self._observe = observe
         self._lock = asyncio.Lock()
         self._running: set[asyncio.Task[None]] = set()
         self.changed = asyncio.Event()
@@ -94,6 +106,7 @@ class Certifier:
         self.changed = asyncio.Event()
 
     async def _certify(self, task_id: bytes, round_number: int) -> None:
+        started = time.perf_counter()
         try:
             facts = await self._store.run(lambda tables: _gather(tables, task_id, round_number))
             document = await asyncio.to_thread(self._document, facts)
@@ -106,6 +119,7 @@ class Certifier:
             self._failed(task_id, round_number, f"the certificate could not be made: {error!r}")
         else:
             self.failures.pop((task_id, round_number), None)
+            self._observe(time.perf_counter() - started)
             _LOG.info("round certified", task=facts.signed.task.name, round=round_number, withheld=len(withheld))
         self.announce()
 

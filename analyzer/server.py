@@ -12,6 +12,7 @@ import structlog
 
 from hubbub.analyzer.accept import Acceptor
 from hubbub.analyzer.certify import Certifier
+from hubbub.analyzer.metrics import AnalyzerCollector, Stage, TimedAcceptor
 from hubbub.analyzer.results import Results
 from hubbub.analyzer.settings import Settings
 from hubbub.analyzer.store import Store
@@ -22,6 +23,7 @@ from hubbub.protos import transport, wire
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.keys import Identity, load_public
 from hubbub.protos.service import logs
+from hubbub.protos.service.metrics import Disk, Metrics
 from hubbub.protos.service.ports import Announce, Ports, asked_to_stop
 from hubbub.protos.task import Identities
 
@@ -49,7 +51,8 @@ async def serve(
 ) -> None:
     """Run the analyzer until SIGTERM or SIGINT, or until `stop` is set; then drain.
 
-    `announce` is called with the addresses of the ports, {"delivery": …, "results": …}, once they serve.
+    `announce` is called with the addresses of the ports, {"delivery": …, "results": …} and "metrics" where there is
+    such a port, once they serve.
 
     Raises:
         HubbubError: where settings, tasks, keys, ports or the store cannot be used; nothing was served then.
@@ -58,13 +61,17 @@ async def serve(
     identity, tasks = _load(settings)
     shuffler = load_public(settings.shuffler_key)
     with asked_to_stop(stop) as stopping:
-        async with _opened(settings) as (store, workers):
+        metrics = Metrics("analyzer", Stage)
+        async with _opened(settings, metrics) as (store, workers):
             await store.run(lambda tables: _register(tables, tasks))
             await _check_ledgers(store)
-            certifier = Certifier(identity, store)
+            certifier = Certifier(identity, store, observe=metrics.stage(Stage.CERTIFY))
             acceptor = Acceptor(tasks, identity, shuffler, store, workers, committed=certifier.start)
+            timed = TimedAcceptor(acceptor, metrics.stage(Stage.ACCEPT), metrics.stage(Stage.COUNT))
             results = Results(store, certifier)
-            ports = await _listen(settings, acceptor, results)
+            metrics.registry.register(AnalyzerCollector(tasks, store, timed, certifier.failures, clock))
+            metrics.registry.register(Disk("analyzer", settings.data))
+            ports = await _listen(settings, timed, results, metrics)
             sweeping = asyncio.create_task(_sweep(store, certifier, clock))
             try:
                 await ports.serving(announce)
@@ -100,8 +107,8 @@ async def _check_ledgers(store: Store) -> None:
 
 
 @contextlib.asynccontextmanager
-async def _opened(settings: Settings) -> AsyncIterator[tuple[Store, Workers]]:
-    store, workers = Store(settings.data), Workers(settings.processes)
+async def _opened(settings: Settings, metrics: Metrics) -> AsyncIterator[tuple[Store, Workers]]:
+    store, workers = Store(settings.data, metrics.stage(Stage.STORE)), Workers(settings.processes)
     try:
         yield store, workers
     finally:
@@ -109,7 +116,7 @@ async def _opened(settings: Settings) -> AsyncIterator[tuple[Store, Workers]]:
         await asyncio.to_thread(store.close)
 
 
-async def _listen(settings: Settings, acceptor: Acceptor, results: Results) -> Ports:
+async def _listen(settings: Settings, acceptor: TimedAcceptor, results: Results, metrics: Metrics) -> Ports:
     credentials = settings.tls.paths().server(mutual=True)
     deliverers, readers = transport.new_server(MAXIMUM_CALLS), transport.new_server(MAXIMUM_CALLS)
     wire.serve_delivery(deliverers, acceptor, DELIVERERS)
@@ -117,6 +124,7 @@ async def _listen(settings: Settings, acceptor: Acceptor, results: Results) -> P
     ports = Ports()
     await ports.open("delivery", settings.delivery_listen, wire.DELIVERY_SERVICE, deliverers, credentials)
     await ports.open("results", settings.results_listen, wire.RESULTS_SERVICE, readers, credentials)
+    await ports.open_metrics(settings.metrics_listen, metrics.registry, settings.tls.paths())
     return ports
 
 

@@ -23,6 +23,11 @@ class Settings(Table):
         pattern=ADDRESS,
         description="host:port where readers ask for results; port 0 takes a free one",
     )
+    metrics_listen: str = Field(
+        default="",
+        pattern=f"{ADDRESS}|^$",
+        description="host:port where Prometheus reads metrics, over mutual TLS unless on loopback; empty for none",
+    )
     tasks: tuple[File, ...] = Field(description="signed task files, or folders of them (*.json)", min_length=1)
     data: File = Field(description="folder of the analyzer's store; made if missing, for its owner alone")
     identity: File = Field(description="PEM private key (Ed25519) that signs key records and certificates")

@@ -13,6 +13,7 @@ import os
 import queue
 import sqlite3
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
@@ -22,6 +23,7 @@ from hubbub.analyzer.tables import SCHEMA, VERSION, Tables
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.service import erasing
+from hubbub.protos.service.stages import Observe, unobserved
 
 FILE_NAME = "analyzer.db"
 
@@ -46,19 +48,27 @@ class StoreError(HubbubError):
 class Store:
     """The analyzer's memory in a folder (made with mode 0700); one process at a time.
 
+    `observe` is told how many seconds each transaction took.
+
     Raises:
         StoreError: where another process uses it, or another version wrote it; then nothing was touched.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, observe: Observe = unobserved) -> None:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._items: queue.SimpleQueue[_Item | None] = queue.SimpleQueue()
         self._closing = threading.Lock()
         self._closed = False
+        self._observe = observe
         self._connection = _open(folder / FILE_NAME)
         self._tables = Tables(self._connection)
         self._thread = threading.Thread(target=self._work, name="analyzer store", daemon=True)
         self._thread.start()
+
+    @property
+    def waiting(self) -> int:
+        """How many operations wait for the thread that writes."""
+        return self._items.qsize()
 
     def wait(self, operation: Operation[T]) -> T:
         """Do the operation and return its result when it is on disk. For threads; `run` is for coroutines.
@@ -112,11 +122,13 @@ class Store:
         return group, False
 
     def _transact(self, group: list[_Item]) -> None:
+        started = time.perf_counter()
         try:
             self._connection.execute("BEGIN IMMEDIATE")
             outcomes = [self._attempt(operation) for operation, _ in group]
             self._connection.execute("COMMIT")
             self._shrink()
+            self._observe(time.perf_counter() - started)
         except sqlite3.Error as error:
             with contextlib.suppress(sqlite3.Error):
                 self._connection.execute("ROLLBACK")

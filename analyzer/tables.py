@@ -86,6 +86,29 @@ class Charge:
     digest: str
 
 
+@dataclass(frozen=True)
+class BatchProgress:
+    """How far a batch is: the reports it has, those of its envelopes that arrived, and what was counted."""
+
+    query: int
+    reports: int
+    envelopes: int
+    arrived: int
+    committed: Committed | None
+
+
+@dataclass(frozen=True)
+class RoundProgress:
+    """How far a round is, with the batches that were announced in the task's order of queries."""
+
+    row: int
+    id: RoundId
+    queries: int
+    has_key: bool
+    is_certified: bool
+    batches: tuple[BatchProgress, ...]
+
+
 class Tables:
     """The operations. Used inside the store's transactions only; what one of them writes stands when that ends."""
 
@@ -218,6 +241,26 @@ class Tables:
                 " VALUES ((SELECT id FROM tasks WHERE task_id = ?), ?, ?, ?)",
                 *(batch.id.task_id, charge.place, charge.entry, charge.digest),
             )
+
+    def progress(self, task_id: bytes | None) -> list[RoundProgress]:
+        """How far the rounds are that a key was made for, oldest first, of one task or of all."""
+        batches: dict[int, list[BatchProgress]] = {}
+        for row, query, reports, dummies, arrived, valid, left_out in self._all(
+            "SELECT round, query, reports, dummies, next, valid, left_out FROM batches ORDER BY query"
+        ):
+            committed = None if valid is None else Committed(valid, json.loads(left_out))
+            batches.setdefault(row, []).append(BatchProgress(query, reports, reports + dummies, arrived, committed))
+        rounds = self._all(
+            "SELECT rounds.id, task_id, name, rounds.round, queries,"
+            " EXISTS (SELECT 1 FROM private_keys WHERE private_keys.round = rounds.id),"
+            " EXISTS (SELECT 1 FROM certificates WHERE certificates.round = rounds.id)"
+            " FROM rounds JOIN tasks ON tasks.id = rounds.task WHERE ?1 IS NULL OR task_id = ?1 ORDER BY rounds.id",
+            task_id,
+        )
+        return [
+            RoundProgress(row, RoundId(*names), queries, bool(key), bool(certified), tuple(batches.get(row, ())))
+            for row, *names, queries, key, certified in rounds
+        ]
 
     # Ledger
 

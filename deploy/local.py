@@ -94,9 +94,9 @@ class LocalPipeline:
         for role in (Role.SHUFFLER, Role.ANALYZER):
             (self.folder.of(role.value) / "tasks" / "task.json").write_bytes(self.task.encode())
         self.services = {role: self._service(role) for role in (Role.ANALYZER, Role.SHUFFLER)}
-        for name in ("delivery_listen", "results_listen"):
+        for name in ("delivery_listen", "results_listen", "metrics_listen"):
             self._set(Role.ANALYZER, name, "127.0.0.1:0")
-        for name in ("listen", "control_listen"):
+        for name in ("listen", "control_listen", "metrics_listen"):
             self._set(Role.SHUFFLER, name, "127.0.0.1:0")
         await self.start(Role.ANALYZER)
         self._set(Role.SHUFFLER, "analyzer", self.services[Role.ANALYZER].addresses["delivery"])
@@ -132,8 +132,8 @@ class LocalPipeline:
         service = self.services[role]
         await service.start()
         names = {
-            Role.ANALYZER: {"delivery": "delivery_listen", "results": "results_listen"},
-            Role.SHUFFLER: {"submission": "listen", "control": "control_listen"},
+            Role.ANALYZER: {"delivery": "delivery_listen", "results": "results_listen", "metrics": "metrics_listen"},
+            Role.SHUFFLER: {"submission": "listen", "control": "control_listen", "metrics": "metrics_listen"},
         }[role]
         for name, key in names.items():
             self._set(role, key, service.addresses[name])

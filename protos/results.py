@@ -14,6 +14,19 @@ class QueryState(StrEnum):
     WITHHELD = "withheld"
 
 
+class ProgressState(StrEnum):
+    """Where a round stands at the analyzer: AWAITED → DELIVERING → COUNTED → CERTIFIED, or OVER without a result."""
+
+    AWAITED = "awaited"
+    """Its key was made; nothing was announced yet."""
+    DELIVERING = "delivering"
+    COUNTED = "counted"
+    """All batches are counted, the certificate is not made."""
+    CERTIFIED = "certified"
+    OVER = "over"
+    """Its key was destroyed before all was counted: nothing came in time, or it was beyond the budget."""
+
+
 @dataclass(frozen=True)
 class RoundId:
     """A round of a task: the task's id (32 bytes) and name, and the round's number."""

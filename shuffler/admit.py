@@ -55,6 +55,11 @@ class Admission:
         self._limit = limit
         self._in_work = 0
 
+    @property
+    def in_work(self) -> int:
+        """How many submissions are in work."""
+        return self._in_work
+
     # Keys
 
     async def get_round(self, task_id: bytes, round_number: int) -> KeySet:

@@ -19,6 +19,7 @@ from typing import Protocol, TypeVar
 
 from hubbub.protos.messages import RoundState
 from hubbub.protos.refusals import Reason, Refusal
+from hubbub.protos.service.stages import Observe, unobserved
 from hubbub.protos.task import Close
 from hubbub.shuffler import tables
 from hubbub.shuffler.budget import check_ledgers
@@ -87,8 +88,8 @@ class Store(Protocol):
 class SqliteStore:
     """The store in one SQLite file."""
 
-    def __init__(self, folder: Path) -> None:
-        """Open or make the store in `folder`.
+    def __init__(self, folder: Path, observe: Observe = unobserved) -> None:
+        """Open or make the store in `folder`; `observe` is told how many seconds each transaction took.
 
         Raises:
             StoreError: where another process uses it, or another version wrote it; then nothing was touched. Also where
@@ -104,7 +105,12 @@ class SqliteStore:
             raise
         self._reading = threading.Lock()
         self._counting: asyncio.Future[None] | None = None
-        self._writer = Writer(self._database.writer, lambda: Unit(self._database.writer, self._view))
+        self._writer = Writer(self._database.writer, lambda: Unit(self._database.writer, self._view), observe)
+
+    @property
+    def waiting(self) -> int:
+        """How many jobs wait for the thread that writes."""
+        return self._writer.waiting
 
     def close(self) -> None:
         """Write what is waiting and close the file."""

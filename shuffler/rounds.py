@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import functools
 import os
+import time
 from collections.abc import Callable
 
 import structlog
@@ -36,7 +37,10 @@ _LOG = structlog.get_logger(__name__)
 
 
 class Rounds:
-    """Runs the rounds of all tasks. `analyzer_name` (host:port) is used in texts."""
+    """Runs the rounds of all tasks. `analyzer_name` (host:port) is used in texts.
+
+    `observe` is told of each step from which state it led, and how many seconds it took.
+    """
 
     def __init__(
         self,
@@ -49,6 +53,7 @@ class Rounds:
         clock: Clock,
         pause: Pause = asyncio.sleep,
         random: Random = os.urandom,
+        observe: Callable[[RoundState, float], None] = lambda _state, _seconds: None,
     ) -> None:
         self.alarm = Alarm(clock)
         self._tasks = tasks
@@ -59,6 +64,7 @@ class Rounds:
         self._clock = clock
         self._pause = pause
         self._random = random
+        self._observe = observe
         self._courier = Courier(store, analyzer, pause)
         self._budgets = Budgets()
         self._trouble: dict[int, str] = {}
@@ -90,6 +96,10 @@ class Rounds:
         running = self._running.get(round_.key)
         if running is not None:
             await asyncio.shield(running)
+
+    def in_trouble(self, round_: Round) -> bool:
+        """Return whether a failure, a refusal or a silent analyzer holds a round up."""
+        return round_.key in self._trouble
 
     def waiting_for(self, round_: Round) -> str:
         """Say in words what a round waits for."""
@@ -140,6 +150,7 @@ class Rounds:
     async def _live(self, task: Task, round_: Round) -> None:
         patience = Patience(self._pause)
         while round_.state not in FINAL:
+            started = time.perf_counter()
             try:
                 reached = await self._step(task, round_)
             except Exception as error:
@@ -153,6 +164,7 @@ class Rounds:
             else:
                 self._notice(round_, "")
                 patience.succeeded()
+                self._observe(round_.state, time.perf_counter() - started)
                 _LOG.info("round", task=task.name, round=reached.number, state=reached.state, n=reached.submissions)
             round_ = reached
 

@@ -6,15 +6,18 @@ import asyncio
 import contextlib
 import time
 from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
 
 from hubbub.protos import transport, wire
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.keys import Identity, load_public
 from hubbub.protos.service import logs
+from hubbub.protos.service.metrics import Disk, Metrics
 from hubbub.protos.service.ports import Announce, Ports, asked_to_stop
 from hubbub.shuffler.admit import Admission
 from hubbub.shuffler.control import Control
 from hubbub.shuffler.hold import SqliteStore
+from hubbub.shuffler.metrics import ShufflerCollector, Stage, TimedAdmission, timed_steps
 from hubbub.shuffler.opening import Openers
 from hubbub.shuffler.rounds import Rounds
 from hubbub.shuffler.settings import Settings
@@ -39,37 +42,56 @@ async def serve(
 ) -> None:
     """Run the shuffler until SIGTERM or SIGINT, or until `stop` is set; then drain.
 
-    `announce` is called with the addresses of the ports, {"submission": …, "control": …}, once they serve.
+    `announce` is called with the addresses of the ports, {"submission": …, "control": …} and "metrics" where there is
+    such a port, once they serve.
 
     Raises:
         HubbubError: where settings, tasks, keys, ports or the store cannot be used; nothing was served then.
     """
     logs.configure(settings.log)
     with asked_to_stop(stop) as stopping:
-        async with _assembled(settings, clock) as (admission, control, rounds):
-            ports = await _listen(settings, admission, control)
+        async with _assembled(settings, clock) as service:
+            ports = await _listen(settings, service)
             try:
-                rounds.start()
+                service.rounds.start()
                 await ports.serving(announce)
                 await stopping.wait()
             finally:
                 await ports.drain()
 
 
+@dataclass(frozen=True)
+class _Service:
+    admission: TimedAdmission
+    control: Control
+    rounds: Rounds
+    metrics: Metrics
+
+
 @contextlib.asynccontextmanager
-async def _assembled(
-    settings: Settings, clock: Callable[[], float]
-) -> AsyncIterator[tuple[Admission, Control, Rounds]]:
+async def _assembled(settings: Settings, clock: Callable[[], float]) -> AsyncIterator[_Service]:
     identity = _identity(settings)
     tasks = load_tasks(settings.tasks, load_public(settings.operator_key), identity.public)
     channel = transport.open_channel(settings.analyzer, settings.tls.paths())
-    store = SqliteStore(settings.data)
-    openers = Openers(settings.processes)
-    rounds = Rounds(tasks, store, identity, wire.DeliveryCaller(channel), settings.analyzer, clock=clock)
+    metrics = Metrics("shuffler", Stage)
+    store = SqliteStore(settings.data, metrics.stage(Stage.STORE))
+    openers = Openers(settings.processes, metrics.stage(Stage.OPEN))
+    analyzer = wire.DeliveryCaller(channel)
+    rounds = Rounds(
+        tasks, store, identity, analyzer, settings.analyzer, clock=clock, observe=timed_steps(metrics.stage)
+    )
     try:
         admission = Admission(tasks, store, openers, clock, settings.queue)
+        queues = {
+            "admission": lambda: admission.in_work,
+            "opening": lambda: openers.waiting,
+            "store": lambda: store.waiting,
+        }
+        metrics.registry.register(ShufflerCollector(tasks, store, rounds, queues, clock))
+        metrics.registry.register(Disk("shuffler", settings.data))
         openers.warm_up()
-        yield admission, Control(tasks, store, rounds, clock), rounds
+        timed = TimedAdmission(admission, metrics.stage(Stage.ADMIT))
+        yield _Service(timed, Control(tasks, store, rounds, clock), rounds, metrics)
     finally:
         await rounds.stop()
         await channel.close()
@@ -84,12 +106,13 @@ def _identity(settings: Settings) -> Identity:
         raise HubbubError(f"cannot read {settings.identity}: {error.strerror}; `hubbub init` makes keys") from error
 
 
-async def _listen(settings: Settings, admission: Admission, control: Control) -> Ports:
+async def _listen(settings: Settings, service: _Service) -> Ports:
     tls = settings.tls.paths()
     devices, operators = transport.new_server(SUBMISSION_CALLS), transport.new_server(CONTROL_CALLS)
-    wire.serve_submissions(devices, admission)
-    wire.serve_control(operators, control, OPERATORS)
+    wire.serve_submissions(devices, service.admission)
+    wire.serve_control(operators, service.control, OPERATORS)
     ports = Ports()
     await ports.open("submission", settings.listen, wire.SUBMISSION_SERVICE, devices, tls.server(mutual=False))
     await ports.open("control", settings.control_listen, wire.CONTROL_SERVICE, operators, tls.server(mutual=True))
+    await ports.open_metrics(settings.metrics_listen, service.metrics.registry, tls)
     return ports

@@ -24,6 +24,11 @@ class Settings(Table):
         description="host:port where the operator controls rounds; port 0 takes a free one",
     )
     analyzer: str = Field(pattern=ADDRESS, description="host:port of the analyzer's delivery port")
+    metrics_listen: str = Field(
+        default="",
+        pattern=f"{ADDRESS}|^$",
+        description="host:port where Prometheus reads metrics, over mutual TLS unless on loopback; empty for none",
+    )
     tasks: tuple[File, ...] = Field(description="signed task files, or folders of them (*.json)", min_length=1)
     data: File = Field(description="folder of the shuffler's store; made if missing, for its owner alone")
     identity: File = Field(description="PEM private key (Ed25519) that signs key records and batch records")

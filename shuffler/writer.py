@@ -11,11 +11,13 @@ import logging
 import queue
 import sqlite3
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
 from hubbub.protos.errors import HubbubError
+from hubbub.protos.service.stages import Observe, unobserved
 from hubbub.shuffler.records import StoreError
 
 GROUP_LIMIT = 1000
@@ -53,11 +55,15 @@ _Result = tuple[asyncio.Future[Any], Any, BaseException | None]
 
 
 class Writer(Generic[U]):
-    """Runs jobs on `connection`, in the order they were given; `begin` makes the unit of each transaction."""
+    """Runs jobs on `connection`, in the order they were given; `begin` makes the unit of each transaction.
 
-    def __init__(self, connection: sqlite3.Connection, begin: Callable[[], U]) -> None:
+    `observe` is told how many seconds each transaction took.
+    """
+
+    def __init__(self, connection: sqlite3.Connection, begin: Callable[[], U], observe: Observe = unobserved) -> None:
         self._connection = connection
         self._begin = begin
+        self._observe = observe
         self._jobs: queue.SimpleQueue[_Job[U] | None] = queue.SimpleQueue()
         self._carried: _Job[U] | None = None
         self._closed = False
@@ -86,6 +92,11 @@ class Writer(Generic[U]):
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self._jobs.put(_Job(work, future, alone, bare))
         return future
+
+    @property
+    def waiting(self) -> int:
+        """How many jobs wait."""
+        return self._jobs.qsize()
 
     def close(self) -> None:
         """Do what is waiting, then end."""
@@ -121,6 +132,7 @@ class Writer(Generic[U]):
 
     def _commit(self, group: list[_Job[U]]) -> list[_Result]:
         unit = self._begin()
+        started = time.perf_counter()
         try:
             self._connection.execute("BEGIN IMMEDIATE")
             results = [_do(job, unit) for job in group]
@@ -131,6 +143,7 @@ class Writer(Generic[U]):
             self._take_back(unit)
             return [(job.future, None, _as_store_error(error)) for job in group]
         unit.settle()
+        self._observe(time.perf_counter() - started)
         return results
 
     def _run_bare(self, job: _Job[U]) -> list[_Result]:

@@ -9,8 +9,11 @@ from collections.abc import Callable, Iterator
 
 import grpc
 import structlog
+from prometheus_client import CollectorRegistry
 
 from hubbub.protos import transport
+from hubbub.protos.service.metrics import MetricsPort
+from hubbub.protos.transport import TLS
 
 DRAIN_SECONDS = 10.0
 """How long calls in work may take to finish when a service stops."""
@@ -22,11 +25,12 @@ _LOG = structlog.get_logger(__name__)
 
 
 class Ports:
-    """A service's servers with their health services."""
+    """A service's servers with their health services, and its metrics port."""
 
     def __init__(self) -> None:
         self._servers: list[grpc.aio.Server] = []
         self._healths: list[transport.Health] = []
+        self._metrics: list[MetricsPort] = []
         self._addresses: dict[str, str] = {}
 
     async def open(
@@ -44,7 +48,22 @@ class Ports:
             self._addresses[name] = f"{address.rpartition(':')[0]}:{port}"
             await server.start()
         except BaseException:
-            await asyncio.gather(*(opened.stop(None) for opened in self._servers))
+            await self._close(None)
+            raise
+
+    async def open_metrics(self, address: str, registry: CollectorRegistry, tls: TLS) -> None:
+        """Answer the service's monitoring at an address; an empty one is no port.
+
+        Raises:
+            HubbubError: where the address cannot be used; the ports opened before are closed.
+        """
+        if not address:
+            return
+        try:
+            self._metrics.append(MetricsPort(address, registry, tls))
+            self._addresses["metrics"] = self._metrics[-1].address
+        except BaseException:
+            await self._close(None)
             raise
 
     async def serving(self, announce: Announce | None) -> None:
@@ -60,7 +79,12 @@ class Ports:
         _LOG.info("draining")
         for health in self._healths:
             await health.leaving()
-        await asyncio.gather(*(server.stop(DRAIN_SECONDS) for server in self._servers))
+        await self._close(DRAIN_SECONDS)
+
+    async def _close(self, grace: float | None) -> None:
+        await asyncio.gather(*(server.stop(grace) for server in self._servers))
+        for port in self._metrics:
+            await asyncio.to_thread(port.close)
 
 
 @contextlib.contextmanager

@@ -1,0 +1,220 @@
+"""Metrics: what a service tells its monitoring, as Prometheus reads it, on an HTTP port of its own.
+
+On loopback the port answers whoever is on this machine. At any other address it answers over mutual TLS only, to
+certificates whose common name is among `MONITORS`: when submissions come is the shuffler's to know, not the network's.
+Labels come from a service's settings and code alone, so nobody outside can make new ones.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import shutil
+import socket
+import socketserver
+import ssl
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
+
+import prometheus_client
+import structlog
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from hubbub.protos.errors import HubbubError
+from hubbub.protos.service.stages import Observe
+from hubbub.protos.transport import LARGEST_PORT, TLS
+
+MONITORS = frozenset({"monitor", "operator"})
+"""Common names that may read metrics at an address that is not loopback."""
+
+BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
+"""Upper ends in seconds: a commit takes milliseconds, a release of a large round minutes."""
+
+CONNECTIONS = 8
+"""Connections answered at once; more are closed unanswered."""
+
+READ_SECONDS = 5.0
+"""How long a connection may stay silent."""
+
+_PATH = "/metrics"
+_PEER = "hubbub.peer"
+_LOG = structlog.get_logger(__name__)
+
+
+class Metrics:
+    """A service's registry: the process, the version, how long each of its `stages` takes, and collectors to come."""
+
+    def __init__(self, service: str, stages: Iterable[str]) -> None:
+        prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]
+        self.registry = prometheus_client.CollectorRegistry()
+        prometheus_client.ProcessCollector(registry=self.registry)
+        about = prometheus_client.Info(f"hubbub_{service}_build", "Version of hubbub.", registry=self.registry)
+        about.info({"version": version("hubbub")})
+        name, what = f"hubbub_{service}_stage_duration_seconds", "How long one piece of a stage's work took."
+        self._stages = prometheus_client.Histogram(name, what, ["stage"], registry=self.registry, buckets=BUCKETS)
+        self._known = {stage: self._stages.labels(stage).observe for stage in stages}
+
+    def stage(self, name: str) -> Observe:
+        """Return what is told of each piece of a stage's work; only stages named at the start have one."""
+        return self._known[name]
+
+
+class Disk(Collector):
+    """How large a store is, and how much room its disk has."""
+
+    def __init__(self, service: str, folder: Path) -> None:
+        self._prefix = f"hubbub_{service}_store"
+        self._folder = folder
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """Return both as they are now."""
+        size = sum(map(_size, self._folder.iterdir()))
+        yield GaugeMetricFamily(f"{self._prefix}_size_bytes", "Bytes of the store's files.", value=size)
+        free = shutil.disk_usage(self._folder).free
+        yield GaugeMetricFamily(f"{self._prefix}_free_bytes", "Bytes free on the disk of the store.", value=free)
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:  # a log that was cut meanwhile
+        return 0
+
+
+class Since:
+    """Since when something stands as it does: noted when it is first asked about, kept while it is asked about."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._seen: dict[Any, float] = {}
+
+    def ages(self, standing: Iterable[Any]) -> dict[Any, float]:
+        """Return for each of what stands now how many seconds it was seen to stand so; forget all else."""
+        now = self._clock()
+        self._seen = {key: self._seen.get(key, now) for key in standing}
+        return {key: max(0.0, now - since) for key, since in self._seen.items()}
+
+
+class _Handler(WSGIRequestHandler):
+    timeout = READ_SECONDS
+
+    def handle(self) -> None:
+        if isinstance(self.connection, ssl.SSLSocket):
+            self.connection.do_handshake()
+        super().handle()
+
+    def get_environ(self) -> dict[str, Any]:
+        environ: dict[str, Any] = super().get_environ()
+        if isinstance(self.connection, ssl.SSLSocket):
+            environ[_PEER] = _common_names(self.connection)
+        return environ
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its name
+        """Leave nothing in the log: what comes in is somebody else's text."""
+
+
+def _common_names(connection: ssl.SSLSocket) -> set[str]:
+    subject: Any = (connection.getpeercert() or {}).get("subject", ())
+    return {value for part in subject for name, value in part if name == "commonName"}
+
+
+class _Server(socketserver.ThreadingMixIn, WSGIServer):
+    daemon_threads = True
+
+    def __init__(self, family: socket.AddressFamily, address: Any, context: ssl.SSLContext | None) -> None:
+        self.address_family = family
+        self._slots = threading.BoundedSemaphore(CONNECTIONS)
+        super().__init__(address, _Handler)
+        if context is not None:
+            # The handshake is the connection's own business: a silent one must not keep others waiting.
+            self.socket = context.wrap_socket(self.socket, server_side=True, do_handshake_on_connect=False)
+
+    def server_bind(self) -> None:
+        socketserver.TCPServer.server_bind(self)  # HTTPServer's would ask the name service who this is
+        self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
+        self.setup_environ()
+
+    def verify_request(self, _request: Any, _client_address: Any) -> bool:
+        return self._slots.acquire(blocking=False)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._slots.release()
+
+    def handle_error(self, _request: Any, _client_address: Any) -> None:
+        _LOG.debug("a connection to the metrics port failed")
+
+
+class MetricsPort:
+    """The HTTP port; answers GET /metrics from a thread of its own until it is closed."""
+
+    def __init__(self, address: str, registry: prometheus_client.CollectorRegistry, tls: TLS) -> None:
+        """Listen at host:port; port 0 takes a free one.
+
+        Raises:
+            HubbubError: where the address or, beyond loopback, a TLS file cannot be used.
+        """
+        host, _, port = address.rpartition(":")
+        try:
+            if int(port) > LARGEST_PORT:  # getaddrinfo would take 65,537 for 1
+                raise OverflowError(f"a port is at most {LARGEST_PORT}")
+            found = socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_STREAM)
+            family, *_, where = found[0]
+            loopback = ipaddress.ip_address(where[0]).is_loopback
+            self._server = _Server(family, where, None if loopback else _context(tls))
+        except (OSError, OverflowError, ssl.SSLError) as error:
+            raise HubbubError(f"cannot listen on {address} for metrics: {error}") from error
+        self._server.set_app(_app(registry, None if loopback else MONITORS))
+        self.address = f"{host}:{self._server.server_port}"
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.1,), name="metrics", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Answer nobody any more; blocks for up to 0.1 s."""
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+
+
+def _context(tls: TLS) -> ssl.SSLContext:
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.verify_mode = ssl.CERT_REQUIRED
+    if tls.certificate is None:
+        raise HubbubError("metrics beyond loopback need a TLS certificate; name it in the settings")
+    if isinstance(tls.authority, bytes):
+        context.load_verify_locations(cadata=tls.authority.decode())
+    else:
+        context.load_verify_locations(tls.authority)
+    context.load_cert_chain(tls.certificate, tls.key)
+    return context
+
+
+def _app(registry: prometheus_client.CollectorRegistry, allowed: frozenset[str] | None) -> Any:
+    exposition = prometheus_client.make_wsgi_app(registry)
+
+    def app(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+        if allowed is not None and not environ.get(_PEER, set()) & allowed:
+            wanted = " or ".join(sorted(allowed))
+            return _plain(start_response, "403 Forbidden", f"metrics are shown to {wanted} only")
+        if environ.get("PATH_INFO") != _PATH:
+            return _plain(start_response, "404 Not Found", f"metrics are at {_PATH}")
+        started = time.monotonic()
+        try:
+            return list(exposition(environ, start_response))
+        except Exception as error:
+            _LOG.warning("metrics not collected", error=type(error).__name__, seconds=time.monotonic() - started)
+            return _plain(start_response, "503 Service Unavailable", "not collected; the service's log says why")
+
+    return app
+
+
+def _plain(start_response: Any, status: str, text: str) -> list[bytes]:
+    start_response(status, [("Content-Type", "text/plain; charset=utf-8")])
+    return [f"{text}\n".encode()]

@@ -1,0 +1,106 @@
+"""What the analyzer shows its monitoring."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import prometheus_client
+import pytest
+from unit.analyzer.conftest import SYMBOLS, Bench
+from unit.analyzer.test_server import Deployment, deliver_round, prepare
+
+from hubbub.analyzer.metrics import AnalyzerCollector, TimedAcceptor
+from hubbub.protos.errors import HubbubError
+from hubbub.protos.messages import Envelopes
+from hubbub.protos.refusals import Refusal
+from hubbub.protos.service.stages import unobserved
+from support.scrape import Scraped, scrape
+
+REPORTS = "hubbub_analyzer_reports_total"
+ROUNDS = "hubbub_analyzer_rounds"
+TIMINGS = "hubbub_analyzer_stage_duration_seconds_count"
+
+
+class Shown:
+    """A collector over a bench."""
+
+    def __init__(self, bench: Bench) -> None:
+        self.now = 1000.0
+        acceptor = TimedAcceptor(bench.acceptor, unobserved, unobserved)
+        self._registry = prometheus_client.CollectorRegistry()
+        collector = AnalyzerCollector(
+            {bench.task.id: bench.signed}, bench.store, acceptor, bench.certifier.failures, lambda: self.now
+        )
+        self._registry.register(collector)
+
+    def __call__(self) -> Scraped:
+        return Scraped(prometheus_client.generate_latest(self._registry).decode())
+
+
+@pytest.fixture
+def deployment(tmp_path: Path) -> Deployment:
+    return Deployment.make(tmp_path)
+
+
+async def test_a_round_is_seen_from_its_delivery_to_its_certificate(deployment: Deployment) -> None:
+    settings = deployment.settings.model_copy(update={"metrics_listen": "127.0.0.1:0"})
+    deployment.settings = settings
+    async with deployment.running() as addresses, deployment.delivery(addresses["delivery"]) as caller:
+        prepared = await prepare(deployment, caller)
+        with pytest.raises(Refusal):
+            await caller.put(Envelopes(prepared[0][0].batch, 0, prepared[0][2]), 5)
+        before = await scrape(addresses["metrics"])
+        await deliver_round(deployment, caller)
+        while (after := await scrape(addresses["metrics"])).value(TIMINGS, stage="certify") == 0:
+            pass
+    assert before.value(ROUNDS, state="awaited") == 1
+    assert after.value(ROUNDS, state="certified") == 1
+    assert before.value("hubbub_analyzer_deliveries_refused_total", reason="incomplete") == 1
+    assert before.value("hubbub_analyzer_epsilon_spent") == 0
+    assert [after.value(REPORTS, query=query, result="counted") for query in ("carrier", "delay")] == [30, 30]
+    assert after.total(REPORTS, result="left_out") == 0
+    assert [after.value(TIMINGS, stage=stage) for stage in ("accept", "count", "certify")] == [2, 2, 1]
+    assert after.value("hubbub_analyzer_epsilon_spent") > 0
+
+
+async def test_rounds_are_counted_by_state_and_age(bench: Bench) -> None:
+    shown = Shown(bench)
+    first = await bench.seal(0, SYMBOLS[0])
+    assert shown().value(ROUNDS, state="awaited") == 1
+    await bench.deliver(0, first)
+    assert shown().value(ROUNDS, state="delivering") == 1
+    shown.now += 40
+    assert shown().value("hubbub_analyzer_round_age_seconds", state="delivering") == 40
+    await bench.deliver(1, await bench.seal(1, SYMBOLS[1]))
+    await bench.certifier.settle()
+    scraped = shown()
+    assert scraped.value(ROUNDS, state="certified") == 1
+    assert scraped.total(ROUNDS) == 1
+    assert scraped.total("hubbub_analyzer_round_age_seconds") == 0
+
+
+async def test_reports_left_out_are_shown_by_reason(bench: Bench) -> None:
+    envelopes = await bench.seal(0, SYMBOLS[0])
+    await bench.deliver(0, [*envelopes, envelopes[0], bytes(len(envelopes[0]))])
+    scraped = Shown(bench)()
+    assert scraped.value(REPORTS, query="carrier", result="counted") == 8
+    assert scraped.value(REPORTS, query="carrier", reason="duplicate") == 1
+    assert scraped.value(REPORTS, query="carrier", reason="unopenable") == 1
+    assert scraped.value(REPORTS, query="delay", result="counted") == 0
+
+
+async def test_a_round_that_cannot_be_certified_is_in_trouble(bench: Bench) -> None:
+    def fails(*_: object) -> dict[str, object]:
+        raise HubbubError("no statement today")
+
+    bench.certifier._state = fails
+    await bench.deliver_round()
+    scraped = Shown(bench)()
+    assert scraped.value(ROUNDS, state="counted") == 1
+    assert scraped.value("hubbub_analyzer_rounds_in_trouble") == 1
+
+
+async def test_a_key_that_nobody_used_ends_a_round(bench: Bench) -> None:
+    await bench.acceptor.get_key(bench.task.id, 0)
+    await bench.store.run(lambda tables: tables.expire_keys(2.0**40))
+    assert Shown(bench)().value(ROUNDS, state="over") == 1

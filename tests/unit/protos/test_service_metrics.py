@@ -1,0 +1,143 @@
+"""The metrics port: whom it answers, with what, and what it withstands."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import socket
+import ssl
+from collections.abc import Iterator
+from pathlib import Path
+
+import prometheus_client
+import pytest
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from hubbub.protos.errors import HubbubError
+from hubbub.protos.service.metrics import CONNECTIONS, Disk, Metrics, MetricsPort, Since
+from hubbub.protos.transport import TLS
+from support.samples import make_tls
+from support.scrape import Scraped, fetch
+
+
+@contextlib.contextmanager
+def port(
+    address: str, tls: TLS | None = None, registry: prometheus_client.CollectorRegistry | None = None
+) -> Iterator[str]:
+    opened = MetricsPort(address, registry or Metrics("shuffler", ["admit"]).registry, tls or TLS(b""))
+    try:
+        yield opened.address
+    finally:
+        opened.close()
+
+
+def context(tls: TLS) -> ssl.SSLContext:
+    assert isinstance(tls.authority, Path)
+    made = ssl.create_default_context(cafile=str(tls.authority))
+    if tls.certificate is not None:
+        made.load_cert_chain(tls.certificate, tls.key)
+    return made
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:0", "localhost:0", "[::1]:0"])
+def test_on_loopback_it_answers_whoever_is_on_the_machine(address: str) -> None:
+    if "::1" in address and not socket.has_ipv6:
+        pytest.skip("this machine has no IPv6")
+    with port(address) as opened:
+        status, text = fetch(opened)
+    scraped = Scraped(text)
+    assert status == 200
+    assert scraped.value("process_open_fds") > 0
+    assert scraped.value("hubbub_shuffler_build_info") == 1
+    assert scraped.value("hubbub_shuffler_stage_duration_seconds_count", stage="admit") == 0
+
+
+def test_only_the_documented_path_and_method_are_answered() -> None:
+    with port("127.0.0.1:0") as opened:
+        assert fetch(opened, "/")[0] == 404
+        assert fetch(opened, "/metrics/../secrets")[0] == 404
+        connection = http.client.HTTPConnection(opened, timeout=10)
+        connection.request("POST", "/metrics", body=b"x")
+        assert connection.getresponse().status == 405
+        connection.close()
+
+
+@pytest.mark.parametrize(("role", "status"), [("operator", 200), ("monitor", 200), ("analyzer", 403), ("reader", 403)])
+def test_beyond_loopback_it_answers_monitors_only(tmp_path: Path, role: str, status: int) -> None:
+    tls = make_tls(tmp_path, "shuffler", role)
+    with port("0.0.0.0:0", tls["shuffler"]) as opened:
+        local = f"127.0.0.1:{opened.rpartition(':')[2]}"
+        assert fetch(local, context=context(tls[role]))[0] == status
+
+
+def test_beyond_loopback_nobody_reads_without_a_certificate_of_the_authority(tmp_path: Path) -> None:
+    tls = make_tls(tmp_path / "own", "shuffler")["shuffler"]
+    foreign = make_tls(tmp_path / "foreign", "operator")["operator"]
+    with port("0.0.0.0:0", tls) as opened:
+        local = f"127.0.0.1:{opened.rpartition(':')[2]}"
+        for shown in (TLS(tls.authority), TLS(tls.authority, foreign.certificate, foreign.key)):
+            with pytest.raises((ssl.SSLError, ConnectionError, http.client.HTTPException)):
+                fetch(local, context=context(shown))
+        with pytest.raises((ConnectionError, http.client.HTTPException)):
+            fetch(local)
+
+
+def test_silent_connections_are_bounded_and_leave_room_again(tmp_path: Path) -> None:
+    with port("127.0.0.1:0") as opened:
+        host, _, number = opened.rpartition(":")
+        silent = [socket.create_connection((host, int(number)), timeout=10) for _ in range(CONNECTIONS)]
+        with pytest.raises((ConnectionError, http.client.HTTPException)):
+            fetch(opened)
+        for connection in silent:
+            connection.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
+            assert connection.recv(12) == b"HTTP/1.0 200"
+            while connection.recv(65536):
+                pass
+            connection.close()
+        assert fetch(opened)[0] == 200
+
+
+class Failing(Collector):
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        raise RuntimeError("a secret in a message")
+        yield
+
+
+def test_a_failing_collector_is_an_error_without_details(capfd: pytest.CaptureFixture[str]) -> None:
+    registry = prometheus_client.CollectorRegistry(auto_describe=False)
+    registry.register(Failing())
+    with port("127.0.0.1:0", registry=registry) as opened:
+        status, text = fetch(opened)
+    assert status == 503
+    output = capfd.readouterr()
+    assert "secret" not in text + output.out + output.err
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:70000", "no.such.host.invalid:1", "192.0.2.1:0"])
+def test_addresses_that_cannot_be_used_are_named(tmp_path: Path, address: str) -> None:
+    with pytest.raises(HubbubError, match=address.replace(".", r"\.")):
+        MetricsPort(address, Metrics("shuffler", []).registry, make_tls(tmp_path, "shuffler")["shuffler"])
+
+
+def test_a_port_in_use_is_refused() -> None:
+    with port("127.0.0.1:0") as opened, pytest.raises(HubbubError, match=opened):
+        MetricsPort(opened, Metrics("shuffler", []).registry, TLS(b""))
+
+
+def test_disk_shows_the_size_of_the_store_and_the_room_there_is(tmp_path: Path) -> None:
+    (tmp_path / "store.db").write_bytes(bytes(5000))
+    size, free = Disk("analyzer", tmp_path).collect()
+    assert (size.name, size.samples[0].value) == ("hubbub_analyzer_store_size_bytes", 5000)
+    assert free.samples[0].value > 0
+
+
+def test_ages_begin_when_something_is_first_seen_and_end_when_it_is_gone() -> None:
+    now = [100.0]
+    since = Since(lambda: now[0])
+    assert since.ages(["a"]) == {"a": 0.0}
+    now[0] = 130.0
+    assert since.ages(["a", "b"]) == {"a": 30.0, "b": 0.0}
+    now[0] = 90.0
+    assert since.ages(["b"]) == {"b": 0.0}
+    assert since.ages(["a"]) == {"a": 0.0}

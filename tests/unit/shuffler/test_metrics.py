@@ -1,0 +1,138 @@
+"""What the shuffler shows its monitoring."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from unit.shuffler.test_server import DEADLINE, Deployment, analyzer_at, channel, running, seal
+from unit.shuffler.world import World, unreachable
+
+from hubbub.protos import wire
+from hubbub.protos.errors import HubbubError
+from hubbub.protos.messages import RoundState, Submission
+from hubbub.protos.refusals import Reason
+from hubbub.protos.transport import TLS
+from hubbub.shuffler.metrics import ShufflerCollector
+from support.scrape import Scraped, scrape
+
+TIMINGS = "hubbub_shuffler_stage_duration_seconds_count"
+SUBMISSIONS = "hubbub_shuffler_submissions_total"
+
+
+def shown(world: World) -> Scraped:
+    """What a collector over the world shows now."""
+    import prometheus_client
+
+    registry = prometheus_client.CollectorRegistry()
+    queues = {"store": lambda: world.store.waiting}
+    registry.register(ShufflerCollector(world.tasks, world.store, world.rounds, queues, world.clock))
+    return Scraped(prometheus_client.generate_latest(registry).decode())
+
+
+@pytest.fixture
+def deployment(tmp_path: Path) -> Deployment:
+    return Deployment(tmp_path)
+
+
+async def test_a_round_is_seen_from_its_first_submission_to_its_end(deployment: Deployment) -> None:
+    async with contextlib.AsyncExitStack() as stack:
+        name, _ = await stack.enter_async_context(analyzer_at(deployment))
+        settings = deployment.settings(name).model_copy(update={"metrics_listen": "127.0.0.1:0"})
+        addresses = await stack.enter_async_context(running(settings))
+        devices = TLS(deployment.tls["shuffler"].authority)
+        caller = wire.SubmissionCaller(await stack.enter_async_context(channel(addresses["submission"], devices)))
+        destination, submissions = await seal(caller, deployment.task, 30)
+        await caller.submit_batch(destination, submissions, DEADLINE)
+        await caller.submit_batch(destination, submissions[:5], DEADLINE)
+        await caller.submit_batch(destination, [Submission(os.urandom(16), b"short")], DEADLINE)
+        before = await scrape(addresses["metrics"])
+        control = await stack.enter_async_context(channel(addresses["control"], deployment.tls["operator"]))
+        await wire.ControlCaller(control).close_round(deployment.task.id, 0, DEADLINE)
+        while (after := await scrape(addresses["metrics"])).value(TIMINGS, stage="erase") == 0:
+            pass
+    assert before.value(SUBMISSIONS, result="accepted") == 30
+    assert before.value(SUBMISSIONS, result="retried") == 5
+    assert before.total(SUBMISSIONS, result="refused", task="flights") == 1
+    assert before.value(SUBMISSIONS, reason="wrong_size") == 1
+    assert before.value("hubbub_shuffler_rounds", state="open") == 1
+    assert after.value("hubbub_shuffler_rounds", state="erased") == 1
+    assert before.total("hubbub_shuffler_queue_depth") == 0
+    assert before.value("hubbub_shuffler_epsilon_spent") == 0
+    assert [after.value(TIMINGS, stage=stage) for stage in ("mix", "release", "erase")] == [1, 1, 1]
+    assert after.value(TIMINGS, stage="admit") == 3
+    assert after.value(TIMINGS, stage="open") >= 1
+    assert after.value(TIMINGS, stage="store") >= 2
+    assert after.value("hubbub_shuffler_epsilon_spent") > 0
+    assert after.matching("hubbub_shuffler_epsilon_budget") == []
+    assert after.value(SUBMISSIONS, result="accepted") == 30
+
+
+async def test_nobody_makes_labels_from_outside_and_nothing_of_a_submission_is_shown(world: World) -> None:
+    submissions = await world.fill()
+    destination = await world.destination()
+    names = {(sample.name, *sorted(sample.labels.items())) for sample in shown(world).samples()}
+    for number in range(20):
+        unknown = replace(destination, task_id=os.urandom(32), round=number)
+        await world.admission.submit(unknown, submissions[:1])
+        await world.admission.submit(replace(destination, round=1000 + number), submissions[:1])
+        world.admission.refused(unknown, Reason.MALFORMED, 1)
+    scraped = shown(world)
+    assert {(sample.name, *sorted(sample.labels.items())) for sample in scraped.samples()} == names
+    assert scraped.value(SUBMISSIONS, task="(unknown)", reason="unknown_task") == 20
+    assert scraped.value(SUBMISSIONS, task="(unknown)", reason="malformed") == 20
+    assert scraped.value(SUBMISSIONS, task="flights", reason="unknown_round") == 20
+    for submission in submissions:
+        assert submission.id.hex() not in scraped.text
+
+
+async def test_a_round_that_the_analyzer_does_not_take_is_seen_to_age(world: World) -> None:
+    await world.fill()
+    world.analyzer.trouble = unreachable("begin")
+    await world.cut()
+    await world.over(RoundState.MIXED)
+    await world.until(lambda: "begin" in world.analyzer.calls)
+    world.clock.now += 500
+    scraped = shown(world)
+    assert scraped.value("hubbub_shuffler_rounds_in_trouble") == 1
+    assert scraped.value("hubbub_shuffler_rounds", state="mixed") == 1
+    assert scraped.value("hubbub_shuffler_round_age_seconds", state="mixed") == 500
+    world.analyzer.trouble = lambda _call: None
+    await world.over()
+    scraped = shown(world)
+    assert scraped.value("hubbub_shuffler_rounds_in_trouble") == 0
+    assert scraped.total("hubbub_shuffler_round_age_seconds") == 0
+
+
+async def test_counts_go_on_after_a_restart(world: World) -> None:
+    submissions = await world.fill()
+    await world.send(submissions[:3])
+    before = shown(world)
+    await world.stop()
+    await world.start()
+    after = shown(world)
+    for result in ("accepted", "retried", "refused"):
+        assert after.total(SUBMISSIONS, result=result) == before.total(SUBMISSIONS, result=result)
+    assert after.value(SUBMISSIONS, result="accepted") == len(submissions)
+
+
+async def test_a_metrics_port_in_use_stops_the_start(deployment: Deployment) -> None:
+    async with running(deployment.settings("127.0.0.1:1")) as addresses:
+        assert "metrics" not in addresses
+        taken = addresses["submission"]
+        settings = deployment.settings("127.0.0.1:1")
+        changes = {"metrics_listen": taken, "data": deployment.folder / "other"}
+        with pytest.raises(HubbubError, match=f"cannot listen on {taken} for metrics"):
+            async with running(settings.model_copy(update=changes)):
+                pass
+
+
+async def test_the_port_goes_with_the_service(deployment: Deployment) -> None:
+    settings = deployment.settings("127.0.0.1:1").model_copy(update={"metrics_listen": "127.0.0.1:0"})
+    async with running(settings) as addresses:
+        assert (await scrape(addresses["metrics"])).value("hubbub_shuffler_build_info") == 1
+    with pytest.raises(OSError, match="refused"):
+        await scrape(addresses["metrics"])
