@@ -8,11 +8,17 @@ from hubbub.accountant.mechanisms import Mechanism
 
 Direction = Literal["upper", "lower"]
 
+Quantity = Literal["delta", "epsilon", "rdp"]
+
+EVERYTHING: frozenset[Quantity] = frozenset(("delta", "epsilon", "rdp"))
+"""What a bound gives that is the divergence of a pair."""
+
 
 class Bound(Protocol):
     """A bound on the divergence of one shuffled batch; `direction` says which end of it certifies.
 
-    `delta` and `epsilon` return both ends of the *bound's own* value, evaluated in floating point.
+    `delta` and `epsilon` return both ends of the *bound's own* value, evaluated in floating point. Where the theorem's
+    conditions are about ε, δ or an order, the method that is given them raises OutsideConditions.
     """
 
     @property
@@ -26,6 +32,14 @@ class Bound(Protocol):
     @property
     def direction(self) -> Direction:
         """Whether the bound lies above or below the true divergence."""
+
+    @property
+    def proven(self) -> bool:
+        """Whether a certificate may stand on it: False for what a paper merely plots."""
+
+    @property
+    def gives(self) -> frozenset[Quantity]:
+        """Which of `delta`, `epsilon` and `rdp` it can answer; the others raise OutsideConditions."""
 
     @property
     def cost(self) -> str:

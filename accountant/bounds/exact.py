@@ -9,7 +9,7 @@ from fractions import Fraction
 from math import inf
 from types import MappingProxyType
 
-from hubbub.accountant.bounds.bound import Bound, Direction, require
+from hubbub.accountant.bounds.bound import EVERYTHING, Bound, Direction, Quantity, require
 from hubbub.accountant.divergence import two_rr
 from hubbub.accountant.divergence.contour import positive_part
 from hubbub.accountant.divergence.dummies import diluted_blanket
@@ -58,6 +58,8 @@ class SumBound:
     build: Callable[[Mechanism, int, float], IidSum]
     renyi: Callable[[Mechanism, int, float, int], float]
     cost: str = "some thousand nodes of one contour integral, whatever the number of reports"
+    proven: bool = True
+    gives: frozenset[Quantity] = EVERYTHING
 
     def conditions(self, mechanism: Mechanism, reports: int, dummies: int = 0) -> None:
         """Raise OutsideConditions where the theorem does not apply."""
@@ -108,6 +110,8 @@ class TwoRRBound:
     source: str = "math.md: blocks of the others' ones, balle-2019 Lemma A.2"
     direction: Direction = "upper"
     cost: str = "some ten thousand blocks, refined only where they could matter"
+    proven: bool = True
+    gives: frozenset[Quantity] = EVERYTHING
 
     def conditions(self, mechanism: Mechanism, reports: int, dummies: int = 0) -> None:
         """Raise OutsideConditions unless the mechanism is kRR with two categories."""
@@ -144,6 +148,8 @@ class LocalBound:
     source: str = "definition of local differential privacy"
     direction: Direction = "upper"
     cost: str = "none"
+    proven: bool = True
+    gives: frozenset[Quantity] = EVERYTHING
 
     def conditions(self, mechanism: Mechanism, reports: int, dummies: int = 0) -> None:  # noqa: ARG002
         """Hold for every mechanism; the numbers are checked."""

@@ -5,6 +5,7 @@ so it uses the standard library alone. To add a mechanism, add a module with a f
 the bounds whose conditions it meets.
 """
 
+from hubbub.accountant.mechanisms.amplification import Amplification, amplification
 from hubbub.accountant.mechanisms.exact import (
     EPSILON_LOCAL_LEAST,
     EPSILON_LOCAL_LIMIT,
@@ -21,8 +22,10 @@ __all__ = [
     "EPSILON_LOCAL_LIMIT",
     "GAMMA_DENOMINATOR",
     "KRR",
+    "Amplification",
     "Generic",
     "Mechanism",
+    "amplification",
     "check_categories",
     "checked_epsilon_local",
     "exact_decimal",
