@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import asdict
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,6 +12,22 @@ import typer
 
 from hubbub.accountant.errors import AccountingError
 from hubbub.accountant.mechanisms import GAMMA_DENOMINATOR
+from hubbub.deploy.commands.account_options import (
+    Bound,
+    Cap,
+    Categories,
+    Delta,
+    Dummies,
+    Gamma,
+    HonestShare,
+    LocalEpsilon,
+    MechanismName,
+    MechanismOption,
+    Mixed,
+    QueryKind,
+    Reports,
+    Rounds,
+)
 from hubbub.deploy.output import Json, console, failures, print_json
 
 if TYPE_CHECKING:
@@ -21,55 +36,6 @@ if TYPE_CHECKING:
     from hubbub.accountant.pairs import Part
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Ask the accountant.")
-
-
-class MechanismName(StrEnum):
-    """Mechanisms the command line knows."""
-
-    KRR = "krr"
-    GENERIC = "generic"
-
-
-class QueryKind(StrEnum):
-    """Kinds of query that can be calibrated."""
-
-    HISTOGRAM = "histogram"
-    SUM = "sum"
-
-
-MechanismOption = Annotated[
-    MechanismName,
-    typer.Option("--mechanism", help="krr: k-ary randomized response. generic: any one randomizer, common to all."),
-]
-Categories = Annotated[int | None, typer.Option("--categories", help="Categories k of krr.")]
-LocalEpsilon = Annotated[float | None, typer.Option("--local-epsilon", help="Local privacy, as the real number it is.")]
-Gamma = Annotated[str | None, typer.Option("--gamma", help="Blanket probability of krr, exact: W/4294967296.")]
-Mixed = Annotated[
-    bool,
-    typer.Option(
-        "--mixed",
-        help="generic: each place of the batch, shuffled first, may apply a randomizer of its own. It does not cover "
-        "clients that each bring their own: those hide only among reports made by the same randomizer.",
-    ),
-]
-Reports = Annotated[int, typer.Option("--reports", help="Reports in the batch, n.")]
-Delta = Annotated[float, typer.Option("--delta", help="The δ of (ε, δ), above 0 and below 1.")]
-Rounds = Annotated[int, typer.Option("--rounds", help="Rounds that everyone takes part in, composed.")]
-Bound = Annotated[
-    str,
-    typer.Option(
-        "--bound",
-        help="Which bound gives the upper end: best, blanket, 2rr, stronger-clones, clones, local. "
-        "Over several rounds, its pair is composed.",
-    ),
-]
-HonestShare = Annotated[
-    float, typer.Option("--honest-share", help="Share of the reports made as prescribed; only they hide anyone.")
-]
-Dummies = Annotated[int, typer.Option("--dummies", help="Uniform reports that the shuffler adds to every round.")]
-Cap = Annotated[
-    float | None, typer.Option("--local-epsilon-cap", help="Largest local ε: what holds if all servers collude.")
-]
 
 
 @app.command()
