@@ -24,6 +24,7 @@ from hubbub.protos.errors import HubbubError
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.service import erasing
 from hubbub.protos.service.stages import Observe, unobserved
+from hubbub.protos.stored import check_version
 
 FILE_NAME = "analyzer.db"
 
@@ -33,8 +34,8 @@ GROUP_LIMIT = 256
 RETRY_SECONDS = 5.0
 """When to try again after the disk refused a write."""
 
-_VERSION_FIELD = slice(60, 64)
-"""Where SQLite's file header holds `user_version`, big-endian."""
+OLDER = "run the version that wrote it until its tasks are over, and start new tasks in an empty folder"
+"""What to do with a store of an older version."""
 
 T = TypeVar("T")
 Operation = Callable[[Tables], T]
@@ -167,32 +168,18 @@ def _refused(error: Exception) -> Refusal:
 
 
 def _open(path: Path) -> sqlite3.Connection:
-    _check_header(path)
+    check_version(path, VERSION, "analyzer's store", StoreError, OLDER)
     os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
     connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=1.0)
     try:
-        _prepare(connection, path)
+        _prepare(connection)
     except sqlite3.Error as error:
         connection.close()
         raise StoreError(f"cannot open {path}: {error}; is another analyzer running on this folder?") from error
-    except StoreError:
-        connection.close()
-        raise
     return connection
 
 
-def _check_header(path: Path) -> None:
-    """Refuse a file of another version before SQLite opens it (opening may already write)."""
-    if not path.exists() or path.stat().st_size == 0:
-        return
-    with path.open("rb") as file:
-        header = file.read(100)
-    version = int.from_bytes(header[_VERSION_FIELD], "big")
-    if not header.startswith(b"SQLite format 3\x00") or version not in (0, VERSION):
-        raise StoreError(f"{path} is a store of version {version}, this analyzer writes {VERSION}; use another folder")
-
-
-def _prepare(connection: sqlite3.Connection, path: Path) -> None:
+def _prepare(connection: sqlite3.Connection) -> None:
     for pragma in ("locking_mode=EXCLUSIVE", "auto_vacuum=INCREMENTAL", "journal_mode=WAL", "synchronous=FULL"):
         # As a script: each statement runs to its end, where `execute` would give back one page only.
         connection.executescript(f"PRAGMA {pragma};")
@@ -202,13 +189,13 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
     # The exclusive lock is taken at the first write.
     connection.execute("BEGIN EXCLUSIVE")
     (version,) = connection.execute("PRAGMA user_version").fetchone()
-    (tables,) = connection.execute("SELECT COUNT(*) FROM sqlite_schema").fetchone()
-    if version == 0 and tables == 0:
+    if version == 0:
         for statement in SCHEMA.split(";"):
             connection.execute(statement)
         connection.execute(f"PRAGMA user_version = {VERSION}")
-    elif version != VERSION:
-        raise StoreError(f"{path} is no store of this analyzer; use another folder")
+    elif version != VERSION:  # stood in the log alone
+        connection.execute("ROLLBACK")
+        raise sqlite3.DatabaseError(f"it is of version {version}, this hubbub knows {VERSION}")
     connection.execute("COMMIT")
     _clean(connection)
 

@@ -10,9 +10,13 @@ import time
 from pathlib import Path
 
 from hubbub.client.errors import StateError
+from hubbub.protos.stored import check_version, version_of
 
 STATE_VERSION = 1
 """The layout below; written as SQLite's `user_version`."""
+
+OLDER = "use the program that wrote it until its rounds are over, then name another file"
+"""What to do with a file of an older version."""
 
 BUSY_SECONDS = 30.0
 """How long to wait for another process that uses the same file."""
@@ -54,6 +58,8 @@ def open_state(path: Path) -> sqlite3.Connection:
         OSError, sqlite3.Error: where it cannot be read or written.
     """
     deadline = time.monotonic() + BUSY_SECONDS
+    if version_of(path) not in (None, 0):
+        check_version(path, STATE_VERSION, "state file", StateError, OLDER)
     with _MAKING:
         _make_file(path)
     while True:
@@ -101,7 +107,4 @@ def _is_new(connection: sqlite3.Connection, path: Path) -> bool:
         return False
     if version == 0 and tables == 0:
         return True
-    raise StateError(
-        f"the state file {path} is of version {version}, this program writes {STATE_VERSION}; "
-        "use the program that wrote it, or name another file"
-    )
+    raise StateError(f"{path} is no state file; nothing was touched, name another place")

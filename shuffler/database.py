@@ -12,6 +12,7 @@ import sqlite3
 from pathlib import Path
 
 from hubbub.protos.service import erasing
+from hubbub.protos.stored import check_version
 from hubbub.shuffler.records import StoreError
 
 FILE_NAME = "shuffler.db"
@@ -23,8 +24,8 @@ VERSION = 2
 VACUUM_PAGES = 2000
 """Free pages given back at once: about 0.1 s, so that submissions to another round need not wait for all of it."""
 
-_VERSION_FIELD = slice(60, 64)
-"""Where SQLite's file header holds `user_version`, big-endian."""
+OLDER = "run the version that wrote it until its tasks are over, and start new tasks in an empty folder"
+"""What to do with a store of an older version."""
 
 _SCHEMA = """
 CREATE TABLE round (
@@ -82,13 +83,13 @@ class Database:
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             self.path = folder / FILE_NAME
-            _check_header(self.path)
+            check_version(self.path, VERSION, "shuffler's store", StoreError, OLDER)
             self._lock = _lock(folder / LOCK_NAME)
             os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))
             self.writer = _connect(self.path)
         except (OSError, sqlite3.Error) as error:
             raise StoreError(f"cannot use the store in {folder}: {error}; check the disk and who owns it") from error
-        _prepare(self.writer, self.path)
+        _prepare(self.writer)
         self.reader = _connect(self.path)
         self.reader.execute("PRAGMA query_only = ON")
 
@@ -119,23 +120,6 @@ class Database:
         os.close(self._lock)
 
 
-def _check_header(path: Path) -> None:
-    """Look at the file's header without SQLite, which would write beside a file that it opens."""
-    if not path.exists():
-        return
-    with path.open("rb") as file:
-        header = file.read(100)
-    _check_version(int.from_bytes(header[_VERSION_FIELD], "big"), path)
-
-
-def _check_version(version: int, path: Path) -> None:
-    if version not in (0, VERSION):
-        raise StoreError(
-            f"{path} was written by store version {version}, this hubbub knows {VERSION}; nothing was touched: run the "
-            "version that wrote it until its rounds are over, or start with an empty folder"
-        )
-
-
 def _lock(path: Path) -> int:
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:
@@ -153,11 +137,11 @@ def _connect(path: Path) -> sqlite3.Connection:
     return connection
 
 
-def _prepare(connection: sqlite3.Connection, path: Path) -> None:
+def _prepare(connection: sqlite3.Connection) -> None:
     """Make the tables in a new file; cut the log that a killed process left, which may hold what was erased since."""
     (version,) = connection.execute("PRAGMA user_version").fetchone()
-    (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-    _check_version(version if version or not tables else -1, path)
+    if version not in (0, VERSION):  # stood in the log alone
+        raise StoreError(f"the store is of version {version}, this hubbub knows {VERSION}; use the one that wrote it")
     if version == 0:
         connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
         connection.execute("PRAGMA journal_mode = WAL").fetchall()

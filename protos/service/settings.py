@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import tomllib
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
@@ -26,6 +27,10 @@ File = Annotated[Path, AfterValidator(_placed)]
 
 ADDRESS = r"^[^\s/]+:[0-9]{1,5}$"
 """Form of host:port."""
+
+
+SHOWN_CHARACTERS = 80
+"""How much of a wrong value an error shows."""
 
 
 class Table(BaseModel):
@@ -79,10 +84,41 @@ def load(path: Path, kind: type[T], whose: str) -> T:
 
 
 def _first_problem(error: ValidationError, kind: type[Table], whose: str) -> str:
-    problem: Any = error.errors(include_url=False)[0]
+    problems: list[Any] = error.errors(include_url=False)
+    # A key that is misspelt is unknown, and missing under its right name: the first says more.
+    problem = next((each for each in problems if each["type"] == "extra_forbidden"), problems[0])
     key = ".".join(str(part) for part in problem["loc"])
     if problem["type"] == "extra_forbidden":
-        return f"{key} is not a setting of the {whose}; it knows {', '.join(sorted(kind.model_fields))}"
+        return f"{key} is not a setting of the {whose}; {_instead(problem['loc'], kind)}"
     if problem["type"] == "missing":
         return f"{key} is missing; add it"
-    return f"{key} is {problem['input']!r}: {problem['msg'].lower()}"
+    return f"{key} is {_shown(problem['input'])}: {problem['msg'].lower()}"
+
+
+def setting_names(kind: type[Table], prefix: str = "") -> list[str]:
+    """Return the full names of all settings of a table and the tables in it, such as `log.level`."""
+    names = []
+    for name, field in kind.model_fields.items():
+        inner = field.annotation
+        if isinstance(inner, type) and issubclass(inner, Table):
+            names += setting_names(inner, f"{prefix}{name}.")
+        else:
+            names.append(prefix + name)
+    return names
+
+
+def _instead(place: tuple[str | int, ...], kind: type[Table]) -> str:
+    """Name the setting that was meant: one of nearly that name in its table, or of that name in another table."""
+    wanted, table = str(place[-1]), "".join(f"{part}." for part in place[:-1])
+    names = setting_names(kind)
+    siblings = {name.removeprefix(table).split(".")[0] for name in names if name.startswith(table)}
+    near = [table + found for found in difflib.get_close_matches(wanted, sorted(siblings), n=1)]
+    near += [name for name in names if name.rpartition(".")[2] == wanted]
+    if near:
+        return f"did you mean {near[0]}? It knows {', '.join(sorted(names))}"
+    return f"it knows {', '.join(sorted(names))}"
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}…"

@@ -75,7 +75,7 @@ def test_another_version_is_refused_before_anything_is_touched(tmp_path: Path) -
     connection.execute("CREATE TABLE future (id INTEGER PRIMARY KEY)")
     connection.close()
     before = (tmp_path / FILE_NAME).read_bytes()
-    with pytest.raises(StoreError, match="version 99, this analyzer writes 2"):
+    with pytest.raises(StoreError, match="version 99, this hubbub knows 2; nothing was touched: install the newer"):
         Store(tmp_path)
     assert (tmp_path / FILE_NAME).read_bytes() == before
     assert [path.name for path in tmp_path.iterdir()] == [FILE_NAME]
@@ -93,8 +93,11 @@ def test_somebody_else_s_tables_are_refused(tmp_path: Path) -> None:
     connection = sqlite3.connect(tmp_path / FILE_NAME)
     connection.execute("CREATE TABLE notes (id INTEGER PRIMARY KEY)")
     connection.close()
-    with pytest.raises(StoreError, match="no store of this analyzer"):
+    before = (tmp_path / FILE_NAME).read_bytes()
+    with pytest.raises(StoreError, match="is no analyzer's store"):
         Store(tmp_path)
+    assert (tmp_path / FILE_NAME).read_bytes() == before
+    assert [path.name for path in tmp_path.iterdir()] == [FILE_NAME]
 
 
 def test_a_full_disk_refuses_and_the_store_goes_on_when_there_is_room(tmp_path: Path) -> None:

@@ -46,7 +46,25 @@ def test_services_listen_on_loopback_by_default(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "complaint"),
     [
-        (('data = "data"', 'data = "data"\ndatas = 1'), "datas is not a setting of the shuffler; it knows analyzer"),
+        (
+            ('data = "data"', 'data = "data"\ndatas = 1'),
+            "datas is not a setting of the shuffler; did you mean data? It",
+        ),
+        (('data = "data"', 'date = "data"'), "date is not a setting of the shuffler; did you mean data? It knows ana"),
+        (
+            ('data = "data"', 'data = "data"\nlevel = "info"'),
+            "level is not a setting of the shuffler; did you mean log.l",
+        ),
+        (
+            ('data = "data"', 'data = "data"\ncolour = 1'),
+            "colour is not a setting of the shuffler; it knows analyzer, ",
+        ),
+        (
+            ("[tls]", "[tls]\nauthorty = 1"),
+            "tls.authorty is not a setting of the shuffler; did you mean tls.authority",
+        ),
+        (("[tls]", "[logs]\n[tls]"), "logs is not a setting of the shuffler; did you mean log? It knows"),
+        (('data = "data"', f'data = "data"\nqueue = "{"x" * 999}"'), f"queue is '{'x' * 79}…: input should be"),
         (('data = "data"', ""), "data is missing"),
         (('tasks = ["tasks"]', "tasks = []"), "tasks is"),
         (('data = "data"', 'data = "data"\nqueue = 0'), "queue is 0: input should be greater than or equal to 1"),

@@ -1,0 +1,96 @@
+"""What a store holds, read through the code that serves from it, as one JSON document."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from collections.abc import Iterable
+from typing import Any
+
+from hubbub.analyzer import store as analyzer_store
+from hubbub.analyzer.tables import Tables
+from hubbub.client.state import Round, State
+from hubbub.shuffler.hold import SqliteStore
+from hubbub.shuffler.records import FINAL
+from hubbub.shuffler.records import Round as ShufflerRound
+
+
+def _digest(parts: Iterable[bytes]) -> str:
+    return hashlib.sha256(b"".join(parts)).hexdigest()
+
+
+async def shuffler_content(store: SqliteStore) -> dict[str, Any]:
+    """Rounds with their keys, counts, batches and lists, and the ledgers."""
+    rounds = [await _shuffler_round(store, round_) for round_ in store.rounds()]
+    tasks = sorted({round_.task_id for round_ in store.rounds()})
+    charges = {task.hex(): [charge.digest for charge in store.charges(task)] for task in tasks}
+    return {"rounds": rounds, "charges": charges}
+
+
+async def _shuffler_round(store: SqliteStore, round_: ShufflerRound) -> dict[str, Any]:
+    batches = await store.batches(round_)
+    known = sorted(store._view.known.get(round_.key, {}).items())
+    lists = [await store.envelopes(round_, batch.query, 0) for batch in batches if round_.state not in FINAL]
+    keys = round_.keys
+    return {
+        "round": round_.number,
+        "state": round_.state.value,
+        "submissions": store.submissions(round_),
+        "closed_by": round_.closed_by,
+        "tally": dict(store.tally(round_.task_id, round_.number)),
+        "key_set": None if keys is None else keys.key_set.hash.hex(),
+        "private_key": None if keys is None else _digest([keys.private_key]),
+        "known": _digest(part for entry in known for part in entry),
+        "batches": [[batch.query, batch.digest.hex(), batch.committed] for batch in batches],
+        "lists": [_digest(envelopes) for envelopes in lists],
+    }
+
+
+async def analyzer_content(store: analyzer_store.Store) -> dict[str, Any]:
+    """Rounds with their keys, batches, certificates and envelopes, and the ledgers."""
+    rounds = await store.run(lambda tables: [_analyzer_round(tables, row.id) for row in tables.progress(None)])
+    tasks = sorted({round_["task"] for round_ in rounds})
+    charges = {}
+    for task in tasks:
+        kept = await store.run(functools.partial(Tables.charges, task_id=bytes.fromhex(task)))
+        charges[task] = [charge.digest for charge in kept]
+    return {"rounds": rounds, "charges": charges}
+
+
+def _analyzer_round(tables: Tables, of: Any) -> dict[str, Any]:
+    key = tables.key(of.task_id, of.round)
+    assert key is not None
+    batches = tables.batches(of.task_id, of.round)
+    stretches = [tables.stretch(batch, 0) for batch in batches]
+    return {
+        "task": of.task_id.hex(),
+        "name": of.task_name,
+        "round": of.round,
+        "private_key": None if key.private is None else _digest([key.private]),
+        "key_set": None if key.key_set_hash is None else key.key_set_hash.hex(),
+        "certificate": _digest([tables.certificate(of.task_id, of.round) or b""]),
+        "batches": [
+            [batch.id.query, batch.digest.hex(), batch.next_offset, batch.committed and batch.committed.counted]
+            for batch in batches
+        ],
+        "counts": [_digest([batch.counts or b""]) for batch in batches],
+        "stretches": [_digest([stretch[1] if stretch else b""]) for stretch in stretches],
+    }
+
+
+def state_content(state: State, task_id: bytes, device: str, rounds: Iterable[int]) -> dict[str, Any]:
+    """What a device knows of its rounds."""
+    found = []
+    for number in rounds:
+        of = Round(task_id, number)
+        key_set, entry = state.key_set(of), state.find(of, [device])[device]
+        found.append(
+            {
+                "round": number,
+                "key_set": None if key_set is None else key_set.hash.hex(),
+                "id": entry.submission_id.hex(),
+                "envelope": None if entry.envelope is None else _digest([entry.envelope]),
+                "outcome": entry.outcome,
+            }
+        )
+    return {"task": task_id.hex(), "device": device, "rounds": found, "waiting": state.waiting(task_id, device)}

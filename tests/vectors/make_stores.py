@@ -1,0 +1,113 @@
+"""Writes the stores of tests/vectors/stores as this version of hubbub writes them, one file for each kind and version.
+
+    python tests/vectors/make_stores.py
+
+Run it after a store's version was raised, and commit the new file beside the old ones: those stay, so that tests see
+what becomes of them. Keys in them were made for the vectors and protect nothing. `NAME-VERSION.json` says what is in
+`NAME-VERSION.db.gz`. Nothing is written over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+import logging
+import os
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+TESTS = Path(__file__).parents[1]
+sys.path.insert(0, str(TESTS))
+
+from unit.analyzer.conftest import SYMBOLS, Bench  # noqa: E402
+from unit.shuffler.world import World, unreachable  # noqa: E402
+
+from hubbub.analyzer.tables import VERSION as ANALYZER_VERSION  # noqa: E402
+from hubbub.client.state import DONE, Round, State  # noqa: E402
+from hubbub.client.state_file import STATE_VERSION  # noqa: E402
+from hubbub.protos.messages import RoundState, Submission  # noqa: E402
+from hubbub.shuffler.database import VERSION as SHUFFLER_VERSION  # noqa: E402
+from support.fake_shuffler import FakeShuffler  # noqa: E402
+from support.samples import Parties, sample_task  # noqa: E402
+from support.stores import analyzer_content, shuffler_content, state_content  # noqa: E402
+
+FOLDER = Path(__file__).parent / "stores"
+
+
+def keep(name: str, version: int, database: Path, content: dict[str, Any]) -> None:
+    """Compress a store without a time stamp, and say beside it what it holds."""
+    packed = FOLDER / f"{name}-{version}.db.gz"
+    if packed.exists():
+        sys.stderr.write(f"{packed.name} is there already and stays as it is\n")
+        return
+    packed.write_bytes(gzip.compress(database.read_bytes(), mtime=0))
+    described = json.dumps(content, indent=1, sort_keys=True)
+    (FOLDER / f"{name}-{version}.json").write_text(described + "\n")
+
+
+async def shuffler(folder: Path) -> None:
+    """Round 0 erased, round 1 mixed and undelivered, round 2 open with submissions and refusals."""
+    world = World(folder)
+    await world.start()
+    await world.live(0)
+    world.analyzer.trouble = unreachable("begin")
+    world.clock.now = float(world.task.schedule.opens(1))
+    world.rounds.alarm.wake()
+    await world.until(lambda: getattr(world.store.find(world.task.id, 1), "keys", None) is not None)
+    await world.fill(round_number=1)
+    await world.cut(1)
+    await world.until(lambda: getattr(world.store.find(world.task.id, 1), "state", None) is RoundState.MIXED)
+    await world.until(lambda: getattr(world.store.find(world.task.id, 2), "keys", None) is not None)
+    submissions = await world.fill(round_number=2)
+    await world.send(submissions[:2], await world.destination(2))
+    await world.rounds.stop()
+    content = await shuffler_content(world.store)
+    await world.stop()
+    keep("shuffler", SHUFFLER_VERSION, world.folder / "shuffler.db", content)
+
+
+async def analyzer(folder: Path) -> None:
+    """Round 0 certified, round 1 half delivered."""
+    bench = Bench(folder)
+    await bench.deliver_round()
+    envelopes = await bench.seal(0, SYMBOLS[0], 1)
+    await bench.begin(await bench.record(0, envelopes, 1))
+    await bench.put(0, 0, envelopes[:5], 1)
+    content = await analyzer_content(bench.store)
+    await bench.stop()
+    keep("analyzer", ANALYZER_VERSION, folder / "analyzer.db", content)
+
+
+def client(folder: Path) -> None:
+    """Round 0 forgotten, round 1 acknowledged, round 2 waiting to be sent."""
+    parties = Parties.generate()
+    fake = FakeShuffler(sample_task(parties), parties)
+    state = State(folder / "state.db")
+    for number in range(3):
+        of = Round(fake.task.id, number)
+        state.pin(of, fake.keys(number)[2], 1000.0 * (number + 1))
+        state.keep(of, {"kiosk": Submission(os.urandom(16), os.urandom(232))})
+    state.settle(Round(fake.task.id, 1), {"kiosk": DONE})
+    state.forget(1500.0)
+    content = state_content(state, fake.task.id, "kiosk", (1, 2))
+    state.close()
+    keep("state", STATE_VERSION, folder / "state.db", content)
+
+
+def main() -> None:
+    """Write what is missing."""
+    FOLDER.mkdir(exist_ok=True)
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    with tempfile.TemporaryDirectory() as temporary:
+        asyncio.run(shuffler(Path(temporary)))
+        asyncio.run(analyzer(Path(temporary) / "analyzer"))
+        client(Path(temporary))
+
+
+if __name__ == "__main__":
+    main()
