@@ -140,6 +140,11 @@ def set_up(fleet: Fleet) -> None:
         shutil.copytree(outside.files / "deployment" / service, host.files / "etc" / "hubbub" / service)
         identity = host.files / "etc" / "hubbub" / service / "identity.pem"
         assert not identity.exists()
+        if not host.enter:  # metrics stay on 127.0.0.1, which hosts on loopback share with whatever else runs here
+            settings = identity.with_name(f"{service}.toml")
+            settings.write_text(
+                settings.read_text().replace('metrics_listen = "127.0.0.1:', f'metrics_listen = "{host.address}:')
+            )
         shutil.move(host.files / "made" / f"{service}.pem", identity)
         trusted = outside.files / "deployment" / "operator" / "trust" / f"{service}.pub.pem"
         assert Identity.load(identity).public == load_public(trusted)
