@@ -49,20 +49,29 @@ class StoreError(HubbubError):
 class Store:
     """The analyzer's memory in a folder (made with mode 0700); one process at a time.
 
-    `observe` is told how many seconds each transaction took.
+    `observe` is told how many seconds each transaction took; `connection` is the class of the connection to the file.
 
     Raises:
         StoreError: where another process uses it, or another version wrote it; then nothing was touched.
     """
 
-    def __init__(self, folder: Path, observe: Observe = unobserved) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        observe: Observe = unobserved,
+        *,
+        connection: type[sqlite3.Connection] = sqlite3.Connection,
+    ) -> None:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._items: queue.SimpleQueue[_Item | None] = queue.SimpleQueue()
         self._closing = threading.Lock()
         self._closed = False
         self._observe = observe
-        self._connection = _open(folder / FILE_NAME)
+        self._connection = _open(folder / FILE_NAME, connection)
         self._tables = Tables(self._connection)
+        self._start()
+
+    def _start(self) -> None:
         self._thread = threading.Thread(target=self._work, name="analyzer store", daemon=True)
         self._thread.start()
 
@@ -167,10 +176,10 @@ def _refused(error: Exception) -> Refusal:
     )
 
 
-def _open(path: Path) -> sqlite3.Connection:
+def _open(path: Path, factory: type[sqlite3.Connection]) -> sqlite3.Connection:
     check_version(path, VERSION, "analyzer's store", StoreError, OLDER)
     os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
-    connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=1.0)
+    connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=1.0, factory=factory)
     try:
         _prepare(connection)
     except sqlite3.Error as error:

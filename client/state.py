@@ -48,10 +48,14 @@ class Entry:
 
 
 class State:
-    """The state file, opened at first use; `close` may be followed by use again. Safe to use from several threads."""
+    """The state file, opened at first use; `close` may be followed by use again. Safe to use from several threads.
 
-    def __init__(self, path: Path) -> None:
+    `connection` is the class of the connection to the file.
+    """
+
+    def __init__(self, path: Path, *, connection: type[sqlite3.Connection] = sqlite3.Connection) -> None:
         self._path = path
+        self._factory = connection
         self._lock = threading.Lock()
         self._connection: sqlite3.Connection | None = None
 
@@ -149,7 +153,7 @@ class State:
     def _transaction(self) -> Iterator[sqlite3.Connection]:
         with self._lock, self._named_errors():
             if self._connection is None:
-                self._connection = open_state(self._path)
+                self._connection = open_state(self._path, self._factory)
             connection = self._connection
             connection.execute("BEGIN IMMEDIATE")
             try:

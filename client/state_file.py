@@ -50,8 +50,8 @@ CREATE TABLE forgotten (task BLOB PRIMARY KEY, round INTEGER NOT NULL);
 """
 
 
-def open_state(path: Path) -> sqlite3.Connection:
-    """Open the state file, making it (mode 0600) where there is none.
+def open_state(path: Path, factory: type[sqlite3.Connection] = sqlite3.Connection) -> sqlite3.Connection:
+    """Open the state file, making it (mode 0600) where there is none; `factory` is the connection's class.
 
     Raises:
         StateError: where it is of another version or another program's; it is not touched then.
@@ -64,7 +64,9 @@ def open_state(path: Path) -> sqlite3.Connection:
         _make_file(path)
     while True:
         # Shared between threads, which State's lock lets in one at a time.
-        connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+        connection = sqlite3.connect(
+            path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False, factory=factory
+        )
         try:
             _prepare(connection, path)
             return connection

@@ -6,6 +6,7 @@ zeroed), `auto_vacuum` (they are given back) and the write-ahead log cut to noth
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import sqlite3
@@ -75,22 +76,32 @@ CREATE TRIGGER ledger_is_not_shortened BEFORE DELETE ON ledger BEGIN SELECT RAIS
 class Database:
     """The store's file in a folder (made with mode 0700): a connection to write, one to read, and the folder's lock.
 
+    `connection` is the class of both connections.
+
     Raises:
         StoreError: where another process uses it, or another version wrote it; then nothing was touched.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, connection: type[sqlite3.Connection] = sqlite3.Connection) -> None:
+        self.path = folder / FILE_NAME
+        self._opened = contextlib.ExitStack()
         try:
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self.path = folder / FILE_NAME
-            check_version(self.path, VERSION, "shuffler's store", StoreError, OLDER)
-            self._lock = _lock(folder / LOCK_NAME)
-            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))
-            self.writer = _connect(self.path)
+            with self._opened:
+                folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+                self._open(folder, connection)
+                self._opened = self._opened.pop_all()
         except (OSError, sqlite3.Error) as error:
             raise StoreError(f"cannot use the store in {folder}: {error}; check the disk and who owns it") from error
+
+    def _open(self, folder: Path, connection: type[sqlite3.Connection]) -> None:
+        check_version(self.path, VERSION, "shuffler's store", StoreError, OLDER)
+        self._opened.callback(os.close, _lock(folder / LOCK_NAME))
+        os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))
+        self.writer = _connect(self.path, connection)
+        self._opened.callback(self.writer.close)
         _prepare(self.writer)
-        self.reader = _connect(self.path)
+        self.reader = _connect(self.path, connection)
+        self._opened.callback(self.reader.close)
         self.reader.execute("PRAGMA query_only = ON")
 
     def shrink(self) -> bool:
@@ -115,9 +126,7 @@ class Database:
 
     def close(self) -> None:
         """Close the file and let the folder go."""
-        self.reader.close()
-        self.writer.close()
-        os.close(self._lock)
+        self._opened.close()
 
 
 def _lock(path: Path) -> int:
@@ -130,8 +139,8 @@ def _lock(path: Path) -> int:
     return descriptor
 
 
-def _connect(path: Path) -> sqlite3.Connection:
-    connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=10)
+def _connect(path: Path, factory: type[sqlite3.Connection]) -> sqlite3.Connection:
+    connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=10, factory=factory)
     connection.execute("PRAGMA secure_delete = ON").fetchall()
     connection.execute("PRAGMA synchronous = FULL")
     return connection

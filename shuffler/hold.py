@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import sqlite3
 import threading
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -88,14 +89,23 @@ class Store(Protocol):
 class SqliteStore:
     """The store in one SQLite file."""
 
-    def __init__(self, folder: Path, observe: Observe = unobserved) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        observe: Observe = unobserved,
+        *,
+        connection: type[sqlite3.Connection] = sqlite3.Connection,
+        writer: type[Writer[Unit]] = Writer,
+    ) -> None:
         """Open or make the store in `folder`; `observe` is told how many seconds each transaction took.
+
+        `connection` is the class of the connections to the file, `writer` that of what writes through them.
 
         Raises:
             StoreError: where another process uses it, or another version wrote it; then nothing was touched. Also where
                 a task's ledger does not hold.
         """
-        self._database = Database(folder)
+        self._database = Database(folder, connection)
         self._view = View()
         try:
             tables.load(self._database.writer, self._view)
@@ -105,7 +115,7 @@ class SqliteStore:
             raise
         self._reading = threading.Lock()
         self._counting: asyncio.Future[None] | None = None
-        self._writer = Writer(self._database.writer, lambda: Unit(self._database.writer, self._view), observe)
+        self._writer = writer(self._database.writer, lambda: Unit(self._database.writer, self._view), observe)
 
     @property
     def waiting(self) -> int:

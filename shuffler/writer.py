@@ -67,6 +67,9 @@ class Writer(Generic[U]):
         self._jobs: queue.SimpleQueue[_Job[U] | None] = queue.SimpleQueue()
         self._carried: _Job[U] | None = None
         self._closed = False
+        self._start()
+
+    def _start(self) -> None:
         self._thread = threading.Thread(target=self._run, name="shuffler store", daemon=True)
         self._thread.start()
 
@@ -106,8 +109,11 @@ class Writer(Generic[U]):
 
     def _run(self) -> None:
         while group := self._next_group():
-            _give_out(self._run_bare(group[0]) if group[0].bare else self._commit(group))
+            self._finish(group)
         self._commit([])  # what was gathered without a job
+
+    def _finish(self, group: list[_Job[U]]) -> None:
+        _give_out(self._run_bare(group[0]) if group[0].bare else self._commit(group))
 
     def _next_group(self) -> list[_Job[U]]:
         """Wait for a job, then take those that wait behind it. Empty at the end."""
