@@ -19,7 +19,7 @@ from prometheus_client.registry import Collector
 
 from hubbub.analyzer.accept import Acceptor
 from hubbub.analyzer.open import LeftOut
-from hubbub.analyzer.progress import state_of
+from hubbub.analyzer.progress import progress_of
 from hubbub.analyzer.store import Store
 from hubbub.analyzer.tables import Charge, RoundProgress, Tables
 from hubbub.analyzer.tasks import Tasks
@@ -27,7 +27,7 @@ from hubbub.protos.batch import BatchId
 from hubbub.protos.keys import KeySet
 from hubbub.protos.messages import Committed, Envelopes
 from hubbub.protos.refusals import Reason, Refusal
-from hubbub.protos.results import ProgressState
+from hubbub.protos.results import Progress
 from hubbub.protos.service.metrics import Since
 from hubbub.protos.service.stages import Observe, unobserved
 from hubbub.protos.signed import SignedDocument
@@ -43,7 +43,7 @@ TASK_ID_DIGITS = 12
 
 AGE = "How long the oldest round in a state was seen in it."
 
-AGING = (ProgressState.DELIVERING, ProgressState.COUNTED)
+AGING = (Progress.DELIVERING, Progress.COUNTED)
 """States that a round should leave soon."""
 
 REFUSED = (
@@ -157,11 +157,11 @@ class AnalyzerCollector(Collector):
         count = GaugeMetricFamily(f"{PREFIX}_rounds", "Rounds by state.", labels=labels)
         age = GaugeMetricFamily(f"{PREFIX}_round_age_seconds", AGE, labels=labels)
         failed = GaugeMetricFamily(f"{PREFIX}_rounds_in_trouble", "Rounds that cannot be certified.", labels=TASK)
-        states = [(progress.id.task_id, progress.row, state_of(progress)) for progress in rounds]
+        states = [(progress.id.task_id, progress.row, progress_of(progress)) for progress in rounds]
         ages = self._since.ages(each for each in states if each[2] in AGING)
         for task in self._tasks.values():
             mine = [each for each in states if each[0] == task.id]
-            for state in ProgressState:
+            for state in Progress:
                 standing = [each for each in mine if each[2] is state]
                 count.add_metric((*_names(task), state.value), len(standing))
                 if state in AGING:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import math
 
 import numpy as np
 
 from hubbub.analyzer.certify import Certifier, is_published
 from hubbub.analyzer.estimate import estimate
+from hubbub.analyzer.progress import missing, standing_of
 from hubbub.analyzer.store import Store
 from hubbub.analyzer.tables import StoredBatch, Tables
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.refusals import Reason, Refusal
-from hubbub.protos.results import QueryResult, QueryState, RoundId, RoundResults
+from hubbub.protos.results import QueryResult, QueryState, RoundId, RoundResults, RoundStanding
 from hubbub.protos.signed_task import SignedTask
 from hubbub.protos.task import Task
 
@@ -61,6 +63,18 @@ class Results:
             await self._task(task_id, 0)
         return await self._store.run(lambda tables: tables.certified(task_id))
 
+    async def get_standings(self, task_id: bytes | None) -> list[RoundStanding]:
+        """Return where the rounds stand that a key was made for, oldest first, of one task or of all.
+
+        Raises:
+            Refusal: UNKNOWN_TASK.
+        """
+        if task_id is not None:
+            await self._task(task_id, 0)
+        found = await self._store.run(functools.partial(Tables.progress, task_id=task_id))
+        tasks = {task_id: await self._task(task_id, 0) for task_id in {progress.id.task_id for progress in found}}
+        return [standing_of(each, tasks[each.id.task_id], self._certifier.failures) for each in found]
+
     def close(self) -> None:
         """Let nobody wait any longer: the service is stopping."""
         self._closed = True
@@ -105,18 +119,5 @@ def query_result(task: Task, batch: StoredBatch) -> QueryResult:
 
 
 def _what_is_missing(tables: Tables, task: Task, round_number: int) -> str:
-    batches = {batch.id.query: batch for batch in tables.batches(task.id, round_number)}
-    waiting = [
-        f"{query.name}: {_state(batches.get(index))}"
-        for index, query in enumerate(task.queries)
-        if index not in batches or batches[index].committed is None
-    ]
-    return "; ".join(waiting) or "all batches are counted and the certificate is being made"
-
-
-def _state(batch: StoredBatch | None) -> str:
-    if batch is None:
-        return "the shuffler has delivered nothing"
-    if batch.next_offset < batch.envelopes:
-        return f"{batch.next_offset} of {batch.envelopes} reports arrived"
-    return f"all {batch.envelopes} reports arrived and are being counted"
+    found = [progress for progress in tables.progress(task.id) if progress.id.round == round_number]
+    return missing(task, {batch.query: batch for progress in found for batch in progress.batches})

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Coroutine, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
 from hubbub.deploy.settings import OperatorSettings
-from hubbub.protos.errors import HubbubError
+from hubbub.protos.errors import HubbubError, Unreachable
 from hubbub.protos.messages import RoundStatus
-from hubbub.protos.results import RoundId, RoundResults
+from hubbub.protos.results import RoundId, RoundResults, RoundStanding
 from hubbub.protos.transport import open_channel
 from hubbub.protos.wire import ControlCaller, ResultsCaller
 
 CALL_SECONDS = 30.0
 """Deadline of a call that is answered at once."""
+
+T = TypeVar("T")
 
 LONGEST_WAIT = 50.0
 """Seconds a single call waits for results; `--wait` makes as many calls as it takes."""
@@ -55,3 +62,37 @@ async def fetch_status(settings: OperatorSettings) -> list[RoundStatus]:
     """Return where all rounds of the shuffler's tasks stand."""
     async with open_channel(settings.shuffler_control, settings.tls.paths()) as channel:
         return await ControlCaller(channel).get_status(None, CALL_SECONDS)
+
+
+async def fetch_standings(settings: OperatorSettings) -> list[RoundStanding]:
+    """Return where all rounds stand at the analyzer."""
+    async with open_channel(settings.analyzer_results, settings.tls.paths()) as channel:
+        return await ResultsCaller(channel).get_standings(None, CALL_SECONDS)
+
+
+@dataclass(frozen=True)
+class Overview:
+    """What both services say of their rounds; None of one that did not say, and why by its name."""
+
+    shuffler: list[RoundStatus] | None
+    analyzer: list[RoundStanding] | None
+    errors: Mapping[str, str]
+
+
+async def fetch_overview(settings: OperatorSettings) -> Overview:
+    """Ask both services where their rounds stand; one that does not answer keeps nothing of the other back."""
+    errors: dict[str, str] = {}
+
+    async def asked(name: str, address: str, question: Coroutine[Any, Any, T]) -> T | None:
+        try:
+            return await question
+        except HubbubError as error:
+            hint = "; is it running, and is that its address?" if isinstance(error, Unreachable) else ""
+            errors[name] = f"{error} ({address}){hint}"
+            return None
+
+    shuffler, analyzer = await asyncio.gather(
+        asked("shuffler", settings.shuffler_control, fetch_status(settings)),
+        asked("analyzer", settings.analyzer_results, fetch_standings(settings)),
+    )
+    return Overview(shuffler, analyzer, dict(sorted(errors.items())))

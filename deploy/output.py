@@ -6,7 +6,7 @@ import contextlib
 import json
 import sys
 from collections.abc import Iterator
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
@@ -58,8 +58,13 @@ def failures(as_json: bool) -> Iterator[None]:
         _fail(f"{where}{error.strerror or error}", as_json)
 
 
-def _fail(message: str, as_json: bool, status: int = EXIT_FAILURE) -> None:
+def _fail(message: str, as_json: bool, status: int = EXIT_FAILURE) -> NoReturn:
     if as_json:
         print_json({"error": message})
+    fail(message, status)
+
+
+def fail(message: str, status: int = EXIT_FAILURE) -> NoReturn:
+    """Say on stderr what could not be done, and exit; whatever was to stand on stdout stands there."""
     sys.stderr.write(f"error: {message}\n")
     raise typer.Exit(status)

@@ -14,7 +14,7 @@ class QueryState(StrEnum):
     WITHHELD = "withheld"
 
 
-class ProgressState(StrEnum):
+class Progress(StrEnum):
     """Where a round stands at the analyzer: AWAITED → DELIVERING → COUNTED → CERTIFIED, or OVER without a result."""
 
     AWAITED = "awaited"
@@ -90,3 +90,28 @@ class RoundResults:
     id: RoundId
     queries: tuple[QueryResult, ...]
     certificate: bytes
+
+
+@dataclass(frozen=True)
+class QueryStanding:
+    """A batch as the operator sees it: reports of devices, envelopes (dummies too) and those that arrived, counts.
+
+    `valid` is None until the batch is counted.
+    """
+
+    name: str
+    reports: int
+    envelopes: int
+    arrived: int
+    valid: int | None
+    left_out: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class RoundStanding:
+    """A round at the analyzer as the operator sees it, the batches that were announced, and what it waits for."""
+
+    id: RoundId
+    progress: Progress
+    queries: tuple[QueryStanding, ...]
+    waiting_for: str

@@ -139,11 +139,14 @@ class Admission:
                 answers[index] = answer
         return [answer for answer in answers if answer is not None]
 
-    def refused(self, destination: Destination, reason: Reason, count: int) -> None:
-        """Count submissions that were refused before they came to `submit`."""
-        task_id = destination.task_id if destination.task_id in self._tasks else b""
-        begun = self._store.find(task_id, destination.round) is not None
-        self._store.count(task_id, destination.round if begun else ANY_ROUND, {reason.value: count})
+    def refused(self, destination: Destination | None, reason: Reason, count: int) -> None:
+        """Count submissions that were refused before they came to `submit`; None where nobody can say where to."""
+        if destination is None or destination.task_id not in self._tasks:
+            self._store.count(b"", ANY_ROUND, {reason.value: count})
+            return
+        begun = self._store.find(destination.task_id, destination.round) is not None
+        number = destination.round if begun else ANY_ROUND
+        self._store.count(destination.task_id, number, {reason.value: count})
 
     def _look_up(
         self, task: Task, round_: Round, destination: Destination, submissions: Sequence[Submission]

@@ -106,7 +106,7 @@ class TimedAdmission:
         finally:
             self._observe(perf_counter() - started)
 
-    def refused(self, destination: Destination, reason: Reason, count: int) -> None:
+    def refused(self, destination: Destination | None, reason: Reason, count: int) -> None:
         """Count submissions that were refused before they came to `submit`."""
         self._admission.refused(destination, reason, count)
 

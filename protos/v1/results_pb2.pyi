@@ -37,6 +37,29 @@ QUERY_STATE_PUBLISHED: QueryState.ValueType  # 1
 QUERY_STATE_WITHHELD: QueryState.ValueType  # 2
 Global___QueryState: _TypeAlias = QueryState  # noqa: Y015
 
+class _Progress:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _ProgressEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Progress.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    PROGRESS_UNSPECIFIED: _Progress.ValueType  # 0
+    PROGRESS_AWAITED: _Progress.ValueType  # 1
+    PROGRESS_DELIVERING: _Progress.ValueType  # 2
+    PROGRESS_COUNTED: _Progress.ValueType  # 3
+    PROGRESS_CERTIFIED: _Progress.ValueType  # 4
+    PROGRESS_OVER: _Progress.ValueType  # 5
+
+class Progress(_Progress, metaclass=_ProgressEnumTypeWrapper): ...
+
+PROGRESS_UNSPECIFIED: Progress.ValueType  # 0
+PROGRESS_AWAITED: Progress.ValueType  # 1
+PROGRESS_DELIVERING: Progress.ValueType  # 2
+PROGRESS_COUNTED: Progress.ValueType  # 3
+PROGRESS_CERTIFIED: Progress.ValueType  # 4
+PROGRESS_OVER: Progress.ValueType  # 5
+Global___Progress: _TypeAlias = Progress  # noqa: Y015
+
 @_typing.final
 class GetResultsRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
@@ -344,3 +367,136 @@ class SumEstimate(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__mean) -> _WhichOneofReturnType__mean | None: ...
 
 Global___SumEstimate: _TypeAlias = SumEstimate  # noqa: Y015
+
+@_typing.final
+class GetStandingsRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TASK_ID_FIELD_NUMBER: _builtins.int
+    task_id: _builtins.bytes
+    """Empty for all tasks."""
+    def __init__(
+        self,
+        *,
+        task_id: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["task_id", b"task_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetStandingsRequest: _TypeAlias = GetStandingsRequest  # noqa: Y015
+
+@_typing.final
+class GetStandingsResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ROUNDS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def rounds(self) -> _containers.RepeatedCompositeFieldContainer[Global___RoundStanding]: ...
+    def __init__(
+        self,
+        *,
+        rounds: _abc.Iterable[Global___RoundStanding] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["rounds", b"rounds"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetStandingsResponse: _TypeAlias = GetStandingsResponse  # noqa: Y015
+
+@_typing.final
+class RoundStanding(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ID_FIELD_NUMBER: _builtins.int
+    PROGRESS_FIELD_NUMBER: _builtins.int
+    QUERIES_FIELD_NUMBER: _builtins.int
+    WAITING_FOR_FIELD_NUMBER: _builtins.int
+    progress: Global___Progress.ValueType
+    waiting_for: _builtins.str
+    """What the round waits for, in words."""
+    @_builtins.property
+    def id(self) -> Global___RoundId: ...
+    @_builtins.property
+    def queries(self) -> _containers.RepeatedCompositeFieldContainer[Global___QueryStanding]:
+        """Those that the shuffler announced."""
+
+    def __init__(
+        self,
+        *,
+        id: Global___RoundId | None = ...,
+        progress: Global___Progress.ValueType = ...,
+        queries: _abc.Iterable[Global___QueryStanding] | None = ...,
+        waiting_for: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["id", b"id"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["id", b"id", "progress", b"progress", "queries", b"queries", "waiting_for", b"waiting_for"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RoundStanding: _TypeAlias = RoundStanding  # noqa: Y015
+
+@_typing.final
+class QueryStanding(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class LeftOutEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.int
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    NAME_FIELD_NUMBER: _builtins.int
+    REPORTS_FIELD_NUMBER: _builtins.int
+    ENVELOPES_FIELD_NUMBER: _builtins.int
+    ARRIVED_FIELD_NUMBER: _builtins.int
+    VALID_FIELD_NUMBER: _builtins.int
+    LEFT_OUT_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    reports: _builtins.int
+    """Reports of devices in the batch."""
+    envelopes: _builtins.int
+    """All envelopes of the batch, with the shuffler's dummies, and those that arrived."""
+    arrived: _builtins.int
+    valid: _builtins.int
+    """Absent until the batch is counted."""
+    @_builtins.property
+    def left_out(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]: ...
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        reports: _builtins.int = ...,
+        envelopes: _builtins.int = ...,
+        arrived: _builtins.int = ...,
+        valid: _builtins.int | None = ...,
+        left_out: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_valid", b"_valid", "valid", b"valid"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_valid", b"_valid", "arrived", b"arrived", "envelopes", b"envelopes", "left_out", b"left_out", "name", b"name", "reports", b"reports", "valid", b"valid"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__valid: _TypeAlias = _typing.Literal["valid"]  # noqa: Y015
+    _WhichOneofArgType__valid: _TypeAlias = _typing.Literal["_valid", b"_valid"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__valid) -> _WhichOneofReturnType__valid | None: ...
+
+Global___QueryStanding: _TypeAlias = QueryStanding  # noqa: Y015

@@ -44,6 +44,11 @@ class ResultsServiceStub:
                 request_serializer=hubbub_dot_protos_dot_v1_dot_results__pb2.ListResultsRequest.SerializeToString,
                 response_deserializer=hubbub_dot_protos_dot_v1_dot_results__pb2.ListResultsResponse.FromString,
                 _registered_method=True)
+        self.GetStandings = channel.unary_unary(
+                '/hubbub.v1.ResultsService/GetStandings',
+                request_serializer=hubbub_dot_protos_dot_v1_dot_results__pb2.GetStandingsRequest.SerializeToString,
+                response_deserializer=hubbub_dot_protos_dot_v1_dot_results__pb2.GetStandingsResponse.FromString,
+                _registered_method=True)
 
 
 class ResultsServiceServicer:
@@ -63,6 +68,13 @@ class ResultsServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def GetStandings(self, request, context):
+        """Where the rounds stand that the analyzer made a key for, oldest first.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_ResultsServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -75,6 +87,11 @@ def add_ResultsServiceServicer_to_server(servicer, server):
                     servicer.ListResults,
                     request_deserializer=hubbub_dot_protos_dot_v1_dot_results__pb2.ListResultsRequest.FromString,
                     response_serializer=hubbub_dot_protos_dot_v1_dot_results__pb2.ListResultsResponse.SerializeToString,
+            ),
+            'GetStandings': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetStandings,
+                    request_deserializer=hubbub_dot_protos_dot_v1_dot_results__pb2.GetStandingsRequest.FromString,
+                    response_serializer=hubbub_dot_protos_dot_v1_dot_results__pb2.GetStandingsResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -131,6 +148,33 @@ class ResultsService:
             '/hubbub.v1.ResultsService/ListResults',
             hubbub_dot_protos_dot_v1_dot_results__pb2.ListResultsRequest.SerializeToString,
             hubbub_dot_protos_dot_v1_dot_results__pb2.ListResultsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetStandings(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/hubbub.v1.ResultsService/GetStandings',
+            hubbub_dot_protos_dot_v1_dot_results__pb2.GetStandingsRequest.SerializeToString,
+            hubbub_dot_protos_dot_v1_dot_results__pb2.GetStandingsResponse.FromString,
             options,
             channel_credentials,
             insecure,

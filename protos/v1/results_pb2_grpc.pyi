@@ -18,6 +18,8 @@ class ResultsServiceStub:
     """One round's results; waits up to wait_seconds for a round that is not certified yet."""
     ListResults: _aio.UnaryUnaryMultiCallable[_results_pb2.ListResultsRequest, _results_pb2.ListResultsResponse]
     """The rounds that are certified, oldest first."""
+    GetStandings: _aio.UnaryUnaryMultiCallable[_results_pb2.GetStandingsRequest, _results_pb2.GetStandingsResponse]
+    """Where the rounds stand that the analyzer made a key for, oldest first."""
 
 class ResultsServiceServicer(metaclass=_abc_1.ABCMeta):
     @_abc_1.abstractmethod
@@ -35,5 +37,13 @@ class ResultsServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _aio.ServicerContext[_results_pb2.ListResultsRequest, _abc.Awaitable[_results_pb2.ListResultsResponse]],
     ) -> _abc.Awaitable[_results_pb2.ListResultsResponse]:
         """The rounds that are certified, oldest first."""
+
+    @_abc_1.abstractmethod
+    def GetStandings(
+        self,
+        request: _results_pb2.GetStandingsRequest,
+        context: _aio.ServicerContext[_results_pb2.GetStandingsRequest, _abc.Awaitable[_results_pb2.GetStandingsResponse]],
+    ) -> _abc.Awaitable[_results_pb2.GetStandingsResponse]:
+        """Where the rounds stand that the analyzer made a key for, oldest first."""
 
 def add_ResultsServiceServicer_to_server(servicer: ResultsServiceServicer, server: _aio.Server) -> None: ...

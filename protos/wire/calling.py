@@ -14,7 +14,7 @@ from hubbub.protos.envelope import Destination
 from hubbub.protos.errors import MessageError
 from hubbub.protos.keys import KeySet
 from hubbub.protos.messages import Answer, Committed, Envelopes, Receipt, RoundStatus, Submission
-from hubbub.protos.results import RoundId, RoundResults
+from hubbub.protos.results import RoundId, RoundResults, RoundStanding
 from hubbub.protos.signed import SignedDocument
 from hubbub.protos.transport import MAXIMUM_MESSAGE_BYTES
 from hubbub.protos.v1 import (
@@ -27,6 +27,7 @@ from hubbub.protos.v1 import (
     submission_pb2,
     submission_pb2_grpc,
 )
+from hubbub.protos.wire.standings import read_standing
 from hubbub.protos.wire.statuses import call
 
 T = TypeVar("T", bound=Message)
@@ -157,3 +158,9 @@ class ResultsCaller:
         request = results_pb2.ListResultsRequest(task_id=task_id or b"")
         answer = await call(self._stub.ListResults(request, timeout=deadline), "the analyzer")
         return [codec.read_round_id(round_id) for round_id in answer.rounds]
+
+    async def get_standings(self, task_id: bytes | None, deadline: float) -> list[RoundStanding]:
+        """Return where rounds stand, of one task or of all."""
+        request = results_pb2.GetStandingsRequest(task_id=task_id or b"")
+        answer = await call(self._stub.GetStandings(request, timeout=deadline), "the analyzer")
+        return [read_standing(standing) for standing in answer.rounds]

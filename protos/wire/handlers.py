@@ -10,7 +10,7 @@ from hubbub.protos.envelope import Destination
 from hubbub.protos.keys import KeySet
 from hubbub.protos.messages import Answer, Committed, Envelopes, RoundStatus, Submission
 from hubbub.protos.refusals import Reason
-from hubbub.protos.results import RoundId, RoundResults
+from hubbub.protos.results import RoundId, RoundResults, RoundStanding
 from hubbub.protos.signed import SignedDocument
 
 
@@ -23,8 +23,8 @@ class SubmissionHandler(Protocol):
     async def submit(self, destination: Destination, submissions: Sequence[Submission]) -> list[Answer]:
         """Answer each submission, in order; a receipt means that it is on disk."""
 
-    def refused(self, destination: Destination, reason: Reason, count: int) -> None:
-        """Count submissions that were refused before they came to `submit`."""
+    def refused(self, destination: Destination | None, reason: Reason, count: int) -> None:
+        """Count submissions that were refused before they came to `submit`; None where nobody can say where to."""
 
 
 class ControlHandler(Protocol):
@@ -61,3 +61,6 @@ class ResultsHandler(Protocol):
 
     async def list_results(self, task_id: bytes | None) -> list[RoundId]:
         """Return the certified rounds, of one task or of all."""
+
+    async def get_standings(self, task_id: bytes | None) -> list[RoundStanding]:
+        """Return where rounds stand, of one task or of all."""

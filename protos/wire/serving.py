@@ -23,6 +23,7 @@ from hubbub.protos.v1 import (
     submission_pb2_grpc,
 )
 from hubbub.protos.wire.handlers import ControlHandler, DeliveryHandler, ResultsHandler, SubmissionHandler
+from hubbub.protos.wire.standings import write_standing
 from hubbub.protos.wire.statuses import Context, answer
 
 
@@ -51,7 +52,7 @@ class _SubmissionServicer(submission_pb2_grpc.SubmissionServiceServicer):
         self, request: submission_pb2.SubmitRequest, context: Context
     ) -> submission_pb2.SubmitResponse:
         async def work() -> submission_pb2.SubmitResponse:
-            destination = codec.read_destination(request.destination)
+            destination = _destination(self._handler, request.destination, 1)
             (answer,) = await _answer_each(self._handler, destination, [request.submission])
             if isinstance(answer, Refusal):
                 raise answer
@@ -63,11 +64,20 @@ class _SubmissionServicer(submission_pb2_grpc.SubmissionServiceServicer):
         self, request: submission_pb2.SubmitBatchRequest, context: Context
     ) -> submission_pb2.SubmitBatchResponse:
         async def work() -> submission_pb2.SubmitBatchResponse:
-            destination = codec.read_destination(request.destination)
+            destination = _destination(self._handler, request.destination, len(request.submissions))
             answers = await _answer_each(self._handler, destination, request.submissions)
             return submission_pb2.SubmitBatchResponse(answers=[codec.write_answer(answer) for answer in answers])
 
         return await answer(context, work)
+
+
+def _destination(handler: SubmissionHandler, message: submission_pb2.Destination, count: int) -> Destination:
+    """Read where `count` submissions are to go; where that cannot be read, they are counted as malformed."""
+    try:
+        return codec.read_destination(message)
+    except MessageError:
+        handler.refused(None, Reason.MALFORMED, count)
+        raise
 
 
 async def _answer_each(
@@ -75,6 +85,7 @@ async def _answer_each(
 ) -> list[Answer]:
     """Answer each submission by itself: a malformed one is refused without touching its neighbours."""
     if len(messages) > MAXIMUM_SUBMISSIONS:
+        handler.refused(destination, Reason.MALFORMED, len(messages))
         raise MessageError(f"{len(messages)} submissions in one call; send at most {MAXIMUM_SUBMISSIONS}")
     answers: list[Answer | None] = []
     submissions = []
@@ -189,6 +200,16 @@ class _ResultsServicer(results_pb2_grpc.ResultsServiceServicer):
             _check_peer(context, self._allowed)
             rounds = await self._handler.list_results(_optional_task(request.task_id))
             return results_pb2.ListResultsResponse(rounds=[codec.write_round_id(round_id) for round_id in rounds])
+
+        return await answer(context, work)
+
+    async def GetStandings(  # noqa: N802 - gRPC's name
+        self, request: results_pb2.GetStandingsRequest, context: Context
+    ) -> results_pb2.GetStandingsResponse:
+        async def work() -> results_pb2.GetStandingsResponse:
+            _check_peer(context, self._allowed)
+            rounds = await self._handler.get_standings(_optional_task(request.task_id))
+            return results_pb2.GetStandingsResponse(rounds=[write_standing(standing) for standing in rounds])
 
         return await answer(context, work)
 

@@ -109,7 +109,7 @@ class FakeShuffler:
             raise RuntimeError("the answer is lost")
         return answers
 
-    def refused(self, destination: Destination, reason: Reason, count: int) -> None:
+    def refused(self, destination: Destination | None, reason: Reason, count: int) -> None:
         raise AssertionError(f"a client sent {count} malformed submissions: {reason}, {destination}")
 
     def _answer(self, destination: Destination, submission: Submission) -> Answer:

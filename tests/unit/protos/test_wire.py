@@ -16,7 +16,7 @@ from hubbub.protos.errors import HubbubError, MessageError, Unreachable
 from hubbub.protos.keys import KeySet
 from hubbub.protos.messages import Answer, Committed, Envelopes, Receipt, RoundState, RoundStatus, Submission
 from hubbub.protos.refusals import TRANSIENT, Reason, Refusal
-from hubbub.protos.results import RoundId, RoundResults
+from hubbub.protos.results import Progress, QueryStanding, RoundId, RoundResults, RoundStanding
 from hubbub.protos.signed import SignedDocument
 from hubbub.protos.transport import MAXIMUM_MESSAGE_BYTES, MAXIMUM_SUBMISSIONS, TLS, listen, new_server, open_channel
 from hubbub.protos.v1 import submission_pb2
@@ -47,7 +47,7 @@ class Recorder:
 
     calls: list[Any] = field(default_factory=list)
     answer: Any = None
-    counted: list[tuple[Destination, Reason, int]] = field(default_factory=list)
+    counted: list[tuple[Destination | None, Reason, int]] = field(default_factory=list)
 
     async def _reply(self, *call: Any) -> Any:
         self.calls.append(call)
@@ -64,7 +64,7 @@ class Recorder:
         answers: list[Answer] = await self._reply("submit", destination, tuple(submissions))
         return answers
 
-    def refused(self, destination: Destination, reason: Reason, count: int) -> None:
+    def refused(self, destination: Destination | None, reason: Reason, count: int) -> None:
         self.counted.append((destination, reason, count))
 
     async def close_round(self, *call: Any) -> Any:
@@ -90,6 +90,9 @@ class Recorder:
 
     async def list_results(self, *call: Any) -> Any:
         return await self._raising("list_results", *call)
+
+    async def get_standings(self, *call: Any) -> Any:
+        return await self._raising("get_standings", *call)
 
     async def _raising(self, *call: Any) -> Any:
         answer = await self._reply(*call)
@@ -140,6 +143,19 @@ async def callers(address: str, tls: dict[str, TLS]) -> AsyncIterator[Callers]:
         yield Callers.over(channel)
 
 
+STANDINGS = [
+    RoundStanding(
+        ROUND,
+        progress,
+        (
+            QueryStanding("carrier", 20, 25, 7, None, {}),
+            QueryStanding("delay", 20, 25, 25, 0, {"duplicate": 20}),
+        ),
+        "carrier: 7 of 25 reports arrived",
+    )
+    for progress in Progress
+]
+
 CALLS: list[tuple[str, Callable[[Callers], Awaitable[Any]], tuple[Any, ...], Any]] = [
     ("get_round", lambda to: to.submissions.get_round(TASK, 3, DEADLINE), (TASK, 3), KEYS),
     ("close_round", lambda to: to.control.close_round(TASK, 3, DEADLINE), (TASK, 3), STATUS_OF_ROUND),
@@ -162,6 +178,8 @@ CALLS: list[tuple[str, Callable[[Callers], Awaitable[Any]], tuple[Any, ...], Any
     ),
     ("list_results", lambda to: to.results.list_results(TASK, DEADLINE), (TASK,), [ROUND]),
     ("list_results", lambda to: to.results.list_results(None, DEADLINE), (None,), []),
+    ("get_standings", lambda to: to.results.get_standings(TASK, DEADLINE), (TASK,), STANDINGS),
+    ("get_standings", lambda to: to.results.get_standings(None, DEADLINE), (None,), []),
 ]
 EVERY_CALL = pytest.mark.parametrize(("name", "call", "arrives", "answer"), CALLS, ids=[call[0] for call in CALLS])
 MUTUAL = [case for case in CALLS if case[0] != "get_round"]
@@ -222,7 +240,14 @@ async def test_flood_of_empty_submissions_is_refused_as_a_whole(handler: Recorde
     with pytest.raises(Refusal, match=f"send at most {MAXIMUM_SUBMISSIONS}") as caught:
         await callers.submissions.submit_batch(HERE, flood, DEADLINE)
     assert caught.value.reason is Reason.MALFORMED
-    assert handler.calls == []
+    assert (handler.calls, handler.counted) == ([], [(HERE, Reason.MALFORMED, MAXIMUM_SUBMISSIONS + 1)])
+
+
+async def test_submissions_to_nowhere_are_counted_as_malformed(handler: Recorder, callers: Callers) -> None:
+    nowhere = submission_pb2.SubmitBatchRequest(submissions=[submission_pb2.Submission()] * 3).SerializeToString()
+    with pytest.raises(grpc.aio.AioRpcError):
+        await callers.channel.unary_unary("/hubbub.v1.SubmissionService/SubmitBatch")(nowhere, timeout=DEADLINE)
+    assert (handler.calls, handler.counted) == ([], [(None, Reason.MALFORMED, 3)])
 
 
 @pytest.mark.parametrize("number", [0, 1, 3])
@@ -345,6 +370,7 @@ MALFORMED = [
     ("DeliveryService/CommitDelivery", b""),
     ("ResultsService/GetResults", b""),
     ("ResultsService/ListResults", b"\x0a\x01x"),
+    ("ResultsService/GetStandings", b"\x0a\x01x"),
 ]
 
 

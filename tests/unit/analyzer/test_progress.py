@@ -1,0 +1,64 @@
+"""Where rounds stand at the analyzer, as the operator sees it."""
+
+from __future__ import annotations
+
+import pytest
+from unit.analyzer.conftest import SYMBOLS, Bench
+
+from hubbub.protos.errors import HubbubError
+from hubbub.protos.refusals import Reason, Refusal
+from hubbub.protos.results import Progress, QueryStanding, RoundStanding
+
+
+async def standing(bench: Bench, round_number: int = 0) -> RoundStanding:
+    found = await bench.results.get_standings(bench.task.id)
+    assert found == await bench.results.get_standings(None)
+    return next(each for each in found if each.id.round == round_number)
+
+
+async def test_a_round_is_followed_from_its_key_to_its_certificate(bench: Bench) -> None:
+    assert await bench.results.get_standings(None) == []
+    envelopes = await bench.seal(0, SYMBOLS[0])
+    awaited = await standing(bench)
+    assert (awaited.progress, awaited.queries) == (Progress.AWAITED, ())
+    assert awaited.waiting_for == "; ".join(
+        f"{name}: the shuffler has delivered nothing" for name in ("carrier", "delay")
+    )
+    await bench.begin(await bench.record(0, envelopes))
+    await bench.put(0, 0, envelopes[:3])
+    delivering = await standing(bench)
+    assert delivering.queries == (QueryStanding("carrier", 8, 8, 3, None, {}),)
+    assert delivering.waiting_for.startswith("carrier: 3 of 8 reports arrived; delay: the shuffler")
+    await bench.deliver(0, envelopes)
+    counted = await standing(bench)
+    assert (counted.progress, counted.queries[0].valid) == (Progress.DELIVERING, 8)
+    await bench.deliver(1, await bench.seal(1, SYMBOLS[1]))
+    await bench.certifier.settle()
+    certified = await standing(bench)
+    assert (certified.progress, certified.waiting_for) == (Progress.CERTIFIED, "nothing")
+    assert [query.valid for query in certified.queries] == [8, 8]
+
+
+async def test_why_a_certificate_failed_is_said(bench: Bench) -> None:
+    def fails(*_: object) -> dict[str, object]:
+        raise HubbubError("no statement today")
+
+    bench.certifier._state = fails
+    await bench.deliver_round()
+    found = await standing(bench)
+    assert found.progress is Progress.COUNTED
+    assert found.waiting_for == "its certificate, which failed: no statement today"
+
+
+async def test_a_round_whose_key_expired_waits_for_nothing(bench: Bench) -> None:
+    await bench.key_set()
+    await bench.store.run(lambda tables: tables.expire_keys(2.0**40))
+    found = await standing(bench)
+    assert found.progress is Progress.OVER
+    assert found.waiting_for.startswith("nothing, its key was destroyed")
+
+
+async def test_a_task_of_another_analyzer_is_refused(bench: Bench) -> None:
+    with pytest.raises(Refusal) as refused:
+        await bench.results.get_standings(bytes(32))
+    assert refused.value.reason is Reason.UNKNOWN_TASK
