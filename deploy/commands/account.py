@@ -28,6 +28,7 @@ from hubbub.deploy.commands.account_options import (
     Reports,
     Rounds,
 )
+from hubbub.deploy.commands.account_plot import plot
 from hubbub.deploy.output import Json, console, failures, print_json
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from hubbub.accountant.pairs import Part
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Ask the accountant.")
+app.command()(plot)
 
 
 @app.command()

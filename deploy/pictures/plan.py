@@ -1,0 +1,168 @@
+"""Pictures before they are drawn: curves to be computed, and the numbers that came out.
+
+A curve's point is a number that the accountant gave, or a gap with the reason: a bound outside its conditions is never
+drawn as a number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from math import isfinite
+from typing import Any, Literal
+
+from hubbub.accountant.errors import AccountingError, OutsideConditions
+
+Role = Literal["upper", "lower", "neither"]
+"""What a curve proves: nothing true lies above, nothing valid lies below, or neither."""
+
+Scale = Literal["linear", "log"]
+
+WIDE = 12.0
+"""Ratio of largest to smallest value from which on a positive axis is logarithmic, unless it was said how it is."""
+
+
+@dataclass(frozen=True)
+class Axis:
+    """An axis: its label with the unit, and its scale; None leaves the scale to the numbers."""
+
+    label: str
+    scale: Scale | None = None
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A curve to be computed: `at(x)` is its value, or raises OutsideConditions where there is none."""
+
+    label: str
+    role: Role
+    x: tuple[float, ...]
+    at: Callable[[float], float]
+    strong: bool = False
+
+
+@dataclass(frozen=True)
+class Series:
+    """A curve's points; `y` is None at gaps, and `why_not` says why the first of them is one.
+
+    `strong` draws it before all others. Two series that say the same share one, with both labels.
+    """
+
+    label: str
+    role: Role
+    x: tuple[float, ...]
+    y: tuple[float | None, ...]
+    why_not: str | None = None
+    strong: bool = False
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is no point at all."""
+        return all(value is None for value in self.y)
+
+
+@dataclass(frozen=True)
+class PanelPlan:
+    """One coordinate system with the curves to be computed."""
+
+    title: str
+    x: Axis
+    y: Axis
+    curves: tuple[Curve, ...]
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One coordinate system with its series."""
+
+    title: str
+    x: Axis
+    y: Axis
+    series: tuple[Series, ...]
+
+
+@dataclass(frozen=True)
+class PicturePlan:
+    """A picture to be computed; `caption` says its parameters and what to know when reading it."""
+
+    title: str
+    caption: str
+    panels: tuple[PanelPlan, ...]
+
+    @property
+    def points(self) -> int:
+        """How many values have to be computed."""
+        return sum(len(curve.x) for panel in self.panels for curve in panel.curves)
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A picture with all its numbers, ready to be drawn."""
+
+    title: str
+    caption: str
+    panels: tuple[Panel, ...]
+
+
+def evaluate(plan: PicturePlan, advance: Callable[[], None] = lambda: None) -> Picture:
+    """Compute every point of `plan`; `advance` is called after each.
+
+    Raises:
+        AccountingError: a point whose numbers are out of range, not merely outside a theorem's conditions.
+    """
+    return Picture(plan.title, plan.caption, tuple(_panel(panel, advance) for panel in plan.panels))
+
+
+def _panel(plan: PanelPlan, advance: Callable[[], None]) -> Panel:
+    series = tuple(_series(curve, advance) for curve in plan.curves)
+    values = [value for each in series for value in each.y if value is not None]
+    return Panel(plan.title, plan.x, plan.y if plan.y.scale else replace(plan.y, scale=scale_of(values)), series)
+
+
+def scale_of(values: list[float]) -> Scale:
+    """Return the scale on which `values` can be told apart; zeros can only be shown on a linear one."""
+    wide = bool(values) and min(values) > 0 and max(values) > WIDE * min(values)
+    return "log" if wide else "linear"
+
+
+def _series(curve: Curve, advance: Callable[[], None]) -> Series:
+    found: list[float | None] = []
+    why_not = None
+    for x in curve.x:
+        try:
+            value = curve.at(x)
+        except OutsideConditions as error:
+            found.append(None)
+            why_not = why_not or str(error)
+        else:
+            if not isfinite(value):
+                raise AccountingError(f"{curve.label} is {value} at {x:g}, not a finite number; leave that point out")
+            found.append(float(value))
+        advance()
+    return Series(curve.label, curve.role, curve.x, tuple(found), why_not, curve.strong)
+
+
+def document(picture: Picture) -> dict[str, Any]:
+    """Return `picture` as one JSON document: `points` are [x, y], y null at a gap."""
+    return {
+        "title": picture.title,
+        "caption": picture.caption,
+        "panels": [
+            {
+                "title": panel.title,
+                "x": {"label": panel.x.label, "scale": panel.x.scale},
+                "y": {"label": panel.y.label, "scale": panel.y.scale},
+                "series": [_described(series) for series in panel.series],
+            }
+            for panel in picture.panels
+        ],
+    }
+
+
+def _described(series: Series) -> dict[str, Any]:
+    return {
+        "label": series.label,
+        "role": series.role,
+        "points": [list(point) for point in zip(series.x, series.y, strict=True)],
+        "why_not": series.why_not,
+    }

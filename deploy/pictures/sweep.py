@@ -1,0 +1,189 @@
+"""Bounds of any mechanism over one variable: what a batch, or several, give as n, ε_local, δ, k or T grows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
+
+from hubbub.accountant.bounds import BOUNDS
+from hubbub.accountant.bounds.catalogue import CATALOGUE
+from hubbub.accountant.brackets import EpsilonBracket
+from hubbub.accountant.errors import AccountingError, OutsideConditions
+from hubbub.accountant.pairs import Part
+from hubbub.deploy.accounting import Description, epsilon_of, hiding_part, read_mechanism
+from hubbub.deploy.errors import BadUse
+from hubbub.deploy.pictures.plan import Axis, Curve, Panel, PanelPlan, Picture, PicturePlan, Role, Series
+from hubbub.deploy.pictures.variables import KINDS, POINTS_LIMIT, Range, Variable
+
+BEST = "best"
+"""The bound that a certificate takes."""
+
+ATTACK = "attack"
+"""What the best known attack reaches."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """What stays fixed, None where nothing was said. The mechanism is read at every point."""
+
+    said: Description
+    reports: int | None = None
+    delta: float | None = None
+    rounds: int = 1
+    honest_share: float = 1.0
+    dummies: int = 0
+
+    def check(self, variable: Variable, x: float) -> None:
+        """Raise BadUse where words are missing, contradict each other, or say twice what is varied."""
+        said = {
+            Variable.REPORTS: self.reports is not None,
+            Variable.LOCAL_EPSILON: self.said.local_epsilon is not None,
+            Variable.DELTA: self.delta is not None,
+            Variable.CATEGORIES: self.said.categories is not None,
+            Variable.ROUNDS: self.rounds != 1,
+        }
+        if said[variable]:
+            raise BadUse(f"--{variable.value} is what --over varies: leave it out")
+        try:
+            read_mechanism(self._varied(variable, x).said)
+        except AccountingError as error:
+            raise BadUse(str(error)) from error
+        self.at(variable, x)
+
+    def at(self, variable: Variable, x: float) -> tuple[Part, float]:
+        """Return the rounds and the δ that are asked about where `variable` is `x`."""
+        varied = self._varied(variable, x)
+        if varied.reports is None or varied.delta is None:
+            raise BadUse("give --reports and --delta, unless one of them is what --over varies")
+        mechanism = read_mechanism(varied.said)
+        part = hiding_part(mechanism, varied.reports, varied.honest_share, varied.rounds, varied.dummies)
+        return part, varied.delta
+
+    def _varied(self, variable: Variable, x: float) -> Question:
+        changes: dict[Variable, Callable[[], Question]] = {
+            Variable.REPORTS: lambda: replace(self, reports=round(x)),
+            Variable.LOCAL_EPSILON: lambda: replace(self, said=replace(self.said, local_epsilon=x)),
+            Variable.DELTA: lambda: replace(self, delta=x),
+            Variable.CATEGORIES: lambda: replace(self, said=replace(self.said, categories=round(x))),
+            Variable.ROUNDS: lambda: replace(self, rounds=round(x)),
+        }
+        return changes[variable]()
+
+
+def sweep(question: Question, over: Range, bounds: Sequence[str] = ()) -> PicturePlan:
+    """Plan the curves of `bounds` over a range; by default those of the certificate, the attack and every bound.
+
+    Raises:
+        BadUse: a bound that nobody knows, something missing, or an empty range.
+        AccountingError: a mechanism that the first value cannot describe.
+    """
+    unknown = [name for name in bounds if name not in names()]
+    if unknown:
+        raise BadUse(f"--bound {unknown[0]!r} is unknown, must be one of: {', '.join(names())}")
+    x = over.values()
+    question.check(over.variable, x[0])
+    asked = tuple(dict.fromkeys(bounds)) or names()
+    curves = tuple(
+        Curve(name, role_of(name), x, partial(_value, question, over.variable, name), strong=name == BEST)
+        for name in asked
+    )
+    title = _title(question, over.variable)
+    return PicturePlan(title, "", (PanelPlan(title, over.axis, Axis("central ε (nats)"), curves),))
+
+
+def names() -> tuple[str, ...]:
+    """Every curve that can be asked for."""
+    return (BEST, ATTACK, *CATALOGUE)
+
+
+def role_of(name: str) -> Role:
+    """Say what the curve `name` proves."""
+    if name == ATTACK:
+        return "lower"
+    return "upper" if name == BEST else CATALOGUE[name].direction
+
+
+def _value(question: Question, variable: Variable, name: str, x: float) -> float:
+    try:
+        part, delta = question.at(variable, x)
+        return epsilon_at(name, part, delta)
+    except OutsideConditions:
+        raise
+    except AccountingError as error:
+        raise AccountingError(f"where {variable.value} is {x:g}: {error}") from error
+
+
+def epsilon_at(name: str, part: Part, delta: float) -> float:
+    """Return what `name` says of ε at `delta`, on its own safe side.
+
+    Raises:
+        OutsideConditions: it does not apply, or no attack is known.
+        AccountingError: numbers out of range.
+    """
+    if name in (BEST, ATTACK):
+        bracket = _certified(part, delta)
+        if name == BEST:
+            return bracket.epsilon_upper
+        if bracket.epsilon_lower is None:
+            raise OutsideConditions("no attack is known for this case")
+        return bracket.epsilon_lower
+    bound = CATALOGUE[name]
+    bound.conditions(part.mechanism, part.reports, part.dummies)
+    if part.rounds > 1:
+        return _composed(name, part, delta)
+    ends = bound.epsilon(part.mechanism, part.reports, delta, part.dummies)
+    return ends.upper if bound.direction == "upper" else ends.lower
+
+
+@lru_cache(maxsize=POINTS_LIMIT)
+def _certified(part: Part, delta: float) -> EpsilonBracket:
+    """Both ends of what is certified: asked for once a point, for two curves."""
+    return epsilon_of(part, delta)
+
+
+def _composed(name: str, part: Part, delta: float) -> float:
+    if name not in BOUNDS or BOUNDS[name].direction == "lower":
+        raise OutsideConditions(f"bound {name!r} is of one round and has no pair to compose; ask for best or attack")
+    return epsilon_of(part, delta, name).epsilon_upper
+
+
+def only_applying(picture: Picture) -> Picture:
+    """Leave out series without a point, and join those that are the same at every point under all their names."""
+    return replace(picture, panels=tuple(replace(panel, series=_joined(panel)) for panel in picture.panels))
+
+
+def _joined(panel: Panel) -> tuple[Series, ...]:
+    kept: dict[tuple[Role, tuple[float | None, ...]], Series] = {}
+    for series in panel.series:
+        key = (series.role, series.y)
+        if not series.empty:
+            first = kept.get(key)
+            kept[key] = replace(first, label=f"{first.label} = {series.label}") if first else series
+    return tuple(kept.values())
+
+
+def _title(question: Question, variable: Variable) -> str:
+    said = question.said
+    shown = {
+        Variable.CATEGORIES: said.categories and f"k = {said.categories}",
+        Variable.LOCAL_EPSILON: said.local_epsilon is not None and f"ε₀ = {said.local_epsilon:g}",
+        Variable.REPORTS: question.reports and f"n = {question.reports:,}".replace(",", "\u202f"),
+        Variable.DELTA: question.delta and f"δ = {shown_power(question.delta)}",
+        Variable.ROUNDS: question.rounds > 1 and f"T = {question.rounds}",
+    }
+    parts = [text for each, text in shown.items() if text and each is not variable]
+    if said.gamma is not None:
+        parts.append(f"γ = {said.gamma}")
+    parts += [f"{question.dummies} dummies"] if question.dummies else []
+    parts += [f"honest share {question.honest_share:g}"] if question.honest_share < 1 else []
+    name = said.mechanism + (", mixed" if said.mixed else "")
+    return f"central ε over {KINDS[variable].sign}: {name}" + "".join(f", {part}" for part in parts)
+
+
+def shown_power(value: float) -> str:
+    """Write a power of ten as one, and any other number as it is."""
+    mantissa, _, exponent = f"{value:e}".partition("e")
+    if float(mantissa) != 1:
+        return f"{value:g}"
+    return "10" + str(int(exponent)).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))

@@ -1,0 +1,80 @@
+"""What a picture can vary, and its values: reports, local ε, δ, categories, rounds. Light, for the command line."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from math import isfinite
+
+from hubbub.deploy.errors import BadUse
+from hubbub.deploy.pictures.plan import Axis, Scale
+
+POINTS_LIMIT = 1000
+"""Most points a curve; a screen shows no more."""
+
+
+class Variable(StrEnum):
+    """What can be varied, as the command line spells it."""
+
+    REPORTS = "reports"
+    LOCAL_EPSILON = "local-epsilon"
+    DELTA = "delta"
+    CATEGORIES = "categories"
+    ROUNDS = "rounds"
+
+
+@dataclass(frozen=True)
+class _Kind:
+    label: str
+    sign: str
+    scale: Scale
+    whole: bool
+
+
+KINDS = {
+    Variable.REPORTS: _Kind("reports in the batch, n", "n", "log", True),
+    Variable.LOCAL_EPSILON: _Kind("local ε₀ (nats)", "ε₀", "linear", False),
+    Variable.DELTA: _Kind("δ", "δ", "log", False),
+    Variable.CATEGORIES: _Kind("categories, k", "k", "log", True),
+    Variable.ROUNDS: _Kind("rounds, T", "T", "log", True),
+}
+"""Each variable's axis: its label, its scale unless another is asked for, and whether it counts."""
+
+
+@dataclass(frozen=True)
+class Range:
+    """The values of a variable: `points` of them from `first` to `last`, evenly on `scale`."""
+
+    variable: Variable
+    first: float
+    last: float
+    points: int = 25
+    scale: Scale | None = None
+
+    @property
+    def axis(self) -> Axis:
+        """The axis they stand on."""
+        kind = KINDS[self.variable]
+        return Axis(kind.label, self.scale or kind.scale)
+
+    def values(self) -> tuple[float, ...]:
+        """Return the values, each once, whole where the variable counts.
+
+        Raises:
+            BadUse: a range that is empty, or has no logarithm.
+        """
+        if not (isfinite(self.first) and isfinite(self.last) and self.first < self.last):
+            raise BadUse(f"the range from {self.first:g} to {self.last:g} is empty; --from must be below --to")
+        if not 2 <= self.points <= POINTS_LIMIT:
+            raise BadUse(f"--points is {self.points}, must be from 2 to {POINTS_LIMIT}")
+        if self.axis.scale == "log" and self.first <= 0:
+            raise BadUse(f"--from is {self.first:g}, must be above 0 on a logarithmic axis; or ask for --axis linear")
+        values = [self._value(place / (self.points - 1)) for place in range(self.points)]
+        return tuple(sorted({float(round(value)) for value in values} if KINDS[self.variable].whole else set(values)))
+
+    def _value(self, share: float) -> float:
+        if share in (0.0, 1.0):
+            return self.last if share else self.first
+        if self.axis.scale == "log":
+            return float(f"{self.first * (self.last / self.first) ** share:.6g}")
+        return float(f"{self.first + (self.last - self.first) * share:.12g}")
