@@ -68,7 +68,7 @@ def rdp_lower(mechanism: Mechanism, reports: int, order: float, dummies: int = 0
     if order * krr.epsilon_local > TOO_LARGE:
         return 0.0
     if krr.categories == 2:
-        moment = max(_zeros_moment(krr, part.reports, order))
+        moment = max(zeros_moments(krr, part.reports, order))
     else:
         walk = attack_walk(part.reports, krr.categories, krr.gamma)
         log_tail = min(LOG_TAIL_LIMIT, _log_tail(order, krr.epsilon_local, reports))
@@ -142,7 +142,7 @@ def _grid_atoms(grid: LossGrid) -> Iterator[Atoms]:
     yield Atoms(p * np.exp(-losses[upper]), p * -np.expm1(-losses[upper]), even, grid.infinite)
 
 
-def _zeros_moment(mechanism: KRR, reports: int, order: float) -> tuple[float, float]:
+def zeros_moments(mechanism: KRR, reports: int, order: float) -> tuple[float, float]:
     """Return E_Q[r^λ] − 1 for the victim among zeros, both directions; bins of the count are merged (lower)."""
     q, gain, ratio = zeros_law(mechanism, reports, LOG_TAIL_LIMIT)
     return float(q @ excess(gain, order)), float((q * ratio) @ excess(-gain / ratio, order))

@@ -4,7 +4,7 @@ from typing import Literal, Protocol
 
 from hubbub.accountant.divergence.search import EpsilonEnds
 from hubbub.accountant.errors import OutsideConditions
-from hubbub.accountant.mechanisms import Mechanism
+from hubbub.accountant.mechanisms import KRR, Generic, Mechanism
 
 Direction = Literal["upper", "lower"]
 
@@ -58,9 +58,19 @@ class Bound(Protocol):
         """The Rényi divergence of real `order` above 1, in nats, on the side of `direction`."""
 
 
+def described(mechanism: object) -> str:
+    """Return what a mechanism is in a few words, for errors and tables."""
+    if isinstance(mechanism, KRR):
+        return f"kRR with {mechanism.categories} categories and local ε {mechanism.epsilon_local:.4g}"
+    if isinstance(mechanism, Generic):
+        kind = "randomizers that differ from place to place" if mechanism.mixed else "an unknown common randomizer"
+        return f"{kind} of local ε {mechanism.epsilon_local:.4g}"
+    return f"{mechanism!r}"
+
+
 def require(condition: bool, name: str, mechanism: Mechanism, needs: str) -> None:
     """Raise OutsideConditions, saying what bound `name` needs, unless `condition` holds."""
     if not condition:
         raise OutsideConditions(
-            f"bound {name!r} does not cover {mechanism!r}: it needs {needs}; ask for 'best' instead"
+            f"bound {name!r} does not cover {described(mechanism)}: it needs {needs}; ask for 'best' instead"
         )

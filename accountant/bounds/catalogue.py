@@ -11,16 +11,23 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Literal
 
+from hubbub.accountant.bounds.balle import BALLE
 from hubbub.accountant.bounds.best import epsilon_bracket
 from hubbub.accountant.bounds.bound import Bound, Direction
+from hubbub.accountant.bounds.erlingsson import ERLINGSSON
 from hubbub.accountant.bounds.exact import EXACT
+from hubbub.accountant.bounds.feldman import FELDMAN
+from hubbub.accountant.bounds.girgis import GIRGIS
 from hubbub.accountant.errors import OutsideConditions
 from hubbub.accountant.mechanisms import Mechanism
 
 Composition = Literal["losses", "rdp", "advanced", "basic"]
 """How a bound of one round is carried over several."""
 
-CATALOGUE: Mapping[str, Bound] = MappingProxyType({**EXACT})
+FORMULAS: tuple[Bound, ...] = (*BALLE, *ERLINGSSON, *FELDMAN, *GIRGIS)
+"""The papers' closed forms and Rényi theorems."""
+
+CATALOGUE: Mapping[str, Bound] = MappingProxyType({**EXACT, **{bound.name: bound for bound in FORMULAS}})
 """Every bound by its name, the exactly evaluated ones first."""
 
 

@@ -1,0 +1,238 @@
+"""Bounds that are formulas, in three shapes: a formula for ε, one for δ, or one for a Rényi divergence.
+
+A paper's module gives the formula and the theorem's conditions; here it becomes a bound. Formulas are evaluated with 80
+digits (those with long sums in `girgis` with their error added), and the last rounding goes to the safe side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Decimal, localcontext
+from math import inf, log10, nextafter
+from typing import Any
+
+from hubbub.accountant.bounds.bound import Direction, Quantity, require
+from hubbub.accountant.bounds.renyi import epsilon_from_rdp, interpolated
+from hubbub.accountant.divergence.search import EpsilonEnds
+from hubbub.accountant.errors import OutsideConditions
+from hubbub.accountant.mechanisms import Generic, Mechanism, exact_decimal
+from hubbub.accountant.mechanisms.exact import PRECISE
+from hubbub.accountant.numbers import checked_delta, checked_dummies, checked_epsilon, checked_reports
+from hubbub.accountant.rdp import checked_order
+
+ROUNDING = Decimal(10) ** -60
+"""Relative room for the rounding of a formula's 80-digit operations."""
+
+SCANNED = 72
+"""Places at which a δ formula is tried, on a logarithmic scale, before the first that holds is narrowed down."""
+
+SMALLEST_SHARE = 1e-11
+"""Smallest ε tried, relative to the local one."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """What a formula is asked: numbers that were checked, exact as decimals.
+
+    Attributes:
+        bound: name of the bound, for its errors.
+        mechanism: what every client runs.
+        ratio: E = e^ε₀, never below it.
+        local: ε₀.
+        people: n, dummies counted as clients.
+    """
+
+    bound: str
+    mechanism: Mechanism
+    ratio: Decimal
+    local: Decimal
+    people: int
+
+    def require(self, condition: bool, value: str, limit: str, remedy: str) -> None:
+        """Raise OutsideConditions with the value, the limit and the remedy unless `condition` holds."""
+        if not condition:
+            raise OutsideConditions(f"bound {self.bound!r} does not hold: {value}, {limit}; {remedy}")
+
+
+def any_local(mechanism: Mechanism) -> bool:
+    """Whether the mechanism has a local ε at all; places of a batch may differ."""
+    return hasattr(mechanism, "likelihood_ratio")
+
+
+def one_common(mechanism: Mechanism) -> bool:
+    """Whether it is one randomizer with a local ε, common to the batch."""
+    return any_local(mechanism) and not (isinstance(mechanism, Generic) and mechanism.mixed)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Formula:
+    """What all three shapes share. Dummies count as clients: each is a report of a random input."""
+
+    name: str
+    source: str
+    covers: Callable[[Any], bool]
+    needs: str
+    direction: Direction = "upper"
+    proven: bool = True
+    cost: str = "a formula"
+
+    def conditions(self, mechanism: Mechanism, reports: int, dummies: int = 0) -> None:
+        """Raise OutsideConditions where the theorem does not cover the mechanism; limits on numbers come later."""
+        checked_reports(reports)
+        require(self.covers(mechanism), self.name, mechanism, self.needs)
+        if checked_dummies(dummies) and self.direction == "lower":
+            raise OutsideConditions(f"bound {self.name!r} knows no dummies, got {dummies}; leave them out")
+
+    def case(self, mechanism: Mechanism, reports: int, dummies: int) -> Case:
+        """Check and collect what the formula takes."""
+        self.conditions(mechanism, reports, dummies)
+        with localcontext(PRECISE):
+            ratio = exact_decimal(mechanism.likelihood_ratio) * (1 + ROUNDING)
+            local = ratio.ln()
+        return Case(self.name, mechanism, ratio, local, int(reports) + int(dummies))
+
+    def delta(self, mechanism: Mechanism, reports: int, epsilon: float, dummies: int = 0) -> tuple[float, float]:
+        """Raise OutsideConditions: this theorem says nothing of δ at a given ε."""
+        self.conditions(mechanism, reports, dummies)
+        raise self._silent(f"δ at ε = {checked_epsilon(epsilon):g}")
+
+    def rdp(self, mechanism: Mechanism, reports: int, order: float, dummies: int = 0) -> float:
+        """Raise OutsideConditions: this theorem says nothing of Rényi divergences."""
+        self.conditions(mechanism, reports, dummies)
+        raise self._silent(f"Rényi divergence of order {checked_order(order):g}")
+
+    def _silent(self, quantity: str) -> OutsideConditions:
+        return OutsideConditions(
+            f"bound {self.name!r} gives no {quantity}: its theorem says nothing of it; ask another"
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class EpsilonFormula(Formula):
+    """ε as a function of δ."""
+
+    formula: Callable[[Case, Decimal], Decimal]
+    inverse: Callable[[Case, Decimal], Decimal] | None = None
+    """ln δ as a function of ε, where the theorem says it plainly."""
+
+    @property
+    def gives(self) -> frozenset[Quantity]:
+        """ε, and δ where there is an inverse."""
+        return frozenset(("epsilon", "delta") if self.inverse else ("epsilon",))
+
+    def epsilon(self, mechanism: Mechanism, reports: int, delta: float, dummies: int = 0) -> EpsilonEnds:
+        """Ends of the formula's ε at `delta`: its neighbouring doubles."""
+        case, wanted = self.case(mechanism, reports, dummies), checked_delta(delta)
+        with localcontext(PRECISE):
+            value = self.formula(case, Decimal(wanted))
+            return EpsilonEnds(double(value * (1 + ROUNDING), inf), double(value * (1 - ROUNDING), -inf))
+
+    def delta(self, mechanism: Mechanism, reports: int, epsilon: float, dummies: int = 0) -> tuple[float, float]:
+        """(lower, upper) of the formula's δ at `epsilon`; raises OutsideConditions where the theorem gives ε alone."""
+        case, wanted = self.case(mechanism, reports, dummies), checked_epsilon(epsilon)
+        if self.inverse is None:
+            raise self._silent(f"δ at ε = {wanted:g}")
+        with localcontext(PRECISE):
+            return powers(self.inverse(case, Decimal(wanted)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeltaFormula(Formula):
+    """ln δ as a function of ε > 0; it is solved for ε by checking."""
+
+    formula: Callable[[Case, float], Decimal]
+    gives: frozenset[Quantity] = frozenset(("delta", "epsilon"))
+
+    def delta(self, mechanism: Mechanism, reports: int, epsilon: float, dummies: int = 0) -> tuple[float, float]:
+        """(lower, upper) of the formula's δ at `epsilon`, at most 1."""
+        case, wanted = self.case(mechanism, reports, dummies), checked_epsilon(epsilon)
+        with localcontext(PRECISE):
+            return powers(self.at(case, wanted))
+
+    def at(self, case: Case, epsilon: float) -> Decimal:
+        """Return ln δ at a checked ε; −∞ from the local ε on."""
+        if Decimal(epsilon) >= case.local:
+            return Decimal("-Infinity")
+        return self.formula(case, epsilon) + ROUNDING if epsilon else Decimal("Infinity")
+
+    def epsilon(self, mechanism: Mechanism, reports: int, delta: float, dummies: int = 0) -> EpsilonEnds:
+        """The smallest ε found at which the formula is at most `delta`, and one just below where it is not.
+
+        Raises OutsideConditions where there is none below the local ε: the theorem then gives nothing.
+        """
+        case, wanted = self.case(mechanism, reports, dummies), checked_delta(delta)
+        with localcontext(PRECISE):
+            target = Decimal(wanted).ln()
+            return self._narrowed(case, lambda epsilon: self.at(case, epsilon) <= target, wanted)
+
+    def _narrowed(self, case: Case, holds: Callable[[float], bool], delta: float) -> EpsilonEnds:
+        top, low = float(case.local), 0.0
+        for place in range(SCANNED + 1):
+            high = top * 10 ** (log10(SMALLEST_SHARE) * (1 - place / SCANNED)) * (1 - 1e-9)
+            if holds(high):
+                break
+            low = high
+        else:
+            limit = f"must be met at some ε below {top:.6g}"
+            case.require(False, f"δ is {delta:g}", limit, f"raise the reports ({case.people}) or δ")
+        while high - low > 1e-10 * high:
+            middle = (low + high) / 2
+            low, high = (low, middle) if holds(middle) else (middle, high)
+        return EpsilonEnds(high, low)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RenyiFormula(Formula):
+    """A Rényi divergence as a function of its order: of real ones, or of integers ≥ 2 and real ones by (7)."""
+
+    formula: Callable[[Case, float], float]
+    integer: bool
+    gives: frozenset[Quantity] = frozenset(("epsilon", "rdp"))
+
+    def rdp(self, mechanism: Mechanism, reports: int, order: float, dummies: int = 0) -> float:
+        """The formula's value, rounded to the side of `direction`, in nats."""
+        case = self.case(mechanism, reports, dummies)
+        return self._at(case, checked_order(order))
+
+    def _at(self, case: Case, order: float) -> float:
+        if not self.integer:
+            return self.formula(case, order)
+        if self.direction == "lower":
+            case.require(order >= 2, f"order is {order:g}", "must be at least 2", "raise it")
+            return self.formula(case, order // 1)
+        return interpolated(lambda whole: self.formula(case, whole), order)
+
+    def epsilon(self, mechanism: Mechanism, reports: int, delta: float, dummies: int = 0) -> EpsilonEnds:
+        """ε by Lemma 2.1 of girgis-2021, at the best order found; any order gives a valid one.
+
+        A lower bound gives none: the lemma turns upper bounds into upper bounds only.
+        """
+        return self.composed(mechanism, reports, delta, 1, dummies)
+
+    def composed(self, mechanism: Mechanism, reports: int, delta: float, rounds: int, dummies: int = 0) -> EpsilonEnds:
+        """ε of `rounds` adaptive rounds: divergences add up (girgis-2021, Lemma 2.2), then `epsilon`."""
+        case, wanted = self.case(mechanism, reports, dummies), checked_delta(delta)
+        if self.direction == "lower":
+            raise OutsideConditions(
+                f"bound {self.name!r} is below a Rényi divergence, and Lemma 2.1 makes no lower bound on ε of that; "
+                "ask for its value at an order"
+            )
+        found = epsilon_from_rdp(lambda order: rounds * self._at(case, order), wanted)
+        case.require(found < inf, "no order gives an ε", "one must be within the conditions", "raise the reports")
+        return EpsilonEnds(found, found * (1 - 1e-9))
+
+
+def powers(log_delta: Decimal) -> tuple[float, float]:
+    """Return e^`log_delta` rounded down and up, at most 1; both 0 at −∞."""
+    if log_delta == Decimal("-Infinity"):
+        return 0.0, 0.0
+    power = min(max(log_delta, Decimal(-1000)), Decimal(0)).exp()
+    return double(power * (1 - ROUNDING), -inf), min(1.0, double(power * (1 + ROUNDING), inf))
+
+
+def double(value: Decimal, towards: float) -> float:
+    """Return the double next to `value` on the side of `towards` (±∞); `value` itself where it is one."""
+    result = float(value)
+    wrong = Decimal(result) < value if towards > 0 else Decimal(result) > value
+    return nextafter(result, towards) if wrong else result

@@ -1,0 +1,94 @@
+"""From Rényi divergences to ε: the conversion, real orders between whole ones, and composition by adding.
+
+girgis-2021: Lemma 2.1 (Canonne, Kamath and Steinke, 2020, Prop. 12), Lemma 2.2, and (7).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import ceil, exp, expm1, floor, inf, log, log1p, sqrt
+
+from hubbub.accountant.errors import OutsideConditions
+from hubbub.accountant.rdp import ORDER_LIMIT
+
+ERROR = 1e-13
+"""Relative room for the handful of double operations of a conversion."""
+
+LOG_ORDERS = (log(1e-3), log(ORDER_LIMIT - 1))
+"""Range of ln(λ − 1) that is searched."""
+
+TRIED = 40
+"""Orders tried before the best is refined."""
+
+REFINED = 36
+"""Steps of the golden section around the best."""
+
+
+def converted(rho: float, order: float, delta: float) -> float:
+    """Return ε ≥ 0 such that (ε, `delta`) holds where the divergence of `order` is at most `rho`, rounded up.
+
+    ε = ρ + ln(1 − 1/λ) + (ln(1/δ) − ln λ)/(λ − 1); a negative one says that (0, δ) holds.
+    """
+    parts = (rho, log1p(-1 / order), -log(delta) / (order - 1), -log(order) / (order - 1))
+    return max(0.0, sum(parts) + ERROR * sum(map(abs, parts)))
+
+
+def epsilon_from_rdp(rho: Callable[[float], float], delta: float) -> float:
+    """Return the smallest ε found over orders; inf where `rho` is outside its conditions at every order tried.
+
+    Every order gives a valid ε, so the search may miss the best one, and nothing else.
+    """
+
+    def at(position: float) -> float:
+        order = min(1 + exp(position), ORDER_LIMIT)
+        try:
+            return converted(rho(order), order, delta)
+        except OutsideConditions:
+            return inf
+
+    low, high = LOG_ORDERS
+    step = (high - low) / TRIED
+    best = min((at(low + step * place), low + step * place) for place in range(TRIED + 1))
+    return min(best[0], _golden(at, best[1] - step, best[1] + step))
+
+
+def _golden(value: Callable[[float], float], low: float, high: float) -> float:
+    ratio = (sqrt(5) - 1) / 2
+    left, right = high - ratio * (high - low), low + ratio * (high - low)
+    at_left, at_right = value(left), value(right)
+    best = min(at_left, at_right)
+    for _ in range(REFINED):
+        if at_left < at_right:
+            high, right, at_right = right, left, at_left
+            left = high - ratio * (high - low)
+            at_left = value(left)
+        else:
+            low, left, at_left = left, right, at_right
+            right = low + ratio * (high - low)
+            at_right = value(right)
+        best = min(best, at_left, at_right)
+    return best
+
+
+def interpolated(rho: Callable[[float], float], order: float) -> float:
+    """Return the bound of a real `order` > 1 from those of whole orders ≥ 2, rounded up (girgis-2021, (7)).
+
+    (λ−1)·D_λ is convex in λ (van Erven and Harremoës, 2014, Cor. 2) and 0 at λ = 1, so it lies below the chord between
+    ⌊λ⌋ and ⌈λ⌉, with weight ⌈λ⌉ − λ on the floor.
+    """
+    below, above = floor(order), ceil(order)
+    if below == above:
+        return rho(float(order))
+    weight = above - order
+    lower = (below - 1) * rho(float(below)) if below > 1 else 0.0
+    return (weight * lower + (1 - weight) * (above - 1) * rho(float(above))) / (order - 1) * (1 + ERROR)
+
+
+def advanced(epsilon: float, rounds: int, slack: float) -> float:
+    """Return ε of `rounds` adaptive rounds of (ε, δ₁), at Tδ₁ + `slack`, rounded up (Kairouz, Oh, Viswanath, Thm 3.4).
+
+    T·ε·(e^ε − 1)/(e^ε + 1) + ε·√(2T·ln(1/slack)): apart from δ₁ a round is at worst binary randomized response of ε, so
+    the losses lie in [−ε, ε] with that mean at most, and Hoeffding's inequality bounds their sum.
+    """
+    mean = rounds * epsilon * expm1(epsilon) / (exp(epsilon) + 1) if epsilon < 700 else inf
+    return (mean + epsilon * sqrt(-2 * rounds * log(slack))) * (1 + ERROR)
