@@ -44,6 +44,8 @@ def configure(settings: LogSettings) -> None:
     handler = _StderrHandler()
     handler.setFormatter(structlog.stdlib.ProcessorFormatter(foreign_pre_chain=shared, processors=[remove, *last]))
     logging.getLogger("grpc._cython.cygrpc").addFilter(_is_ours)
+    for chatty in ("grpc", "asyncio"):  # at level debug they tell of every event loop they meet
+        logging.getLogger(chatty).setLevel(logging.INFO)
     root = logging.getLogger()
     for earlier in [other for other in root.handlers if isinstance(other, _StderrHandler)]:
         root.removeHandler(earlier)
