@@ -1,0 +1,306 @@
+"""The parties of the simulation: real stages and real files, which die at named points and go on from what is on disk.
+
+A point is named by what a process does there: "before COMMIT", "after INSERT known", "after answering submit". The
+production code knows none of them: they are in the connection to the database and in the network, both handed in.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import re
+import shutil
+import sqlite3
+from collections import Counter
+from collections.abc import Callable, Coroutine, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from simulation.virtual import Killed, LoopStore, LoopWriter
+from unit.analyzer.conftest import quick_statement
+
+from hubbub.analyzer import server as analyzer_server
+from hubbub.analyzer.accept import Acceptor
+from hubbub.analyzer.certify import Certifier
+from hubbub.analyzer.results import Results
+from hubbub.analyzer.workers import Workers
+from hubbub.protos.envelope import generate_key
+from hubbub.shuffler.admit import Admission
+from hubbub.shuffler.control import Control
+from hubbub.shuffler.hold import SqliteStore
+from hubbub.shuffler.opening import Openers
+from hubbub.shuffler.rounds import Rounds
+
+if TYPE_CHECKING:
+    from simulation.world import Simulation
+
+T = TypeVar("T")
+
+QUEUE = 64
+"""Submissions in work at once at the simulated shuffler."""
+
+_CHANGE = re.compile(
+    r"\s*(?:(BEGIN|COMMIT|VACUUM|UPDATE)\b|(INSERT|DELETE)\s.*?(?:INTO|FROM)\s+(\w+)|PRAGMA\s+(wal_checkpoint))",
+    re.DOTALL,
+)
+"""Statements that a full disk fails, and around which a process may be killed."""
+
+
+class Life:
+    """One run of a party's process, from its start until it is stopped or killed."""
+
+    def __init__(self, party: Party, folder: Path) -> None:
+        self.party = party
+        self.folder = folder
+        self.alive = True
+        self.gone = asyncio.Event()
+        self.connections: list[sqlite3.Connection] = []
+        self.tasks: set[asyncio.Task[Any]] = set()
+        self.burial: list[Callable[[], Any]] = []
+
+    def reach(self, point: str) -> None:
+        """Be killed here if that was asked for. A killed process goes nowhere."""
+        if not self.alive:
+            raise Killed
+        if self.party.is_due(point):
+            self.party.kill()
+            raise Killed
+
+    def spawn(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        """Begin something that ends with the process."""
+        task = asyncio.create_task(work)
+        self.tasks.add(task)
+        task.add_done_callback(self._ended)
+        return task
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        self.tasks.discard(task)
+        if not task.cancelled():
+            task.exception()
+
+    async def unless_killed(self, work: Coroutine[Any, Any, T]) -> T:
+        """Await work of this process.
+
+        Raises:
+            Killed: where the process is killed meanwhile.
+        """
+        task, gone = self.spawn(work), asyncio.ensure_future(self.gone.wait())
+        try:
+            await asyncio.wait({task, gone}, return_when=asyncio.FIRST_COMPLETED)
+            if self.gone.is_set():
+                raise Killed
+            return task.result()
+        finally:
+            task.cancel()
+            gone.cancel()
+
+    def statement(self, sql: str, work: Callable[[], T]) -> T:
+        """Do a statement between two points."""
+        verb = named(sql)
+        if verb is not None:
+            self.reach(f"before {verb}")
+            if self.party.full:
+                error = sqlite3.OperationalError("database or disk is full")
+                error.sqlite_errorcode = sqlite3.SQLITE_FULL
+                raise error
+            result = work()
+            self.reach(f"after {verb}")
+            return result
+        return work()
+
+
+def named(sql: str) -> str | None:
+    """The name of the point at which a statement changes files; None where it does not."""
+    match = _CHANGE.match(sql)
+    return " ".join(part for part in match.groups() if part) if match else None
+
+
+def watched(life: Life) -> type[sqlite3.Connection]:
+    """Return a connection whose every change of the file stands between two points of that life."""
+
+    class Watched(sqlite3.Connection):
+        def __init__(self, *args: Any, **named: Any) -> None:
+            super().__init__(*args, **named)
+            life.connections.append(self)
+
+        def execute(self, sql: str, *values: Any) -> sqlite3.Cursor:
+            return life.statement(sql, lambda: super(Watched, self).execute(sql, *values))
+
+        def executemany(self, sql: str, values: Iterable[Any]) -> sqlite3.Cursor:
+            return life.statement(sql, lambda: super(Watched, self).executemany(sql, values))
+
+        def executescript(self, script: str) -> sqlite3.Cursor:
+            return life.statement(script, lambda: super(Watched, self).executescript(script))
+
+    return Watched
+
+
+class Party:
+    """Somebody with a process and files. `skew` (seconds) is how far its clock is ahead."""
+
+    def __init__(self, name: str, folder: Path, world: Simulation) -> None:
+        self.name = name
+        self.world = world
+        self.skew = 0.0
+        self.full = False
+        self.life: Life | None = None
+        self.reached: Counter[str] = Counter()
+        self.killed_at: list[str] = []
+        self._due: tuple[str, int] | None = None
+        self._base = folder
+        self._lives = 0
+        self.folder = folder / "0"
+        self.folder.mkdir(parents=True, mode=0o700)
+
+    def clock(self) -> float:
+        """This party's clock, seconds since 1970."""
+        return self.world.now() + self.skew
+
+    def is_due(self, point: str) -> bool:
+        """Count a point, and return whether the process is to be killed at it."""
+        self.reached[point] += 1
+        if self._due is None or self._due[0] != point:
+            return False
+        self._due = (point, self._due[1] - 1)
+        if self._due[1] > 0:
+            return False
+        self.killed_at.append(point)
+        return True
+
+    def kill_at(self, point: str, occurrence: int) -> None:
+        """Have the process killed when it comes to a point for that many times more."""
+        self._due = (point, occurrence)
+
+    @property
+    def alive(self) -> bool:
+        """Whether its process runs."""
+        return self.life is not None
+
+    async def start(self) -> None:
+        """Start the process, on the files as they are; killed in the start, it is not running."""
+        if self.life is not None:
+            return
+        self.life = life = Life(self, self.folder)
+        try:
+            await life.unless_killed(self._begin(life))
+        except Killed:
+            return
+        except Exception:
+            self.life = None
+            await self._bury(life)
+            if not self.full:
+                raise
+
+    def kill(self) -> None:
+        """End the process at once; what it wrote stays, what it was about to do is not done."""
+        life, self.life = self.life, None
+        if life is None:
+            return
+        self._due = None
+        self._lives += 1
+        self.folder = self._base / str(self._lives)
+        self.folder.mkdir(mode=0o700)
+        for path in life.folder.iterdir():
+            if not path.name.endswith(("-shm", "lock")):
+                shutil.copy(path, self.folder / path.name)
+        life.alive = False
+        life.gone.set()
+        self.world.killed(self)
+        self.world.later(self._bury(life))
+
+    async def stop(self) -> None:
+        """Stop the process as its operator would, if it runs."""
+        life = self.life
+        if life is None:
+            return
+        try:
+            await life.unless_killed(self._end(life))
+        except Killed:
+            return
+        self.life = None
+        life.gone.set()
+        if self.full:
+            # What waited for room on the disk went with the process.
+            self.world.killed(self)
+        await self._bury(life)
+
+    async def _bury(self, life: Life) -> None:
+        """Give back what a process held that runs no more."""
+        life.alive = False
+        tasks = list(life.tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for rite in life.burial:
+            await rite()
+        for connection in life.connections:
+            connection.close()
+
+    async def _begin(self, life: Life) -> None:
+        raise NotImplementedError
+
+    async def _end(self, life: Life) -> None:
+        raise NotImplementedError
+
+    def files(self) -> bytes:
+        """Everything in this party's files."""
+        return b"".join(path.read_bytes() for path in sorted(self.folder.iterdir()))
+
+
+class ShufflerParty(Party):
+    """The shuffler's stages."""
+
+    store: SqliteStore
+
+    async def _begin(self, life: Life) -> None:
+        world, task = self.world, self.world.task
+        tasks = {task.id: task}
+        self.store = SqliteStore(life.folder, connection=watched(life), writer=LoopWriter)
+        self.openers = Openers(1)
+        line = world.delivery_line(life)
+        identity = world.parties.shuffler
+        self.rounds = Rounds(tasks, self.store, identity, line, "analyzer:1", clock=self.clock, random=world.random)
+        self.admission = Admission(tasks, self.store, self.openers, self.clock, QUEUE)
+        self.control = Control(tasks, self.store, self.rounds, self.clock)
+        life.burial += [self.rounds.stop, functools.partial(asyncio.to_thread, self.openers.close)]
+        self.rounds.start()
+
+    async def _end(self, _life: Life) -> None:
+        await self.rounds.stop()
+        self.store.close()
+
+
+class AnalyzerParty(Party):
+    """The analyzer's stages."""
+
+    store: LoopStore
+
+    async def _begin(self, life: Life) -> None:
+        world = self.world
+        signed = {world.task.id: world.signed}
+        self.store = LoopStore(life.folder, connection=watched(life))
+        await self.store.run(lambda tables: analyzer_server._register(tables, signed))
+        await analyzer_server._check_ledgers(self.store)
+        certifier = Certifier(world.parties.analyzer, self.store, quick_statement)
+        self.acceptor = Acceptor(
+            signed,
+            world.parties.analyzer,
+            world.parties.shuffler.public,
+            self.store,
+            Workers(1),
+            committed=certifier.start,
+            new_key=self._new_key,
+        )
+        self.certifier = certifier
+        self.results = Results(self.store, certifier)
+        life.spawn(analyzer_server._sweep(self.store, certifier, self.clock))
+
+    def _new_key(self) -> tuple[bytes, bytes]:
+        pair = generate_key()
+        self.world.secrets.append(pair[0])
+        return pair
+
+    async def _end(self, _life: Life) -> None:
+        self.results.close()
+        await self.certifier.settle()
+        self.store.close()

@@ -1,0 +1,152 @@
+"""Virtual time: an event loop whose clock moves only when nothing is left to do, and in which nothing runs beside it.
+
+What services hand to threads and processes is done in the loop, one thing after the other, so a run is the same every
+time. A day of waiting takes no time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import selectors
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+from hubbub.analyzer.store import Operation, Store
+from hubbub.shuffler.unit import Unit
+from hubbub.shuffler.writer import Writer
+
+T = TypeVar("T")
+
+
+class Killed(BaseException):
+    """The process in which this is raised was killed: nothing of it goes on."""
+
+
+class _Selector(selectors.SelectSelector):
+    """Waits for nothing: the time that a loop would have waited has passed."""
+
+    passed = 0.0
+
+    def select(self, timeout: float | None = None) -> list[Any]:
+        ready = super().select(0)
+        if not ready and timeout is None:
+            raise RuntimeError("everything waits, and nothing will ever happen")
+        if not ready and timeout is not None:
+            self.passed += max(0.0, timeout)
+        return ready
+
+
+class VirtualLoop(asyncio.SelectorEventLoop):
+    """An event loop in virtual time."""
+
+    def __init__(self) -> None:
+        self._virtual = _Selector()
+        super().__init__(self._virtual)
+        self.set_exception_handler(_unless_killed)
+
+    def time(self) -> float:
+        """Seconds since the loop was made."""
+        return self._virtual.passed
+
+    def run_in_executor(self, _executor: Any, func: Callable[..., T], *args: Any) -> asyncio.Future[T]:  # type: ignore[override]
+        """Do it here and now; the result is there in the loop's next turn."""
+        future: asyncio.Future[T] = self.create_future()
+        try:
+            result = func(*args)
+        except BaseException as error:
+            self.call_soon(_unless_done, future, future.set_exception, error)
+        else:
+            self.call_soon(_unless_done, future, future.set_result, result)
+        return future
+
+
+def _unless_done(future: asyncio.Future[Any], setter: Callable[[Any], None], value: Any) -> None:
+    if not future.done():
+        setter(value)
+
+
+def _unless_killed(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    if not isinstance(context.get("exception"), Killed):
+        loop.default_exception_handler(context)
+
+
+def run(work: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine to its end in a virtual loop of its own."""
+    loop = VirtualLoop()
+    try:
+        return loop.run_until_complete(work)
+    finally:
+        loop.run_until_complete(_end())
+        loop.close()
+
+
+async def _end() -> None:
+    """Have nothing left that waits."""
+    left = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in left:
+        task.cancel()
+    await asyncio.gather(*left, return_exceptions=True)
+
+
+class LoopWriter(Writer[Unit]):
+    """The shuffler's writer without its thread: what waits together is one transaction in the loop's next turn."""
+
+    def _start(self) -> None:
+        self._loop = asyncio.get_running_loop()
+
+    def _put(self, work: Callable[[Unit], T], *, alone: bool, bare: bool) -> asyncio.Future[T]:
+        future = super()._put(work, alone=alone, bare=bare)
+        self._loop.call_soon(self._drain)
+        return future
+
+    def _drain(self) -> None:
+        try:
+            self._work_off()
+        except Killed:
+            return
+
+    def _work_off(self) -> None:
+        while self._carried or not self._jobs.empty():
+            self._finish(self._next_group())
+
+    def close(self) -> None:
+        """Do what is waiting, then end."""
+        self._closed = True
+        self._work_off()
+        self._commit([])
+
+
+class LoopStore(Store):
+    """The analyzer's store without its thread."""
+
+    def _start(self) -> None:
+        self._loop = asyncio.get_running_loop()
+
+    async def run(self, operation: Operation[T]) -> T:
+        """As `Store.run`."""
+        future = self._submit(operation)
+        self._loop.call_soon(self._drain)
+        return await asyncio.wrap_future(future)
+
+    def wait(self, operation: Operation[T]) -> T:
+        """As `Store.wait`, for what the loop does in place of a thread."""
+        future = self._submit(operation)
+        self._work_off()
+        return future.result()
+
+    def _drain(self) -> None:
+        try:
+            self._work_off()
+        except Killed:
+            return
+
+    def _work_off(self) -> None:
+        while not self._items.empty():
+            group, _ = self._next_group()
+            self._transact(group)
+
+    def close(self) -> None:
+        """Finish what is waiting, and close the file."""
+        self._closed = True
+        self._work_off()
+        self._connection.close()
