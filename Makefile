@@ -7,7 +7,7 @@ SOURCES := pyproject.toml $(shell find protos client shuffler analyzer accountan
 PIP := -m pip install --quiet --disable-pip-version-check
 WORKERS ?= auto
 
-.PHONY: help demo test test-slow lint types bench stubs clean
+.PHONY: help demo test test-slow lint types fuzz bench stubs clean
 
 help:  ## List the targets.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -28,6 +28,10 @@ lint: $(VENV)/.installed
 types: $(VENV)/.installed
 	$(VENV)/bin/mypy -p hubbub
 
+fuzz: $(VENV)/.installed  ## Fuzz all that parses bytes from outside, a minute a target; FUZZ="--seconds 600 draft" for more of one.
+	$(RUN) $(PIP) 'atheris>=3'
+	$(RUN) tests/fuzz/search.py $(FUZZ)
+
 bench: $(VENV)/.installed  ## Measure, print the table, write bench.json.
 	$(RUN) tests/bench/run.py
 
@@ -35,7 +39,7 @@ stubs: $(VENV)/.installed  ## Regenerate the gRPC stubs in protos/v1.
 	PYTHON=$(RUN) protos/generate.sh
 
 clean:  ## Remove what the targets made.
-	rm -rf $(VENV) $(DEMO_VENV) build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis bench.json
+	rm -rf $(VENV) $(DEMO_VENV) build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .fuzz bench.json
 
 $(VENV)/.installed: $(SOURCES)
 	$(PYTHON) -m venv $(VENV)

@@ -26,7 +26,7 @@ from typing import Any, Protocol
 from hubbub.accountant.bounds import delta_bracket, epsilon_bracket
 from hubbub.accountant.brackets import EpsilonBracket
 from hubbub.accountant.composition import compose
-from hubbub.accountant.errors import AccountingError
+from hubbub.accountant.errors import AccountingError, shown
 from hubbub.accountant.errors import CertificateError as CertificateError
 from hubbub.accountant.mechanisms import GAMMA_DENOMINATOR, KRR, Mechanism
 from hubbub.accountant.members import check_members
@@ -295,19 +295,22 @@ def _read_history(queries: Sequence[tuple[str, KRR]], content: Mapping[str, Any]
         history.append(RoundCounts(_count(entry["round"]), tuple(counts)))
     rounds = [counts.round for counts in history]
     if rounds != sorted(set(rounds)) or rounds[-1:] != [content["round"]]:
-        raise CertificateError(f"the rounds so far are {rounds}; they must rise and end with round {content['round']}")
+        raise CertificateError(
+            f"the rounds so far are {rounds}; they must rise and end with round {shown(content['round'])}"
+        )
     return history
 
 
 def _count(value: Any) -> int:
     if type(value) is not int or value < 0:
-        raise CertificateError(f"a count is {value!r}; it must be a whole number")
+        raise CertificateError(f"a count is {shown(value)}; it must be a whole number")
     return value
 
 
 def _check_members(terms: Terms, history: Sequence[RoundCounts], content: Mapping[str, Any]) -> None:
-    if content["honest_share"] != terms.honest_share:
-        raise CertificateError(f"honest_share is {content['honest_share']}, the task says {terms.honest_share}")
+    share = content["honest_share"]
+    if share != terms.honest_share or type(share) is not float:
+        raise CertificateError(f"honest_share is {shown(share)}, the task says {terms.honest_share}")
     for entry, counts in zip(content["all_rounds"]["history"], history, strict=True):
         for query, stated in zip(counts.queries, entry["queries"], strict=True):
             _check_equal(f"round {counts.round}, {query.name}", _counts(terms, query), stated)
@@ -316,7 +319,7 @@ def _check_members(terms: Terms, history: Sequence[RoundCounts], content: Mappin
 def _check_equal(where: str, expected: Mapping[str, Any], stated: Mapping[str, Any]) -> None:
     for name, value in expected.items():
         if stated[name] != value or type(stated[name]) is not type(value):
-            raise CertificateError(f"{where}: {name} is {stated[name]!r}, it must be {value!r}")
+            raise CertificateError(f"{where}: {name} is {shown(stated[name])}, it must be {value!r}")
 
 
 def _check_query(terms: Terms, query: QueryCount, stated: Mapping[str, Any]) -> None:

@@ -17,5 +17,5 @@ def shown(value: object) -> str:
     """`value` as an error shows it: its first 60 characters, whatever it is."""
     try:
         return f"{value!r:.60}"
-    except ValueError:
-        return "a number too long to show"
+    except (ValueError, RecursionError):
+        return "a value too long to show"

@@ -89,7 +89,7 @@ class Entry:
             fields = json.loads(text)
             part = Part(_mechanism(fields["mechanism"]), fields["reports"], 1, fields["dummies"], fields["clients"])
             entry = cls(fields["task"], fields["round"], fields["query"], part)
-        except (ValueError, KeyError, TypeError, ArithmeticError, RecursionError) as wrong:
+        except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError) as wrong:
             raise LedgerBroken(f"entry {shown(text)} cannot be read; restore the ledger from a copy") from wrong
         if entry.canonical() != text:
             raise LedgerBroken(f"entry {shown(text)} is not in canonical form; restore the ledger from a copy")

@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 from hubbub.accountant.bounds import BOUNDS, delta_bracket, epsilon_bracket
 from hubbub.accountant.brackets import DeltaBracket, EpsilonBracket
 from hubbub.accountant.composition import compose, compose_delta
-from hubbub.accountant.errors import AccountingError
+from hubbub.accountant.errors import AccountingError, shown
 from hubbub.accountant.mechanisms import GAMMA_DENOMINATOR, KRR, Generic, Mechanism
 from hubbub.accountant.numbers import checked_reports, honest_reports
 from hubbub.accountant.pairs import Part
@@ -46,7 +46,7 @@ def read_mechanism(said: Description, spell: Callable[[str], str] = as_flag) -> 
     """
     local, gamma, categories, mixed = (spell(name) for name in ("local_epsilon", "gamma", "categories", "mixed"))
     if said.mechanism not in ("krr", "generic"):
-        raise AccountingError(f"{spell('mechanism')} is {said.mechanism!r}, must be krr or generic")
+        raise AccountingError(f"{spell('mechanism')} is {shown(said.mechanism)}, must be krr or generic")
     if (said.local_epsilon is None) == (said.gamma is None):
         raise AccountingError(f"give exactly one of {local} and {gamma}; they say the same thing")
     if said.mechanism == "generic":
@@ -66,7 +66,9 @@ def _read_gamma(value: str | Fraction, name: str) -> Fraction:
     numerator, _, denominator = value.partition("/")
     whole = numerator.isascii() and numerator.isdigit() and len(numerator) <= 10
     if not (whole and denominator == str(GAMMA_DENOMINATOR)):
-        raise AccountingError(f"{name} is {value!r}; write W/{GAMMA_DENOMINATOR}, with W a whole number, as tasks do")
+        raise AccountingError(
+            f"{name} is {shown(value)}; write W/{GAMMA_DENOMINATOR}, with W a whole number, as tasks do"
+        )
     return KRR.from_numerator(2, int(numerator)).gamma
 
 
@@ -157,7 +159,7 @@ def _parse(path: Path) -> Any:
         return json.loads(
             path.read_bytes().decode(), parse_float=Decimal, parse_constant=_refuse, object_pairs_hook=_once
         )
-    except (ValueError, RecursionError) as error:
+    except (ValueError, ArithmeticError, RecursionError) as error:
         raise AccountingError(
             f"{path} is not JSON that can be read: {error}; write a list such as {_example()}"
         ) from error

@@ -103,7 +103,7 @@ def from_file(path: Path, histograms: Sequence[str], sums: Sequence[SumSpec]) ->
     columns: dict[str, pa.ChunkedArray] = {}
     questions: list[Question] = []
     for column in histograms:
-        values = _texts(_column(table, str(path), column))
+        values = _texts(_column(table, str(path), column), column)
         questions.append(_histogram(column, values))
         columns[questions[-1].name] = values
     for spec in sums:
@@ -127,7 +127,8 @@ def from_table(table: pa.Table, where: str, draft: Draft, columns: Mapping[str, 
     for question in draft.questions:
         values = _column(table, where, columns[question.name])
         histogram = isinstance(question, Histogram)
-        answers[question.name] = _texts(values) if histogram else _numbers(values, columns[question.name])
+        read = _texts if histogram else _numbers
+        answers[question.name] = read(values, columns[question.name])
     return Dataset(draft.name, draft.questions, pa.table(answers))
 
 
@@ -143,14 +144,22 @@ def read_table(path: Path) -> pa.Table:
     if path.suffix.lower() not in readers:
         raise HubbubError(f"{path} ends in {path.suffix or 'nothing'}; give a .csv or a .parquet file")
     try:
-        return readers[path.suffix.lower()](path)
-    except pa.ArrowInvalid as error:
-        raise HubbubError(f"{path} cannot be read: {error}") from error
+        table = readers[path.suffix.lower()](path)
+        table.validate(full=True)
+        table.column_names  # noqa: B018 - names that are no text show themselves only here
+        return table
+    except OSError as error:
+        if error.errno is not None:
+            raise
+        raise HubbubError(f"{path} cannot be read: {error!s:.200}") from error
+    except (pa.ArrowException, UnicodeDecodeError) as error:
+        raise HubbubError(f"{path} cannot be read: {error!s:.200}") from error
 
 
 def _column(table: pa.Table, where: str, column: str) -> pa.ChunkedArray:
     if table.column_names.count(column) != 1:
-        raise HubbubError(f"{where} has no single column {column!r}; its columns are {', '.join(table.column_names)}")
+        columns = ", ".join(table.column_names)
+        raise HubbubError(f"{where} has no single column {column!r}; its columns are {columns:.1000}")
     return table[column]
 
 
@@ -163,16 +172,19 @@ def _histogram(column: str, values: pa.ChunkedArray) -> Histogram:
     return Histogram(query_name(column), categories, values.null_count > 0)
 
 
-def _texts(values: pa.ChunkedArray) -> pa.ChunkedArray:
-    texts = values.cast(pa.string())
+def _texts(values: pa.ChunkedArray, column: str) -> pa.ChunkedArray:
+    try:
+        texts = values.cast(pa.string())
+    except pa.ArrowException as error:
+        raise HubbubError(f"column {column!r} does not hold texts: {error!s:.200}") from error
     return pc.if_else(pc.equal(texts, ""), pa.scalar(None, pa.string()), texts)
 
 
 def _numbers(values: pa.ChunkedArray, column: str) -> pa.ChunkedArray:
     try:
         numbers = values.cast(pa.float64())
-    except pa.ArrowInvalid as error:
-        raise HubbubError(f"column {column!r} does not hold numbers: {error}") from error
+    except pa.ArrowException as error:
+        raise HubbubError(f"column {column!r} does not hold numbers: {error!s:.200}") from error
     return pc.if_else(pc.is_finite(numbers), numbers, pa.scalar(None, pa.float64()))
 
 

@@ -14,7 +14,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.exceptions import InternalError, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
@@ -62,7 +62,7 @@ class Identity:
         """
         try:
             key = serialization.load_pem_private_key(_read(path), password=None)
-        except (ValueError, TypeError, UnsupportedAlgorithm) as error:
+        except (ValueError, TypeError, UnsupportedAlgorithm, InternalError) as error:
             raise SignatureError(f"{path} holds no readable private key; `hubbub init` makes one") from error
         if not isinstance(key, Ed25519PrivateKey):
             raise SignatureError(f"{path} holds a {type(key).__name__}, an identity is an Ed25519 key")
@@ -121,7 +121,7 @@ def parse_public(pem: bytes, name: str = "the key") -> bytes:
     """
     try:
         key = serialization.load_pem_public_key(pem)
-    except (ValueError, UnsupportedAlgorithm) as error:
+    except (ValueError, UnsupportedAlgorithm, InternalError) as error:
         raise SignatureError(f"{name} holds no readable public key; give the file *.pub.pem") from error
     if not isinstance(key, Ed25519PublicKey):
         raise SignatureError(f"{name} holds a {type(key).__name__}, an identity is an Ed25519 key")

@@ -75,8 +75,8 @@ def load(path: Path, kind: type[T], whose: str) -> T:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise SettingsError(f"cannot read {path}: {error.strerror}; `hubbub init` writes settings") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise SettingsError(f"{path} is no TOML: {error}") from error
+    except (ValueError, RecursionError) as error:  # not all that tomllib raises is its own error
+        raise SettingsError(f"{path} is no TOML: {error!s:.200}; look at the file there") from error
     try:
         return kind.model_validate(content, context={"folder": path.parent})
     except ValidationError as error:
@@ -120,5 +120,8 @@ def _instead(place: tuple[str | int, ...], kind: type[Table]) -> str:
 
 
 def _shown(value: object) -> str:
-    text = repr(value)
+    try:
+        text = repr(value)
+    except (ValueError, RecursionError):
+        return "a value too long to show"
     return text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}…"

@@ -1,0 +1,496 @@
+"""What parses bytes from outside, each as a plain function of bytes.
+
+A target returns whether the bytes were accepted. Bytes that are refused must be refused with the documented error;
+whatever else comes out is a finding. Bytes that are accepted must be of the one form that is written: a target raises
+`NotTheOneForm` where writing what was read gives other bytes, or another value.
+"""
+
+from __future__ import annotations
+
+import atexit
+import inspect
+import shutil
+import tempfile
+import typing
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, Suite
+from google.protobuf.message import DecodeError, Message
+
+from hubbub.accountant.errors import AccountingError
+from hubbub.accountant.ledger import Entry, LedgerBroken
+from hubbub.accountant.mechanisms import KRR, Generic
+from hubbub.accountant.pairs import Part
+from hubbub.analyzer import settings as analyzer_settings
+from hubbub.client.trust import trusted_task
+from hubbub.deploy.accounting import read_rounds
+from hubbub.deploy.data import SumSpec, from_file, from_table, read_table
+from hubbub.deploy.files import draft_in, signed_task_in
+from hubbub.deploy.initialise import sample
+from hubbub.deploy.settings import ClientSettings, OperatorSettings
+from hubbub.deploy.verification import Pins, VerificationError, verify
+from hubbub.protos import codec
+from hubbub.protos.batch import BatchId, BatchRecord
+from hubbub.protos.envelope import (
+    INNER_BYTES,
+    Destination,
+    InnerOpener,
+    OuterOpener,
+    Sealer,
+)
+from hubbub.protos.errors import (
+    EnvelopeError,
+    HubbubError,
+    KeyRecordError,
+    MessageError,
+    SignatureError,
+    TaskError,
+)
+from hubbub.protos.keys import Identity, KeyRecord, KeySet, Role, load_public, save_public
+from hubbub.protos.messages import Committed, Envelopes, Receipt, RoundState, RoundStatus, Submission
+from hubbub.protos.refusals import Reason, Refusal
+from hubbub.protos.results import (
+    Estimate,
+    HistogramEstimate,
+    QueryResult,
+    QueryState,
+    RoundId,
+    RoundResults,
+    SumEstimate,
+)
+from hubbub.protos.service.settings import SettingsError, Table
+from hubbub.protos.service.settings import load as load_settings
+from hubbub.protos.signed import Label, SignedDocument, canonical, parse_canonical, sign
+from hubbub.protos.signed_task import read_task
+from hubbub.protos.task import Histogram, Query, Sum, Task, task_content
+from hubbub.shuffler import settings as shuffler_settings
+from support.certificates import content_of, counts
+from support.mutation import Mutator, of_bytes, of_json, of_text
+from support.samples import HALF, Parties, sample_task, signed
+
+
+class NotTheOneForm(Exception):
+    """Bytes were accepted, and what was read is written otherwise."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """A parser: what it makes of bytes, bytes it accepts to begin from, how these are mutated, and its errors."""
+
+    name: str
+    accept: Callable[[bytes], None]
+    seeds: tuple[bytes, ...]
+    errors: tuple[type[Exception], ...]
+    mutate: Mutator = of_bytes
+    costly: bool = False
+
+    def run(self, data: bytes) -> bool:
+        """Return whether the bytes are accepted; whatever is raised is a finding."""
+        try:
+            self.accept(data)
+        except self.errors as error:
+            _check_message(error)
+            return False
+        return True
+
+
+LONGEST_ERROR = 4000
+"""Characters of an error's message, at most: it goes to terminals and logs."""
+
+
+def _check_message(error: Exception) -> None:
+    message = str(error)
+    if not message or len(message) > LONGEST_ERROR:
+        raise NotTheOneForm(f"an error of {len(message)} characters") from error
+    message.encode()  # a lone surrogate could not be printed
+
+
+def same(written: Any, read: Any) -> None:
+    """Return only if both are the same.
+
+    Raises:
+        NotTheOneForm: otherwise.
+    """
+    if written != read:
+        raise NotTheOneForm(f"{written!r:.200} is not {read!r:.200}")
+
+
+# Parties and samples, the same in every run
+
+
+def _identity(number: int) -> Identity:
+    return Identity(Ed25519PrivateKey.from_private_bytes(bytes([number]) * 32))
+
+
+PARTIES = Parties(_identity(1), _identity(2), _identity(3))
+TASK = sample_task(PARTIES)
+DESTINATION = Destination(TASK.id, 1, bytes(range(32)))
+KEY = bytes(range(1, 33))
+PUBLIC = X25519PrivateKey.from_private_bytes(KEY).public_key()
+ID = bytes(range(16))
+SUITE = Suite(KEM.X25519, KDF.HKDF_SHA256, AEAD.CHACHA20_POLY1305)
+RECORD = KeyRecord(Role.SHUFFLER, TASK.id, 1, TASK.suite, PUBLIC.public_bytes_raw(), 1_767_225_600, 1_767_232_800)
+BATCH = BatchRecord(BatchId(TASK.id, 1, 0), 20, bytes(32), bytes(32), "schedule", {"too_late": 2}, 3)
+
+
+# Messages
+
+
+def _documents() -> dict[str, Any]:
+    """A value of every kind that `codec` writes."""
+    document = RECORD.signed_by(PARTIES.shuffler)
+    estimate = Estimate(1.5, 0.25, 1.0, 2.0)
+    histogram = HistogramEstimate(("AA", "B6"), (estimate, estimate), (1.0, 0.0), estimate)
+    total = SumEstimate("minutes", -30.0, 180.0, estimate, estimate, estimate)
+    round_id = RoundId(TASK.id, "flights", 1)
+    queries = (
+        QueryResult("carrier", QueryState.PUBLISHED, 20, 19, {"unopenable": 1}, histogram),
+        QueryResult("delay", QueryState.PUBLISHED, 20, 20, {}, total),
+        QueryResult("other", QueryState.WITHHELD, 20, 1, {}, None),
+    )
+    return {
+        "document": document,
+        "key_record": document,
+        "batch_record": BATCH.signed_by(PARTIES.shuffler),
+        "key_set": KeySet(document, document),
+        "destination": DESTINATION,
+        "submission": Submission(ID, bytes(200)),
+        "receipt": Receipt(ID, 7),
+        "answer": Refusal(Reason.OVERLOADED, "come back", 1.5),
+        "status": RoundStatus(TASK.id, 1, RoundState.OPEN, 20, 20, {"too_late": 2}, "the end of the round"),
+        "batch_id": BatchId(TASK.id, 1, 2),
+        "envelopes": Envelopes(BatchId(TASK.id, 1, 2), 5, (bytes(INNER_BYTES), bytes(INNER_BYTES))),
+        "committed": Committed(20, {"unopenable": 1}),
+        "round_id": round_id,
+        "results": RoundResults(round_id, queries, b"{}"),
+    }
+
+
+def readers() -> dict[str, tuple[type[Message], Callable[[Any], Any], Callable[[Any], Any]]]:
+    """Every pair of `codec` that reads and writes a message, with the message's type."""
+    found = {}
+    for name, read in inspect.getmembers(codec, inspect.isfunction):
+        kinds = list(typing.get_type_hints(read).values()) if name.startswith("read_") else []
+        if kinds and isinstance(kinds[0], type) and issubclass(kinds[0], Message):
+            short = name.removeprefix("read_")
+            found[short] = (kinds[0], read, getattr(codec, f"write_{short}"))
+    return found
+
+
+def _message_target(name: str) -> Target:
+    kind, read, write = readers()[name]
+
+    def accept(data: bytes) -> None:
+        try:
+            message = kind.FromString(data)
+        except DecodeError:  # gRPC answers it, before any of our code
+            raise MessageError("no message") from None
+        written = write(read(message)).SerializeToString(deterministic=True)
+        again = write(read(kind.FromString(written))).SerializeToString(deterministic=True)
+        same(again, written)
+
+    seed = write(_documents()[name]).SerializeToString(deterministic=True)
+    return Target(f"message {name}", accept, (seed,), (MessageError,))
+
+
+# Envelopes
+
+
+def _sealed(plain: bytes, label: bytes, rest: bytes) -> bytes:
+    info = label + DESTINATION.task_id + DESTINATION.round.to_bytes(4, "big") + DESTINATION.key_set_hash + rest
+    return SUITE.encrypt(plain, PUBLIC, info=info)
+
+
+def open_outer(data: bytes) -> None:
+    inners = OuterOpener(DESTINATION, KEY, 2).open(data, ID)
+    same([len(inner) for inner in inners], [INNER_BYTES] * 2)
+
+
+def open_what_a_device_sealed(data: bytes) -> None:
+    """A device may seal anything: the content of the outer layer is fuzzed."""
+    inners = OuterOpener(DESTINATION, KEY, 2).open(_sealed(data, b"hubbub/v1 shuffler", ID), ID)
+    same(b"".join(inners), data)
+
+
+def open_inner(data: bytes) -> None:
+    same(0 <= InnerOpener(DESTINATION, KEY, 1).open(data) < 2**32, True)
+
+
+def open_what_a_device_answered(data: bytes) -> None:
+    """The content of the inner layer is fuzzed."""
+    query = (1).to_bytes(4, "big")
+    symbol = InnerOpener(DESTINATION, KEY, 1).open(_sealed(data, b"hubbub/v1 analyzer", query))
+    same(symbol.to_bytes(4, "big"), data)
+
+
+@cache
+def _envelopes() -> tuple[bytes, bytes]:
+    sealer = Sealer(DESTINATION, PUBLIC.public_bytes_raw(), PUBLIC.public_bytes_raw())
+    inner = sealer.inner(3, 1)
+    return sealer.outer([inner, inner], ID), inner
+
+
+# Signed documents
+
+
+def read_json(data: bytes) -> None:
+    same(canonical(parse_canonical(data)), data)
+
+
+def read_document(data: bytes) -> None:
+    value = parse_canonical(data)
+    same(SignedDocument.from_json(value).as_json(), value)
+
+
+def _signed(label: Label, data: bytes, identity: Identity) -> SignedDocument:
+    return SignedDocument(data, sign(label, data, identity.key))
+
+
+def read_key_record(data: bytes) -> None:
+    record = KeyRecord.read(_signed(Label.KEY_RECORD, data, PARTIES.shuffler), PARTIES.shuffler.public)
+    same(record.signed_by(PARTIES.shuffler).body, data)
+
+
+def read_batch_record(data: bytes) -> None:
+    record = BatchRecord.read(_signed(Label.BATCH_RECORD, data, PARTIES.shuffler), PARTIES.shuffler.public)
+    same(record.signed_by(PARTIES.shuffler).body, data)
+
+
+# Tasks
+
+
+def read_task_file(data: bytes) -> None:
+    with in_file(data, "task.json") as path:
+        same(signed_task_in(path).encode(), data)
+
+
+def trust_task(data: bytes) -> None:
+    """What a device makes of a task that both parties it trusts signed, whatever stands in it."""
+    content = parse_canonical(data)
+    signatures = {
+        role.value: sign(Label.TASK, data, identity.key).hex()
+        for role, identity in ((Role.OPERATOR, PARTIES.operator), (Role.SHUFFLER, PARTIES.shuffler))
+    }
+    document = canonical({"signatures": signatures, "task": content})
+    same(trusted_task(document, PARTIES.operator.public, PARTIES.shuffler.public).canonical, data)
+
+
+def read_draft(data: bytes) -> None:
+    """A draft that is accepted becomes a task that is read again as it was written."""
+    with in_file(data, "task.toml") as path:
+        draft = draft_in(path)
+    queries = tuple(Query(question, HALF, 7 if isinstance(question, Sum) else None) for question in draft.questions)
+    task = Task(draft.name, draft.schedule, draft.minimum_reports, draft.privacy, queries, PARTIES.public)
+    content = parse_canonical(task.canonical)
+    same(read_task(content), task)
+    same(task_content(task), content)
+
+
+# Certificates
+
+
+def read_certificate(data: bytes) -> None:
+    verify(data, Pins())
+
+
+def read_signed_certificate(data: bytes) -> None:
+    """A certificate whose maker holds all three keys: nothing is refused for its signatures."""
+    try:
+        content = parse_canonical(data)
+    except SignatureError as error:
+        raise VerificationError(str(error)) from error
+    document = _signed(Label.CERTIFICATE, canonical(_signed_again(content)), PARTIES.analyzer)
+    verify(canonical({"body": parse_canonical(document.body), "signature": document.signature.hex()}), Pins())
+
+
+def _signed_again(content: Any) -> Any:
+    """Put valid signatures on everything in a certificate that has the form of something signed."""
+    if not isinstance(content, dict):
+        return {"body": content}
+    fields = dict(content)
+    task = fields.get("task")
+    if isinstance(task, dict) and "task" in task:
+        body = canonical(task["task"])
+        pairs = (("operator", PARTIES.operator), ("shuffler", PARTIES.shuffler))
+        signatures = {role: sign(Label.TASK, body, identity.key).hex() for role, identity in pairs}
+        fields["task"] = {**task, "signatures": signatures}
+    for name in ("batches", "earlier"):
+        if isinstance(fields.get(name), list):
+            fields[name] = [_record_again(record) for record in fields[name]]
+    return fields
+
+
+def _record_again(record: Any) -> Any:
+    if not isinstance(record, dict) or "body" not in record:
+        return record
+    body = canonical(record["body"])
+    return {**record, "signature": sign(Label.BATCH_RECORD, body, PARTIES.shuffler.key).hex()}
+
+
+@cache
+def _certificate() -> dict[str, Any]:
+    queries = (Query(Histogram("carrier", ("AA", "B6", "UA")), HALF),)
+    task = replace(TASK, queries=queries)
+    return content_of(task, PARTIES, [counts(task, 0, 25), counts(task, 1, 30, left_out=2)])
+
+
+# Keys, settings, data
+
+
+def read_public_key(data: bytes) -> None:
+    with in_file(data, "key.pub.pem") as path:
+        identity = load_public(path)
+        save_public(path, identity)
+        same(load_public(path), identity)
+
+
+def read_private_key(data: bytes) -> None:
+    with in_file(data, "identity.pem") as path:
+        same(len(Identity.load(path).public), 32)
+
+
+def _settings_target(name: str, kind: type[Table]) -> Target:
+    def accept(data: bytes) -> None:
+        with in_file(data, f"{name}.toml") as path:
+            same(isinstance(load_settings(path, kind, name), kind), True)
+
+    return Target(f"settings {name}", accept, (sample(f"{name}.toml").encode(),), (SettingsError,), of_text)
+
+
+def read_csv(data: bytes) -> None:
+    """A file as `demo --data` and `simulate --data` take it."""
+    with in_file(data, "data.csv") as path:
+        dataset = from_file(path, ["carrier"], [SumSpec("delay", -30.0, 180.0)])
+        same(dataset.answers.num_rows, dataset.devices)
+        from_table(read_table(path), str(path), _draft(), {"theme": "carrier", "session": "delay"})
+
+
+def read_parquet(data: bytes) -> None:
+    with in_file(data, "data.parquet") as path:
+        from_file(path, ["carrier"], [SumSpec("delay", -30.0, 180.0)])
+
+
+@cache
+def _draft() -> Any:
+    with in_file(sample("task.toml").replace("@START@", "2026-01-01T00:00:00Z").encode(), "task.toml") as path:
+        return draft_in(path)
+
+
+def read_rounds_file(data: bytes) -> None:
+    with in_file(data, "rounds.json") as path:
+        same(all(part.rounds >= 1 for part in read_rounds(path)), True)
+
+
+def read_ledger_entry(data: bytes) -> None:
+    text = data.decode(errors="replace")
+    same(Entry.from_canonical(text).canonical(), text)
+
+
+@cache
+def _folder() -> Path:
+    folder = Path(tempfile.mkdtemp(prefix="hubbub-fuzz-"))
+    atexit.register(shutil.rmtree, folder)
+    return folder
+
+
+class in_file:  # noqa: N801 - used as a function
+    """A file that holds the bytes, for what reads files."""
+
+    def __init__(self, data: bytes, name: str) -> None:
+        self._path = _folder() / name
+        self._path.write_bytes(data)
+
+    def __enter__(self) -> Path:
+        return self._path
+
+    def __exit__(self, *_: object) -> None:
+        self._path.unlink()
+
+
+def _parquet() -> bytes:
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    sink = pa.BufferOutputStream()
+    table = pa.table({"carrier": ["AA", "B6", None], "delay": [1.5, None, 3.0]})
+    parquet.write_table(table, sink, compression="none")
+    return bytes(sink.getvalue())
+
+
+def _public_pem() -> bytes:
+    with in_file(b"", "key.pub.pem") as path:
+        save_public(path, PARTIES.operator.public)
+        return path.read_bytes()
+
+
+def _private_pem() -> bytes:
+    path = _folder() / "made.pem"
+    PARTIES.operator.save(path)
+    try:
+        return path.read_bytes()
+    finally:
+        path.unlink()
+
+
+def _targets() -> list[Target]:
+    outer, inner = _envelopes()
+    drafts = (sample("task.toml").replace("@START@", "2026-01-01T00:00:00Z").encode(),)
+    certificate = canonical(_certificate())
+    document = _signed(Label.CERTIFICATE, certificate, PARTIES.analyzer)
+    part = Part(KRR.from_numerator(3, HALF), 20)
+    entries = (
+        Entry("usage", 0, "theme", part).canonical().encode(),
+        Entry("usage", 1, "theme", Part(Generic(0.5, True), 20)).canonical().encode(),
+    )
+    rounds = (
+        b'[{"mechanism":"krr","categories":16,"local_epsilon":4,"reports":10000,"rounds":12}]',
+        b'[{"mechanism":"krr","categories":2,"gamma":"2147483648/4294967296","reports":7,"dummies":3}]',
+        b'[{"mechanism":"generic","local_epsilon":0.5,"mixed":true,"reports":50000}]',
+    )
+    signatures = (SignatureError,)
+    tasks = (SignatureError, TaskError)
+    return [
+        *(_message_target(name) for name in readers()),
+        Target("outer envelope", open_outer, (outer,), (EnvelopeError,)),
+        Target("outer content", open_what_a_device_sealed, (inner + inner,), (EnvelopeError,)),
+        Target("inner envelope", open_inner, (inner,), (EnvelopeError,)),
+        Target("inner content", open_what_a_device_answered, (bytes(4),), (EnvelopeError,)),
+        Target(
+            "canonical JSON", read_json, (b"{}", b"[]", b'{"a":[1.5,null,true,"x"]}', certificate), signatures, of_json
+        ),
+        Target("signed document", read_document, (canonical(document.as_json()),), signatures, of_json),
+        Target(
+            "key record",
+            read_key_record,
+            (RECORD.signed_by(PARTIES.shuffler).body,),
+            (SignatureError, KeyRecordError),
+            of_json,
+        ),
+        Target("batch record", read_batch_record, (BATCH.signed_by(PARTIES.shuffler).body,), signatures, of_json),
+        Target("task file", read_task_file, (signed(TASK, PARTIES).encode(),), tasks, of_json),
+        Target("trusted task", trust_task, (TASK.canonical,), tasks, of_json),
+        Target("draft", read_draft, drafts, (TaskError,), of_text),
+        Target("certificate", read_certificate, (canonical(document.as_json()),), (VerificationError,), of_json, True),
+        Target("certificate signed", read_signed_certificate, (certificate,), (VerificationError,), of_json, True),
+        Target("public key", read_public_key, (_public_pem(),), signatures),
+        Target("private key", read_private_key, (_private_pem(),), signatures),
+        _settings_target("shuffler", shuffler_settings.Settings),
+        _settings_target("analyzer", analyzer_settings.Settings),
+        _settings_target("client", ClientSettings),
+        _settings_target("operator", OperatorSettings),
+        Target("CSV", read_csv, (b"carrier,delay\nAA,1.5\nB6,\n,3\n",), (HubbubError,), of_text),
+        Target("Parquet", read_parquet, (_parquet(),), (HubbubError,)),
+        Target("rounds file", read_rounds_file, rounds, (AccountingError,), of_json),
+        Target("rounds text", read_rounds_file, rounds, (AccountingError,), of_text),
+        Target("ledger entry", read_ledger_entry, entries, (LedgerBroken,), of_json),
+    ]
+
+
+TARGETS = {target.name: target for target in _targets()}
+"""Every target by name."""
