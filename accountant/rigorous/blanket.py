@@ -1,0 +1,233 @@
+"""δ of kRR's blanket (balle-2019, Lemma 5.3) between two balls, by summing over the counts themselves.
+
+Of M blanket reports, S fell on the victim's two values, N₁ of them on the first: S ~ B(n, 2γ/k), M − S given S is
+B(n − S, γ(1−2/k)/(1−2γ/k)), N₁ given S is B(S, ½). With E = e^ε₀ = 1 + k(1−γ)/γ and f = e^ε the lemma reads
+
+    δ(ε) = (E−1)(1+f)/n · E[(N₁ − t)₊],    t = αM + βS,  α = (f−1)/((E−1)(1+f)),  β = f/(1+f).
+
+* Given s and m, E[(N₁ − t)₊] = (j/2)·P(N₁ = j) + (s/2 − t)·P(N₁ ≥ j) with j = ⌈t⌉, exactly.
+* It is convex and falls in m. On a few nodes m₀ = 0 < m₁ < … its chords, continued flat beyond the last node, lie above
+  it; in every (mᵢ, mᵢ₊₁] the tangent at mᵢ₊₁ lies below it. Both need E[(M − mᵢ)₊] and P(M > mᵢ) given s only.
+* s runs through a window W. Outside it Σ L ≤ (1−γ)k·N₁, and E[S·1(S ∉ W)] = n(2γ/k)·P(1 + B(n−1, 2γ/k) ∉ W). So what
+  is cut is worth at most (1−γ)·P(1 + B(n−1, 2γ/k) ∉ W), which Chernoff bounds.
+* α and β are rounded down to whole multiples of 2^−w, so j is exact; E[(N₁ − t)₊] changes by at most as much as t.
+
+From s to s + 1 everything moves by Pascal's rule (`tails`): nothing is approximated but the dependence on m.
+
+With dummies the number of blankets is m = B + D + 1, B ~ B(n−1, γ), and δ = E[g(m)], g(m) = E[(L₁+…+L_m)₊]/m. It falls
+with m, since the mean of m exchangeable draws is a reverse martingale: a bin of B counts at its smallest m, for the
+lower end at the next bin's. g(m) is the same sum for one m, S ~ B(m, 2/k).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from hubbub.accountant.mechanisms import KRR
+from hubbub.accountant.rigorous.balls import Enclosure, arb, ball, binomial_mass, cut, precision, window
+from hubbub.accountant.rigorous.tails import BinomialTail
+
+_SPARE = 30.0
+"""Windows leave out e^−30 of the δ that is asked about."""
+
+_HALF = Fraction(1, 2)
+
+
+@dataclass(frozen=True)
+class _Setting:
+    """One mechanism at one ε: f = e^ε, E − 1, and α, β as whole multiples of 2^−bits that are not above them."""
+
+    mechanism: KRR
+    factor: arb
+    growth: arb
+    alpha: int
+    beta: int
+    doubt: arb
+    bits: int
+
+    @property
+    def confused(self) -> Fraction:
+        """Chance that a blanket report falls on one of the victim's two values."""
+        return Fraction(2, self.mechanism.categories)
+
+
+def _setting(mechanism: KRR, epsilon: Fraction, bits: int) -> _Setting:
+    factor, growth = ball(epsilon).exp(), ball(mechanism.likelihood_ratio - 1)
+    alpha, beta = (factor - 1) / (growth * (1 + factor)), factor / (1 + factor)
+    low = [int((value.lower() * arb(2) ** bits).floor().fmpz()) for value in (alpha, beta)]
+    doubt = sum(
+        (value.upper() - arb(down) / arb(2) ** bits for value, down in zip((alpha, beta), low, strict=True)), arb(0)
+    )
+    return _Setting(mechanism, factor, growth, max(low[0], 0), low[1], doubt, bits)
+
+
+def blanket_delta(
+    mechanism: KRR, reports: int, epsilon: Fraction, delta: Fraction, nodes: int, dummies: int = 0
+) -> Enclosure:
+    """Enclose δ(`epsilon`) of the blanket; `delta` is about what it is compared with, more `nodes` are finer.
+
+    The lower end is that of the lemma's value, which other theorems may undercut.
+    """
+    nats = math.log(delta.denominator) - math.log(delta.numerator) + _SPARE
+    bits = 192 + 2 * int(nats)
+    with precision(bits):
+        if bool(ball(epsilon).exp() >= ball(mechanism.likelihood_ratio)):
+            return Enclosure(arb(0), arb(0), 0)
+        setting = _setting(mechanism, epsilon, bits)
+        if dummies:
+            return _diluted(setting, reports, dummies, nodes, nats)
+        return _summed(setting, reports, nodes, nats)
+
+
+def _finished(
+    setting: _Setting, reports: int, ends: tuple[arb, arb], lost: arb, terms: int, share: Fraction = Fraction(1)
+) -> Enclosure:
+    """Scale the two ends of E[(N₁ − t)₊] to δ, and charge the cut and the rounding of α and β."""
+    scale = setting.growth * (1 + setting.factor) * ball(share / reports)
+    low = scale * (ends[0] - setting.doubt * reports)
+    upper = scale * ends[1] + ball(1 - setting.mechanism.gamma) * lost
+    return Enclosure(low if bool(low >= 0) else arb(0), upper, terms)
+
+
+def _summed(setting: _Setting, reports: int, nodes: int, nats: float) -> Enclosure:
+    mechanism = setting.mechanism
+    chance = setting.confused * mechanism.gamma
+    low, high = window(reports, chance, nats)
+    lost = cut(reports - 1, chance, low - 1, high - 1)
+    if mechanism.categories == 2:
+        ends = _expected(_Excess(setting, 0, setting.alpha + setting.beta, low), reports, chance, high)
+        return _finished(setting, reports, (ends, ends), lost, high - low + 1)
+    rest = mechanism.gamma * (1 - setting.confused) / (1 - chance)
+    places = _nodes(reports, mechanism.gamma, nodes, nats)
+    lanes = [_Lane(setting, place, low, rest, reports - low) for place in places]
+    mass, odds = binomial_mass(reports, low, chance), ball(chance / (1 - chance))
+    lower = upper = arb(0)
+    for s in range(low, high + 1):
+        below, above = _across(lanes)
+        lower, upper = lower + mass * below, upper + mass * above
+        if s < high:
+            mass = mass * (reports - s) / (s + 1) * odds
+            for lane in lanes:
+                lane.step()
+    scale = arb(2) ** -setting.bits
+    return _finished(setting, reports, (lower * scale, upper * scale), lost, (high - low + 1) * len(lanes))
+
+
+def _nodes(reports: int, gamma: Fraction, nodes: int, nats: float) -> list[int]:
+    """Nodes for M ~ B(n, γ): 0, sparse in the lower tail, dense in the middle; every number where that is as few."""
+    mean, deviation = float(reports * gamma), math.sqrt(float(reports * gamma * (1 - gamma)))
+    first, last = window(reports, gamma, nats)
+    if last - first <= nodes:
+        return sorted({0, *range(first, last + 1)})
+    last = min(last, math.ceil(mean + 7 * deviation))
+    dense = [mean + deviation * (9 * i / (nodes - 1) - 4.5) for i in range(nodes)]
+    sparse = [first + (dense[0] - first) * i / 4 for i in range(4)] + [mean + 5.5 * deviation, last]
+    return sorted({0, *(min(max(round(place), first), last) for place in dense + sparse)})
+
+
+class _Excess:
+    """E[(N₁ − t)₊] and P(N₁ ≥ ⌈t⌉) for N₁ ~ B(s, ½) and t = offset + slope·s, followed from s to s + 1."""
+
+    def __init__(self, setting: _Setting, offset: int, slope: int, s: int) -> None:
+        self._slope, self.bits = slope, setting.bits
+        self._t = offset + slope * s
+        self._law = BinomialTail(_HALF, s, -(-self._t >> self.bits))
+
+    def step(self) -> None:
+        """Go to the next s."""
+        self._t += self._slope
+        self._law.grow()
+        while self._t > self._law.at << self.bits:
+            self._law.advance()
+
+    @property
+    def s(self) -> int:
+        """Where it is."""
+        return self._law.trials
+
+    def value(self) -> arb:
+        """E[(N₁ − t)₊], times 2^bits."""
+        law, half = self._law, self.bits - 1
+        return law.mass * (law.at << half) + law.tail * ((law.trials << half) - self._t)
+
+    def chance(self) -> arb:
+        """P(N₁ ≥ ⌈t⌉), by which the value falls where t grows."""
+        return self._law.tail
+
+
+class _Lane:
+    """One node m, t = αm + βs, and the law of M given s."""
+
+    def __init__(self, setting: _Setting, node: int, s: int, rest: Fraction, others: int) -> None:
+        self.node = node
+        self.excess = _Excess(setting, setting.alpha * node, setting.beta, s)
+        self.fall = ball(setting.alpha)
+        self._blankets = BinomialTail(rest, others, node - s)
+
+    def step(self) -> None:
+        """Go to the next s."""
+        self.excess.step()
+        self._blankets.shrink()
+
+    def beyond(self) -> tuple[arb, arb]:
+        """(E[(M − node)₊], P(M > node)) given s."""
+        return self._blankets.excess(), self._blankets.tail - self._blankets.mass
+
+
+def _across(lanes: Sequence[_Lane]) -> tuple[arb, arb]:
+    """Tangents and chords over M given s: both times 2^bits."""
+    values, beyond = [lane.excess.value() for lane in lanes], [lane.beyond() for lane in lanes]
+    lower, upper, before = arb(0), arb(0), arb(1)
+    for i in range(len(lanes) - 1):
+        gap = lanes[i + 1].node - lanes[i].node
+        part = (beyond[i][0] - beyond[i + 1][0]) / gap
+        upper += values[i] * (before - part)
+        before = part
+        short = beyond[i][1] * gap - beyond[i][0] + beyond[i + 1][0]
+        lower += values[i + 1] * (beyond[i][1] - beyond[i + 1][1])
+        lower += lanes[i + 1].excess.chance() * lanes[i + 1].fall * short
+    return lower, upper + values[-1] * before
+
+
+def _expected(excess: _Excess, trials: int, chance: Fraction, high: int) -> arb:
+    """E[(N₁ − t)₊] over S ~ B(trials, chance) from where `excess` is up to `high`."""
+    scale = arb(2) ** -excess.bits
+    if chance == 1:
+        return excess.value() * scale
+    mass, odds = binomial_mass(trials, excess.s, chance), ball(chance / (1 - chance))
+    total = mass * excess.value()
+    for s in range(excess.s, high):
+        mass = mass * (trials - s) / (s + 1) * odds
+        excess.step()
+        total += mass * excess.value()
+    return total * scale
+
+
+def _diluted(setting: _Setting, reports: int, dummies: int, bins: int, nats: float) -> Enclosure:
+    """δ = E[g(B + D + 1)] from bins of B."""
+    gamma = setting.mechanism.gamma
+    low, high = window(reports - 1, gamma, nats)
+    edges = sorted({low + (high + 1 - low) * i // bins for i in range(bins + 1)})
+    values = [_given(setting, edge + dummies + 1, nats) for edge in edges]
+    above = [BinomialTail(gamma, reports - 1, edge).tail for edge in edges]
+    lower = upper = arb(0)
+    for i in range(len(edges) - 1):
+        mass = above[i] - above[i + 1]
+        last = values[i if edges[i + 1] == edges[i] + 1 else i + 1]
+        lower, upper = lower + mass * last.lower, upper + mass * values[i].upper
+    upper += above[-1] * values[-1].upper + cut(reports - 1, gamma, low, reports - 1)
+    return Enclosure(lower, upper, sum(value.terms for value in values))
+
+
+def _given(setting: _Setting, blankets: int, nats: float) -> Enclosure:
+    """g(m) for m = `blankets`."""
+    chance = setting.confused
+    low, high = window(blankets, chance, nats)
+    lost = cut(blankets - 1, chance, low - 1, high - 1)
+    excess = _Excess(setting, setting.alpha * blankets, setting.beta, low)
+    ends = _expected(excess, blankets, chance, high)
+    # g(m) has 1/m where δ has 1/(γn).
+    return _finished(setting, blankets, (ends, ends), lost, high - low + 1, setting.mechanism.gamma)

@@ -1,0 +1,98 @@
+"""P(X = at) and P(X ≥ at) of a binomial X in balls, moved by single steps of its number of trials or of `at`."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from hubbub.accountant.rigorous.balls import arb, ball, binomial_mass
+
+
+class BinomialTail:
+    """X ~ B(trials, chance), 0 < chance < 1: `mass` is P(X = at), `tail` is P(X ≥ at), both balls.
+
+    Moves cost a few operations each. They only follow from Pascal's rule, so balls stay enclosures however many
+    are made; what rounding adds to a radius is of the size of the largest tail on the way.
+    """
+
+    __slots__ = ("_odds", "_p", "_p_exact", "_q", "at", "mass", "tail", "trials")
+
+    def __init__(self, chance: Fraction, trials: int, at: int) -> None:
+        self._p_exact = chance
+        self._p, self._q = ball(chance), ball(1 - chance)
+        self._odds = ball(chance / (1 - chance))
+        self._place(trials, at)
+
+    def _place(self, trials: int, at: int) -> None:
+        self.trials, self.at = trials, at
+        if at < 0 or at > trials:
+            self.mass, self.tail = arb(0), arb(1 if at < 0 else 0)
+            return
+        self.mass = binomial_mass(trials, at, self._p_exact)
+        self.tail = self._summed_up() if at > trials * self._p_exact else 1 - self._summed_down()
+
+    def _summed_up(self) -> arb:
+        """P(X ≥ at), at above the mean: terms fall faster than a geometric series, which bounds the rest."""
+        total = term = self.mass
+        least = self.mass * _negligible()
+        for x in range(self.at, self.trials):
+            term = term * self._odds * (self.trials - x) / (x + 1)
+            if term < least:
+                ratio = self._odds * (self.trials - x) / (x + 1)
+                return total + _from_zero_to(term / (1 - ratio))
+            total += term
+        return total
+
+    def _summed_down(self) -> arb:
+        """P(X < at), at not above the mean."""
+        total, term = arb(0), self.mass
+        least = self.mass * _negligible()
+        for x in range(self.at, 0, -1):
+            term = term * x / (self._odds * (self.trials - x + 1))
+            if term < least:
+                ratio = ball(x) / (self._odds * (self.trials - x + 1))
+                return total + _from_zero_to(term / (1 - ratio))
+            total += term
+        return total
+
+    def grow(self) -> None:
+        """One trial more, `at` stays: P(X' ≥ at) = P(X ≥ at) + (at/trials')·P(X' = at)."""
+        if self.at > self.trials:
+            self._place(self.trials + 1, self.at)
+            return
+        self.trials += 1
+        if self.at >= 0:
+            self.mass = self.mass * self._q * self.trials / (self.trials - self.at)
+            self.tail += self.mass * self.at / self.trials
+
+    def advance(self) -> None:
+        """One higher `at`."""
+        if self.at < 0 or self.at >= self.trials:
+            self._place(self.trials, self.at + 1)
+            return
+        self.tail -= self.mass
+        self.mass = self.mass * self._odds * (self.trials - self.at) / (self.at + 1)
+        self.at += 1
+
+    def shrink(self) -> None:
+        """One trial less and `at` lower by one: P(X' ≥ at−1) = P(X ≥ at) + (1−p)·P(X' = at−1)."""
+        if self.at > self.trials:
+            self._place(self.trials - 1, self.at - 1)
+            return
+        if self.at >= 0:
+            self.mass = self.mass * self.at / (self._p * self.trials)
+            self.tail += self.mass * self._q
+        self.trials, self.at = self.trials - 1, self.at - 1
+
+    def excess(self) -> arb:
+        """E[(X − at)₊], from Σ_{x ≥ at} (x − trials·p)·P(X = x) = at·(1−p)·P(X = at)."""
+        drift = self._p * self.trials - self.at
+        return self.mass * self._q * self.at + drift * self.tail if self.at >= 0 else drift
+
+
+def _negligible() -> arb:
+    """Two to the minus precision: below it a term changes nothing."""
+    return (arb(1) / 3).rad() / 2
+
+
+def _from_zero_to(value: arb) -> arb:
+    return arb(0).union(value)

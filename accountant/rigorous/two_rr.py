@@ -1,0 +1,198 @@
+"""δ of binary randomized response between two balls: the largest over what the others hold, by summing masses.
+
+p = γ/2, f = e^ε, a = (1−p) − fp, b = f(1−p) − p. If z others hold 0, o hold 1 and there are d fair coins, the number of
+ones among them is A = B(z, p) + B(o, 1−p) + B(d, ½), and the victim's bit makes the two laws
+P(i) = (1−p)A(i−1) + pA(i), Q(i) = pA(i−1) + (1−p)A(i). So P(i) − fQ(i) = a·A(i−1) − b·A(i).
+
+* A is log-concave, and stays so if each binomial is cut to a window: P(i) − fQ(i) changes its sign once, from − to +,
+  and δ = max_c δ(c) = max_c [a·A(c−1) − (f−1)·A({c, …})] is reached between a place that surely has the first sign and
+  one that surely has the second. Given A, the victim's own report is worth at most a: mass that was cut costs a times
+  itself.
+* The other direction (Q against P) is the mirror image, z and o exchanged: all o from 0 to n − 1 are all cases.
+* A block j₀ ≤ o ≤ j₁ is bounded at once. The Δ = j₁ − j₀ people who may hold either toss a fair coin with probability γ
+  and tell the truth otherwise; show the observer who did, and what: then K ~ B(Δ, γ) fair coins remain, whatever they
+  held. Leaving coins out never lowers a divergence (balle-2019, Lemma A.2), so all but κ are left out, and P(K < κ) is
+  charged with a.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+from flint import arb_poly
+
+from hubbub.accountant.errors import OutsideConditions
+from hubbub.accountant.mechanisms import KRR
+from hubbub.accountant.rigorous.balls import Enclosure, arb, ball, binomial_mass, cut, precision, window
+
+_SPARE = 30.0
+"""Windows leave out e^−30 of the δ that is asked about."""
+
+_FIRST_BLOCKS = 8
+"""Blocks that a cover starts with."""
+
+
+@dataclass(frozen=True)
+class _Setting:
+    """One mechanism at one ε; `nats` is where windows end."""
+
+    mechanism: KRR
+    keep: arb
+    lose: arb
+    growth: arb
+    nats: float
+
+
+@dataclass(frozen=True)
+class _Law:
+    """Masses of a whole number from `first` on, and at most how much is missing."""
+
+    first: int
+    masses: list[arb]
+    missing: arb
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How far a cover is split: up to `terms` summands, and no further than the question needs if it is `decisive`."""
+
+    terms: int
+    decisive: bool = True
+
+
+def two_rr_delta(
+    mechanism: KRR, reports: int, epsilon: Fraction, delta: Fraction, effort: Effort, dummies: int = 0
+) -> Enclosure:
+    """Enclose the largest δ(`epsilon`) over what the others hold.
+
+    Blocks are split where they are worst. A decisive cover ends when all are at most `delta`, or one case is above.
+    """
+    if mechanism.categories != 2:
+        raise OutsideConditions(f"categories is {mechanism.categories}, must be 2; use the blanket for more")
+    nats = math.log(delta.denominator) - math.log(delta.numerator) + _SPARE
+    with precision(128 + 2 * int(nats)):
+        factor = ball(epsilon).exp()
+        if bool(factor >= ball(mechanism.likelihood_ratio)):
+            return Enclosure(arb(0), arb(0), 0)
+        p, q = ball(mechanism.other), ball(mechanism.truthful)
+        setting = _Setting(mechanism, q - factor * p, factor * q - p, factor - 1, nats)
+        cover = _Cover(setting, reports - 1, dummies, ball(delta) if effort.decisive else arb(-1))
+        return cover.split_up_to(effort.terms)
+
+
+class _Cover:
+    """Blocks that cover 0 … others; those above the target and of more than one number wait to be split.
+
+    A few single numbers are looked at first: a false claim shows there.
+    """
+
+    def __init__(self, setting: _Setting, others: int, dummies: int, target: arb) -> None:
+        self._setting, self._others, self._dummies, self._target = setting, others, dummies, target
+        self._waiting: list[tuple[float, int, int, arb]] = []
+        self._lower = self._upper = arb(0)
+        self._terms = 0
+        count = min(_FIRST_BLOCKS, others + 1)
+        edges = [(others + 1) * i // count for i in range(count + 1)]
+        for ones in sorted({0, min(1, others), max(others - 1, 0), others, *edges[:-1]}):
+            self._lower = self._found(ones, ones).lower.max(self._lower)
+        for i in range(count):
+            self._add(edges[i], edges[i + 1] - 1)
+
+    def _found(self, first: int, last: int) -> Enclosure:
+        found = _block(self._setting, self._others, (first, last), self._dummies)
+        self._terms += found.terms
+        return found
+
+    def _add(self, first: int, last: int) -> None:
+        found = self._found(first, last)
+        if first == last:
+            self._lower = found.lower.max(self._lower)
+        if first == last or bool(found.upper <= self._target):
+            self._upper = found.upper.max(self._upper)
+        else:
+            heapq.heappush(self._waiting, (-float(found.upper.upper()), first, last, found.upper))
+
+    def _refuted(self) -> bool:
+        return bool(self._target >= 0) and bool(self._lower > self._target)
+
+    def split_up_to(self, terms: int) -> Enclosure:
+        """Split the worst block again and again, and say what is then known."""
+        while self._waiting and self._terms < terms and not self._refuted():
+            _, first, last, _ = heapq.heappop(self._waiting)
+            middle = (first + last) // 2
+            self._add(first, middle)
+            self._add(middle + 1, last)
+        upper = self._upper
+        for *_, value in self._waiting:
+            upper = value.max(upper)
+        return Enclosure(self._lower, upper, self._terms)
+
+
+def _block(setting: _Setting, others: int, ones: tuple[int, int], dummies: int) -> Enclosure:
+    """δ where so many of the others hold a one, both included; the lower end means something only for one number."""
+    first, last = ones
+    gamma = setting.mechanism.gamma
+    coins = window(last - first, gamma, setting.nats)[0]
+    fewer = cut(last - first, gamma, coins, last - first)
+    found = _counted(setting, others - last, first, coins + dummies)
+    return Enclosure(found.lower, found.upper + setting.keep * fewer, found.terms)
+
+
+def _counted(setting: _Setting, zeros: int, ones: int, coins: int) -> Enclosure:
+    """δ beside so many known zeros, known ones and fair coins."""
+    mechanism, nats = setting.mechanism, setting.nats
+    sides = ((zeros, mechanism.other), (ones, mechanism.truthful), (coins, Fraction(1, 2)))
+    law = _sum_law([_binomial(trials, chance, nats) for trials, chance in sides if trials])
+    last = law.first + len(law.masses)
+    low, high = _crossing(setting, law, law.first, last)
+    tail, best, above = arb(0), arb(0), arb(0)
+    for place in range(last, low, -1):
+        if place < last:
+            tail += law.masses[place - law.first]
+        if place <= high:
+            value = setting.keep * law.masses[place - 1 - law.first] - setting.growth * tail
+            best, above = value.max(best), value.max(above)
+    charge = law.missing * setting.keep
+    return Enclosure(best - law.missing * (1 + setting.growth), above + charge, len(law.masses))
+
+
+def _crossing(setting: _Setting, law: _Law, first: int, last: int) -> tuple[int, int]:
+    """Places c₀ < c₁ with P − fQ surely not above 0 at the first and surely not below at the second."""
+
+    def sign(place: int) -> int:
+        before = law.masses[place - 1 - law.first] if place > law.first else arb(0)
+        here = law.masses[place - law.first] if place < last else arb(0)
+        value = setting.keep * before - setting.lose * here
+        return 1 if bool(value >= 0) else -1 if bool(value <= 0) else 0
+
+    ends = []
+    for least in (0, 1):
+        low, high = first, last
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if sign(middle) >= least else (middle, high)
+        ends.append((low, high))
+    low, high = ends[0][0], ends[1][1]
+    return low, high
+
+
+def _binomial(trials: int, chance: Fraction, nats: float) -> _Law:
+    low, high = window(trials, chance, nats)
+    mass, odds = binomial_mass(trials, low, chance), ball(chance / (1 - chance))
+    masses = [mass]
+    for x in range(low, high):
+        mass = mass * (trials - x) / (x + 1) * odds
+        masses.append(mass)
+    return _Law(low, masses, cut(trials, chance, low, high))
+
+
+def _sum_law(laws: list[_Law]) -> _Law:
+    if not laws:
+        return _Law(0, [arb(1)], arb(0))
+    product = arb_poly(laws[0].masses)
+    for law in laws[1:]:
+        product = product * arb_poly(law.masses)
+    return _Law(sum(law.first for law in laws), list(product.coeffs()), sum((law.missing for law in laws), arb(0)))
