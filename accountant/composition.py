@@ -80,14 +80,26 @@ def compose(parts: Sequence[Part], delta: float) -> EpsilonBracket:
     single = _single(merged)
     if single is not None:
         return epsilon_bracket(single.mechanism, single.reports, wanted, dummies=single.dummies)
-    grids = [(_dominating(part, merged, wanted), part.rounds) for part in merged]
-    upper = _smallest_epsilon(_curve(grids, _for_delta(wanted)), wanted, local)
-    upper = min(upper, _basic(grids, wanted), _basic_of_best(merged, wanted))
+    upper = _upper_epsilon(merged, wanted, local)
     lower = _lower_epsilon(merged, wanted, min(upper, local))
     if upper >= local:
         return EpsilonBracket(local, lower, local, delta, "local", "sum of the local epsilons", 0.0)
     same = lower if all(is_plain_krr(part) for part in merged) else None
     return EpsilonBracket(upper, lower, local, delta, "composition", SOURCE, _slack(merged, wanted, upper, same))
+
+
+def compose_upper(parts: Sequence[Part], delta: float) -> float:
+    """Return the `epsilon_upper` of `compose` alone: never below the truth, without looking for an attack."""
+    wanted, merged = checked_delta(delta), _merged(parts)
+    local, single = epsilon_local(merged), _single(merged)
+    if single is not None:
+        return epsilon_bracket(single.mechanism, single.reports, wanted, dummies=single.dummies).epsilon_upper
+    return min(local, _upper_epsilon(merged, wanted, local))
+
+
+def compose_lower(parts: Sequence[Part], delta: float) -> float | None:
+    """Return the `epsilon_lower` of `compose` alone: what attacks on the parts reach, None where none is known."""
+    return _lower_epsilon(_merged(parts), checked_delta(delta), compose_upper(parts, delta))
 
 
 def compose_delta(parts: Sequence[Part], epsilon: float) -> DeltaBracket:
@@ -117,6 +129,12 @@ def one_round_delta(part: Part, delta: float) -> Callable[[float], float]:
     """Return δ(ε) of one round of `part`, never below the truth, resolved well around `delta`."""
     grid = _dominating(part, [part], delta)
     return lambda epsilon: min(1.0, grid.delta(epsilon * (1 - 1e-14)) * (1 + PAIR_ERROR))
+
+
+def _upper_epsilon(parts: Sequence[Part], delta: float, local: float) -> float:
+    grids = [(_dominating(part, parts, delta), part.rounds) for part in parts]
+    upper = _smallest_epsilon(_curve(grids, _for_delta(delta)), delta, local)
+    return min(upper, _basic(grids, delta), _basic_of_best(parts, delta))
 
 
 def _slack(parts: Sequence[Part], delta: float, upper: float, known: float | None) -> float:

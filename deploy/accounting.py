@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from hubbub.accountant.bounds import BOUNDS, delta_bracket, epsilon_bracket
+from hubbub.accountant.bounds.over_rounds import behind
 from hubbub.accountant.brackets import DeltaBracket, EpsilonBracket
 from hubbub.accountant.composition import compose, compose_delta
 from hubbub.accountant.errors import AccountingError, shown
@@ -95,9 +96,9 @@ def epsilon_of(part: Part, delta: float, bound: str = "best") -> EpsilonBracket:
     best = compose([part], delta)
     if bound == "best":
         return best
-    behind = compose([_behind(part, bound)], delta)
-    source = f"{behind.source}; pair: {BOUNDS[bound].source}"
-    return replace(behind, epsilon_lower=best.epsilon_lower, epsilon_local=best.epsilon_local, source=source)
+    asked = compose([behind(part, bound)], delta)
+    source = f"{asked.source}; pair: {BOUNDS[bound].source}"
+    return replace(asked, epsilon_lower=best.epsilon_lower, epsilon_local=best.epsilon_local, source=source)
 
 
 def delta_of(part: Part, epsilon: float, bound: str = "best") -> DeltaBracket:
@@ -107,29 +108,9 @@ def delta_of(part: Part, epsilon: float, bound: str = "best") -> DeltaBracket:
     best = compose_delta([part], epsilon)
     if bound == "best":
         return best
-    behind = compose_delta([_behind(part, bound)], epsilon)
-    source = f"{behind.source}; pair: {BOUNDS[bound].source}"
-    return replace(behind, delta_lower=best.delta_lower, epsilon_local=best.epsilon_local, source=source)
-
-
-def _behind(part: Part, bound: str) -> Part:
-    """Return the part whose own pair is that of `bound`.
-
-    Without amplification (`local`, and an attack, which is no upper bound) it is that of one report alone. The blanket
-    pair at k = 2 is the stronger-clone pair of the same local ε (p = γ/2 = 1/(e^ε₀ + 1)).
-    """
-    if bound not in BOUNDS:
-        raise AccountingError(f"bound is {bound!r}, must be one of: best, {', '.join(BOUNDS)}")
-    mechanism = part.mechanism
-    BOUNDS[bound].conditions(mechanism, part.reports, part.dummies)
-    if BOUNDS[bound].direction == "lower" or bound == "local":
-        return replace(part, reports=1, dummies=0)
-    binary = isinstance(mechanism, KRR) and mechanism.categories == 2
-    if bound == "clones":
-        return replace(part, mechanism=Generic(mechanism.epsilon_local, mixed=True))
-    if bound == "stronger-clones" or (bound == "blanket" and binary):
-        return replace(part, mechanism=Generic(mechanism.epsilon_local))
-    return part
+    asked = compose_delta([behind(part, bound)], epsilon)
+    source = f"{asked.source}; pair: {BOUNDS[bound].source}"
+    return replace(asked, delta_lower=best.delta_lower, epsilon_local=best.epsilon_local, source=source)
 
 
 def read_rounds(path: Path) -> list[Part]:

@@ -6,10 +6,9 @@ are evaluated exactly; the others are here to be compared with.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Literal
 
 from hubbub.accountant.bounds.balle import BALLE
 from hubbub.accountant.bounds.best import epsilon_bracket
@@ -18,11 +17,13 @@ from hubbub.accountant.bounds.erlingsson import ERLINGSSON
 from hubbub.accountant.bounds.exact import EXACT
 from hubbub.accountant.bounds.feldman import FELDMAN
 from hubbub.accountant.bounds.girgis import GIRGIS
+from hubbub.accountant.bounds.over_rounds import Composition, composed_epsilon, compositions
+from hubbub.accountant.composition import epsilon_local
 from hubbub.accountant.errors import OutsideConditions
 from hubbub.accountant.mechanisms import Mechanism
-
-Composition = Literal["losses", "rdp", "advanced", "basic"]
-"""How a bound of one round is carried over several."""
+from hubbub.accountant.numbers import checked_delta
+from hubbub.accountant.pairs import Part
+from hubbub.accountant.rdp import checked_order
 
 FORMULAS: tuple[Bound, ...] = (*BALLE, *ERLINGSSON, *FELDMAN, *GIRGIS)
 """The papers' closed forms and Rényi theorems."""
@@ -30,18 +31,23 @@ FORMULAS: tuple[Bound, ...] = (*BALLE, *ERLINGSSON, *FELDMAN, *GIRGIS)
 CATALOGUE: Mapping[str, Bound] = MappingProxyType({**EXACT, **{bound.name: bound for bound in FORMULAS}})
 """Every bound by its name, the exactly evaluated ones first."""
 
+CERTIFIED = ("2rr", "blanket", "stronger-clones", "clones")
+"""Bounds whose pairs certificates compose; the first that covers a mechanism."""
+
 
 @dataclass(frozen=True)
 class Assessment:
-    """What one bound says of one question.
+    """What one bound says of one question; over several rounds, composed in one way.
 
     Attributes:
         bound: its name in `CATALOGUE`.
         source: paper and theorem.
         direction: whether it lies above or below the true ε.
-        composition: how it was carried over several rounds; None for one round.
+        composition: how it was carried over several rounds; None for one round, and where it does not apply.
         epsilon_upper: never below the true ε, in nats; None for lower bounds, and where `why_not` says so.
         epsilon_lower: no valid ε is below it; None for upper bounds, and where `why_not` says so.
+        rdp_upper: never below the Rényi divergence of the order asked for, all rounds added; None where there is none.
+        rdp_lower: a Rényi divergence that inputs reach; None likewise.
         proven: whether a certificate may stand on it.
         applies: whether the theorem's conditions hold here.
         why_not: where there is no ε: what is outside which limit, and what to do. None otherwise.
@@ -51,35 +57,97 @@ class Assessment:
     bound: str
     source: str
     direction: Direction
-    composition: Composition | None
-    epsilon_upper: float | None
-    epsilon_lower: float | None
-    proven: bool
-    applies: bool
-    why_not: str | None
+    composition: Composition | None = None
+    epsilon_upper: float | None = None
+    epsilon_lower: float | None = None
+    rdp_upper: float | None = None
+    rdp_lower: float | None = None
+    proven: bool = True
+    applies: bool = True
+    why_not: str | None = None
     chosen: bool = False
 
 
-def assess(mechanism: Mechanism, reports: int, delta: float, *, dummies: int = 0) -> tuple[Assessment, ...]:
-    """Ask every bound for the ε of one batch of `reports` (and `dummies` uniform ones) at `delta`, in catalogue order.
+def assess(
+    mechanism: Mechanism,
+    reports: int,
+    delta: float,
+    *,
+    dummies: int = 0,
+    rounds: int = 1,
+    order: float | None = None,
+) -> tuple[Assessment, ...]:
+    """Ask every bound for the ε at `delta` of batches of `reports` (and `dummies` uniform ones), in catalogue order.
 
-    Exactly one assessment is `chosen`: the bound that a certificate takes.
-    Raises AccountingError on numbers out of range; conditions that do not hold are said in the assessments.
+    Over several `rounds`, there is one assessment per bound and way of composing it. With an `order`, those that know
+    the Rényi divergence say it too. Exactly one assessment is `chosen`: what a certificate takes.
+
+    Raises:
+        AccountingError: numbers out of range. Conditions that do not hold are said in the assessments.
     """
-    chosen = epsilon_bracket(mechanism, reports, delta, dummies=dummies).bound
-    found = _one_round(mechanism, reports, delta, dummies)
-    return tuple(replace(each, chosen=each.bound == chosen) for each in found)
+    part, wanted = Part(mechanism, reports, rounds, dummies), checked_delta(delta)
+    if order is not None:
+        checked_order(order)
+    found = [each for bound in CATALOGUE.values() for each in _assessments(bound, part, wanted, order)]
+    chosen = _chosen(part, wanted, found)
+    return tuple(replace(each, chosen=(each.bound, each.composition) == chosen) for each in found)
 
 
-def _one_round(mechanism: Mechanism, reports: int, delta: float, dummies: int) -> Iterator[Assessment]:
-    for bound in CATALOGUE.values():
-        plain = Assessment(bound.name, bound.source, bound.direction, None, None, None, bound.proven, True, None)
+def _chosen(part: Part, delta: float, found: Sequence[Assessment]) -> tuple[str, Composition | None]:
+    """Return bound and composition behind a certificate; over rounds, the losses of its pair if they gain anything."""
+    if part.rounds == 1:
+        return epsilon_bracket(part.mechanism, part.reports, delta, dummies=part.dummies).bound, None
+    pair = next(name for name in CERTIFIED if _holds(EXACT[name], part))
+    composed = next(each.epsilon_upper for each in found if (each.bound, each.composition) == (pair, "losses"))
+    if composed is None or composed >= epsilon_local([part]):
+        return "local", "basic"
+    return pair, "losses"
+
+
+def _holds(bound: Bound, part: Part) -> bool:
+    try:
+        bound.conditions(part.mechanism, part.reports, part.dummies)
+    except OutsideConditions:
+        return False
+    return True
+
+
+def _assessments(bound: Bound, part: Part, delta: float, order: float | None) -> Iterator[Assessment]:
+    plain = Assessment(bound.name, bound.source, bound.direction, proven=bound.proven)
+    try:
+        bound.conditions(part.mechanism, part.reports, part.dummies)
+    except OutsideConditions as error:
+        yield replace(plain, applies=False, why_not=str(error))
+        return
+    plain = _with_rdp(plain, bound, part, order)
+    refused, answered = "", False
+    for way in compositions(bound) if part.rounds > 1 else (None,):
         try:
-            ends = bound.epsilon(mechanism, reports, delta, dummies)
+            found = _epsilon(bound, part, delta, way)
         except OutsideConditions as error:
-            yield replace(plain, applies=False, why_not=str(error))
+            refused = refused or str(error)
             continue
-        if bound.direction == "upper":
-            yield replace(plain, epsilon_upper=ends.upper)
-        else:
-            yield replace(plain, epsilon_lower=ends.lower)
+        answered = True
+        upper, lower = (found, None) if bound.direction == "upper" else (None, found)
+        yield replace(plain, composition=way, epsilon_upper=upper, epsilon_lower=lower)
+    if not answered:
+        yield replace(plain, applies="epsilon" not in bound.gives, why_not=refused)
+
+
+def _epsilon(bound: Bound, part: Part, delta: float, way: Composition | None) -> float:
+    if way is not None:
+        return composed_epsilon(bound, part, delta, way)
+    ends = bound.epsilon(part.mechanism, part.reports, delta, part.dummies)
+    return ends.upper if bound.direction == "upper" else ends.lower
+
+
+def _with_rdp(plain: Assessment, bound: Bound, part: Part, order: float | None) -> Assessment:
+    if order is None or "rdp" not in bound.gives:
+        return plain
+    try:
+        found = bound.rdp(part.mechanism, part.reports, order, part.dummies) * part.rounds
+    except OutsideConditions:
+        return plain
+    if bound.direction == "upper":
+        return replace(plain, rdp_upper=found * (1 + 1e-15))
+    return replace(plain, rdp_lower=found * (1 - 1e-15))

@@ -188,7 +188,11 @@ class RenyiFormula(Formula):
 
     formula: Callable[[Case, float], float]
     integer: bool
-    gives: frozenset[Quantity] = frozenset(("epsilon", "rdp"))
+
+    @property
+    def gives(self) -> frozenset[Quantity]:
+        """Rényi divergences, and the ε that follows from an upper bound on them."""
+        return frozenset(("epsilon", "rdp") if self.direction == "upper" else ("rdp",))
 
     def rdp(self, mechanism: Mechanism, reports: int, order: float, dummies: int = 0) -> float:
         """The formula's value, rounded to the side of `direction`, in nats."""

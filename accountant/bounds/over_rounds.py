@@ -1,0 +1,108 @@
+"""A bound of one round, carried over several: by its pair's losses, by Rényi divergences, or by its (ε, δ) alone.
+
+Certificates compose losses. The other ways are what the papers do, to compare with: `rdp` adds divergences (Lemma 2.2
+of girgis-2021) and converts; `basic` and `advanced` know nothing but (ε, δ) of one round.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import inf, nextafter
+from typing import Literal
+
+from hubbub.accountant.bounds.bound import Bound
+from hubbub.accountant.bounds.closed import RenyiFormula
+from hubbub.accountant.bounds.exact import EXACT
+from hubbub.accountant.bounds.renyi import advanced
+from hubbub.accountant.composition import compose_lower, compose_upper
+from hubbub.accountant.errors import AccountingError, OutsideConditions
+from hubbub.accountant.mechanisms import KRR, Generic
+from hubbub.accountant.numbers import DELTA_LEAST, checked_delta
+from hubbub.accountant.pairs import Part
+
+Composition = Literal["losses", "rdp", "advanced", "basic"]
+"""How a bound of one round is carried over several."""
+
+SHARES = (0.5, 0.9, 0.1)
+"""Shares of δ tried for the rounds' own δ; advanced composition spends the rest on the sum's tail."""
+
+
+def compositions(bound: Bound) -> tuple[Composition, ...]:
+    """Return the ways in which `bound` composes, the tightest first."""
+    if isinstance(bound, RenyiFormula):
+        return ("rdp",)
+    if bound.direction == "lower":
+        return ("losses",)
+    if bound.name == "local":
+        return ("basic",)
+    closed: tuple[Composition, ...] = ("advanced", "basic")
+    return ("losses", *closed) if bound.name in EXACT else closed
+
+
+def composed_epsilon(bound: Bound, part: Part, delta: float, composition: Composition) -> float:
+    """Return ε at `delta` of all rounds of `part`, on the side of the bound's direction.
+
+    Raises:
+        OutsideConditions: the bound does not hold here, or does not compose in this way.
+        AccountingError: numbers out of range.
+    """
+    bound.conditions(part.mechanism, part.reports, part.dummies)
+    if composition not in compositions(bound):
+        ways = ", ".join(compositions(bound))
+        raise OutsideConditions(f"bound {bound.name!r} does not compose by {composition}; ask for {ways}")
+    found = _composed(bound, part, checked_delta(delta), composition)
+    if found == inf:
+        raise OutsideConditions(
+            f"bound {bound.name!r} composed by {composition} is too large to write; lower the rounds"
+        )
+    return found
+
+
+def _composed(bound: Bound, part: Part, delta: float, composition: Composition) -> float:
+    if composition == "losses":
+        return _by_losses(bound, part, delta)
+    if isinstance(bound, RenyiFormula):
+        return bound.composed(part.mechanism, part.reports, delta, part.rounds, part.dummies).upper
+    if composition == "basic":
+        return _once(bound, part, delta / part.rounds * (1 - 1e-15)) * part.rounds * (1 + 1e-15)
+    return min(_by_advanced(bound, part, delta, share) for share in SHARES)
+
+
+def _by_losses(bound: Bound, part: Part, delta: float) -> float:
+    if bound.direction == "upper":
+        return compose_upper([behind(part, bound.name)], delta)
+    lower = compose_lower([part], delta)
+    if lower is None:
+        raise OutsideConditions(f"bound {bound.name!r} has no attack over rounds here; leave the dummies out")
+    return lower
+
+
+def _by_advanced(bound: Bound, part: Part, delta: float, share: float) -> float:
+    each = _once(bound, part, delta * share / part.rounds * (1 - 1e-15))
+    return advanced(each, part.rounds, nextafter(delta * (1 - share), 0.0) * (1 - 1e-15))
+
+
+def _once(bound: Bound, part: Part, delta: float) -> float:
+    if delta < DELTA_LEAST:
+        raise OutsideConditions(f"δ of one of {part.rounds} rounds is {delta:g}, below {DELTA_LEAST:g}; raise δ")
+    return bound.epsilon(part.mechanism, part.reports, delta, part.dummies).upper
+
+
+def behind(part: Part, bound: str) -> Part:
+    """Return the part whose own pair is that of the exactly evaluated `bound`.
+
+    Without amplification (`local`, and an attack, which is no upper bound) it is that of one report alone. The blanket
+    pair at k = 2 is the stronger-clone pair of the same local ε (p = γ/2 = 1/(e^ε₀ + 1)).
+    """
+    if bound not in EXACT:
+        raise AccountingError(f"bound is {bound!r}, must be one of: best, {', '.join(EXACT)}")
+    mechanism = part.mechanism
+    EXACT[bound].conditions(mechanism, part.reports, part.dummies)
+    if EXACT[bound].direction == "lower" or bound == "local":
+        return replace(part, reports=1, dummies=0)
+    binary = isinstance(mechanism, KRR) and mechanism.categories == 2
+    if bound == "clones":
+        return replace(part, mechanism=Generic(mechanism.epsilon_local, mixed=True))
+    if bound == "stronger-clones" or (bound == "blanket" and binary):
+        return replace(part, mechanism=Generic(mechanism.epsilon_local))
+    return part
