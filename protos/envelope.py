@@ -127,10 +127,15 @@ class OuterOpener:
         Raises:
             EnvelopeError: where it does not open, or holds another number of inner envelopes.
         """
+        plain = self.open_joined(envelope, submission_id)
+        return tuple(plain[start : start + INNER_BYTES] for start in range(0, len(plain), INNER_BYTES))
+
+    def open_joined(self, envelope: bytes, submission_id: bytes) -> bytes:
+        """Return the inner envelopes one after the other; as `open`."""
         plain = _decrypt(envelope, self._key, self._info + submission_id)
         if len(plain) != self._queries * INNER_BYTES:
             raise EnvelopeError(f"holds {len(plain)} bytes, {self._queries} inner envelopes of {INNER_BYTES} expected")
-        return tuple(plain[start : start + INNER_BYTES] for start in range(0, len(plain), INNER_BYTES))
+        return plain
 
 
 class InnerOpener:

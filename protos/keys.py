@@ -11,6 +11,7 @@ import hashlib
 import os
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -229,7 +230,7 @@ class KeySet:
     shuffler: SignedDocument
     analyzer: SignedDocument
 
-    @property
+    @cached_property
     def hash(self) -> bytes:
         """SHA-256 (32 bytes) over both records' bodies; the same for every device of a round."""
         digest = hashlib.sha256(Label.KEY_SET.value.encode())

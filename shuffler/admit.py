@@ -18,7 +18,8 @@ from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.task import Task
 from hubbub.shuffler.hold import Store
 from hubbub.shuffler.keys import RoundKeys, at_hand
-from hubbub.shuffler.opening import Lock, Openers
+from hubbub.shuffler.opener import Lock
+from hubbub.shuffler.opening import Openers
 from hubbub.shuffler.records import Held, Opened, Round, StoreError
 from hubbub.shuffler.tables import DIGEST_BYTES
 from hubbub.shuffler.tasks import Tasks, at, next_round
@@ -102,14 +103,15 @@ class Admission:
     def _check_taken(self, task: Task, round_: Round) -> None:
         """Return only if nothing but its time may keep the round from taking a submission that comes early."""
         schedule, now, number = task.schedule, self._clock(), round_.number
+        if round_.state is RoundState.OPEN and now < schedule.cut(number):
+            return
         following = next_round(schedule, now, number)
         if round_.state is RoundState.ERASED:
             raise Refusal(Reason.ERASED, f"round {number} is over and erased, too old for this; {following}")
-        if round_.state is not RoundState.OPEN or now >= schedule.cut(number):
-            raise Refusal(
-                Reason.TOO_LATE,
-                f"round {number} takes nothing more, its last time was {at(schedule.cut(number))}; {following}",
-            )
+        raise Refusal(
+            Reason.TOO_LATE,
+            f"round {number} takes nothing more, its last time was {at(schedule.cut(number))}; {following}",
+        )
 
     def _check_time(self, task: Task, round_: Round) -> None:
         self._check_taken(task, round_)

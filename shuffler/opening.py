@@ -1,175 +1,237 @@
-"""Opening: outer envelopes are opened off the event loop, in processes where there are many.
+"""Opening: outer envelopes are opened off the event loop, by processes; a few are opened on the spot.
 
-X25519 holds the interpreter lock, so threads give no speed; a thread still keeps a few opens from delaying the loop by
-more than about 1 ms. What arrives while all processes are busy waits and goes out together, so that a busy shuffler
-hands over large pieces by itself.
+What arrives while all processes are busy waits and goes out together, so that a busy shuffler hands over large pieces
+by itself. Each process has the next piece at hand while it opens one: it never waits for the event loop.
 """
 
 from __future__ import annotations
 
 import asyncio
-import multiprocessing
+import contextlib
 import os
-import signal
-import threading
+import sys
 import time
+from asyncio.subprocess import PIPE, Process
 from collections import deque
-from collections.abc import Sequence
-from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from hubbub.protos.envelope import Destination, OuterOpener
-from hubbub.protos.errors import EnvelopeError
+from hubbub.protos.envelope import OuterOpener
+from hubbub.protos.errors import HubbubError
 from hubbub.protos.messages import Submission
 from hubbub.protos.service.stages import Observe, unobserved
+from hubbub.shuffler.opener import LENGTH, Lock, open_each, read_answer, write_header, write_records
 
-THREAD_LIMIT = 16
-"""Pieces up to so many envelopes are opened in a thread: handing them to a process would cost more."""
+ON_THE_SPOT = 16
+"""Up to so many envelopes are opened in the event loop, in less than 1 ms: handing them over would cost it as much."""
 
-PIECE_LIMIT = 1000
-"""Most envelopes in one piece: 70 ms of work, so that neither answers nor the other process wait for long."""
+PIECE_LIMIT = 200
+"""Most envelopes in one piece: 25 ms of work, so that neither answers nor the other process wait for long."""
 
+AT_HAND = 2
+"""Pieces a process is given at a time: one to open, and the next."""
 
-@dataclass(frozen=True)
-class Lock:
-    """What a round's outer envelopes are opened with: where they were sealed for, the raw private key, the queries."""
-
-    destination: Destination
-    private_key: bytes = field(repr=False)
-    queries: int
+TRIES = 2
+"""How often a piece is handed over: any process may be killed, but one piece is not to end all of them."""
 
 
-Piece = tuple[Lock, Sequence[Submission]]
+class OpeningError(HubbubError):
+    """The processes that open envelopes ended while they did; nothing was acknowledged."""
 
 
-def open_pieces(pieces: Sequence[Piece]) -> list[list[bytes | None]]:
-    """Open pieces: for each submission its inner envelopes joined, or None where it does not open."""
-    return [_open(lock, submissions) for lock, submissions in pieces]
-
-
-def _open(lock: Lock, submissions: Sequence[Submission]) -> list[bytes | None]:
-    opener = OuterOpener(lock.destination, lock.private_key, lock.queries)
-    opened: list[bytes | None] = []
-    for submission in submissions:
-        try:
-            opened.append(b"".join(opener.open(submission.envelope, submission.id)))
-        except EnvelopeError:
-            opened.append(None)
-    return opened
-
-
-@dataclass
+@dataclass(eq=False)
 class _Waiting:
-    piece: Piece
+    """A stretch of one call's submissions, encoded, and who waits for them."""
+
+    lock: Lock
+    count: int
+    records: bytes
     opened: asyncio.Future[list[bytes | None]]
+    tries: int = 0
+
+
+@dataclass(eq=False)
+class _Piece:
+    """What is opened together, all of one round, and when it was handed over."""
+
+    parts: list[_Waiting]
+    given: float = field(default_factory=time.perf_counter)
+
+    @property
+    def lock(self) -> Lock:
+        return self.parts[0].lock
+
+    def encode(self) -> bytes:
+        header = write_header(self.lock, sum(waiting.count for waiting in self.parts))
+        return b"".join([header, *(waiting.records for waiting in self.parts)])
+
+    def answer(self, opened: list[bytes | None]) -> None:
+        """Give each part its own."""
+        for waiting in self.parts:
+            if not waiting.opened.done():
+                waiting.opened.set_result(opened[: waiting.count])
+            opened = opened[waiting.count :]
 
 
 class Openers:
     """Opens for the whole service. `processes` of 0 is one per core; they are started when first needed.
 
-    `observe` is told how many seconds each piece of work took.
+    `observe` is told how many seconds each piece of work took, from when it was handed over.
     """
 
     def __init__(self, processes: int = 0, observe: Observe = unobserved) -> None:
-        self._processes = processes or os.cpu_count() or 1
+        count = processes or os.cpu_count() or 1
         self._observe = observe
-        self._thread = ThreadPoolExecutor(1, "opening")
-        self._pool: ProcessPoolExecutor | None = None
+        self._workers = [_Worker(self._answered, self._take_back) for _ in range(count)]
         self._waiting: deque[_Waiting] = deque()
-        self._free = self._processes
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._last: tuple[Lock, OuterOpener] | None = None
 
     async def open(self, lock: Lock, submissions: Sequence[Submission]) -> list[bytes | None]:
-        """Return each submission's inner envelopes joined, or None where it does not open."""
-        loop = asyncio.get_running_loop()
+        """Return each submission's inner envelopes joined, or None where it does not open.
+
+        Every envelope must have the length that the round's envelopes have.
+
+        Raises:
+            OpeningError: where the processes end again and again.
+        """
+        if len(submissions) <= ON_THE_SPOT:
+            started = time.perf_counter()
+            found = open_each(self._opener(lock), submissions)
+            self._observe(time.perf_counter() - started)
+            return found
         waiting = []
         for start in range(0, len(submissions), PIECE_LIMIT):
-            piece = lock, submissions[start : start + PIECE_LIMIT]
-            waiting.append(_Waiting(piece, loop.create_future()))
+            part = submissions[start : start + PIECE_LIMIT]
+            opened = asyncio.get_running_loop().create_future()
+            waiting.append(_Waiting(lock, len(part), write_records(lock, part), opened))
         self._waiting.extend(waiting)
         self._hand_out()
-        opened: list[bytes | None] = []
-        for entry in waiting:
-            opened += await entry.opened
-        return opened
+        return [plain for opened in await asyncio.gather(*(each.opened for each in waiting)) for plain in opened]
+
+    def _opener(self, lock: Lock) -> OuterOpener:
+        """The last one is kept: making it takes twice as long as opening an envelope."""
+        if self._last is None or self._last[0] != lock:
+            self._last = lock, lock.opener()
+        return self._last[1]
 
     @property
     def waiting(self) -> int:
-        """How many pieces wait for a free process."""
+        """How many calls' stretches wait for a process."""
         return len(self._waiting)
 
     def warm_up(self) -> None:
         """Start the processes now."""
-        for _ in range(self._processes):
-            self._processes_pool().submit(os.getpid)
+        for worker in self._workers:
+            worker.start()
 
-    def close(self) -> None:
-        """Stop threads and processes; what waits is not opened."""
-        self._thread.shutdown(wait=True, cancel_futures=True)
-        if self._pool is not None:
-            self._pool.shutdown(wait=True, cancel_futures=True)
+    async def close(self) -> None:
+        """Stop the processes; what waits is not opened."""
+        await asyncio.gather(*(worker.stop() for worker in self._workers))
+        for waiting in self._waiting:
+            waiting.opened.cancel()
+        self._waiting.clear()
+
+    def _answered(self, seconds: float) -> None:
+        self._observe(seconds)
+        self._hand_out()
 
     def _hand_out(self) -> None:
-        while self._waiting and self._free:
-            self._free -= 1
-            task = asyncio.create_task(self._work(self._next()))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+        """Give what waits to the processes that have least at hand."""
+        while self._waiting:
+            worker = min(self._workers, key=lambda each: len(each.given))
+            if len(worker.given) >= AT_HAND:
+                return
+            worker.give(self._next())
 
-    def _next(self) -> list[_Waiting]:
-        """Take what waits, up to one piece's size."""
-        taken = [self._waiting.popleft()]
-        count = len(taken[0].piece[1])
-        while self._waiting and count + len(self._waiting[0].piece[1]) <= PIECE_LIMIT:
-            taken.append(self._waiting.popleft())
-            count += len(taken[-1].piece[1])
-        return taken
+    def _next(self) -> _Piece:
+        """Take what waits for one round, up to one piece's size."""
+        parts = [self._waiting.popleft()]
+        room = PIECE_LIMIT - parts[0].count
+        while self._waiting and self._waiting[0].lock == parts[0].lock and self._waiting[0].count <= room:
+            parts.append(self._waiting.popleft())
+            room -= parts[-1].count
+        return _Piece(parts)
 
-    async def _work(self, taken: list[_Waiting]) -> None:
-        started = time.perf_counter()
+    def _take_back(self, pieces: Sequence[_Piece]) -> None:
+        """Have opened again what a process was given that ended."""
+        for waiting in [waiting for piece in pieces for waiting in piece.parts]:
+            waiting.tries += 1
+            if waiting.opened.done():
+                continue
+            if waiting.tries < TRIES:
+                self._waiting.append(waiting)
+            else:
+                waiting.opened.set_exception(OpeningError("the processes that open envelopes end; send again"))
+        self._hand_out()
+
+
+class _Worker:
+    """One process, started with the first piece it is given; `given` are the pieces it has, oldest first.
+
+    `free` is called with the seconds that a piece took when it can be given more, `lost` with what it had when it ends.
+    """
+
+    def __init__(self, free: Callable[[float], None], lost: Callable[[Sequence[_Piece]], None]) -> None:
+        self.given: deque[_Piece] = deque()
+        self._free = free
+        self._lost = lost
+        self._process: Process | None = None
+        self._running: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Start the process, if it does not run."""
+        if self._running is None:
+            self._running = asyncio.create_task(self._live())
+
+    async def stop(self) -> None:
+        """End the process; it holds nothing that is not held elsewhere."""
+        if self._running is not None:
+            self._running.cancel()
+            await asyncio.gather(self._running, return_exceptions=True)
+        for piece in self.given:
+            for waiting in piece.parts:
+                waiting.opened.cancel()
+
+    def give(self, piece: _Piece) -> None:
+        """Have a piece opened."""
+        self.given.append(piece)
+        self.start()
+        self._send(piece)
+
+    def _send(self, piece: _Piece) -> None:
+        if self._process is not None and self._process.stdin is not None:
+            self._process.stdin.write(piece.encode())
+
+    async def _live(self) -> None:
+        """Run a process and take its answers until it ends."""
         try:
-            opened = await self._run([entry.piece for entry in taken])
-            self._observe(time.perf_counter() - started)
-            for entry, result in zip(taken, opened, strict=True):
-                if not entry.opened.done():
-                    entry.opened.set_result(result)
-        except Exception as error:
-            for entry in taken:
-                if not entry.opened.done():
-                    entry.opened.set_exception(error)
+            self._process = await asyncio.create_subprocess_exec(
+                sys.executable, "-m", "hubbub.shuffler.opener", stdin=PIPE, stdout=PIPE
+            )
+            for piece in self.given:
+                self._send(piece)
+            while True:
+                await self._take(self._process)
+        except (asyncio.IncompleteReadError, OSError):
+            lost, self.given = self.given, deque()
+            self._running = None
+            self._lost(lost)
         finally:
-            self._free += 1
-            self._hand_out()
+            await self._end()
 
-    async def _run(self, pieces: list[Piece]) -> list[list[bytes | None]]:
-        executor: Executor = self._thread
-        if sum(len(submissions) for _, submissions in pieces) > THREAD_LIMIT:
-            executor = self._processes_pool()
-        loop = asyncio.get_running_loop()
-        try:
-            return await loop.run_in_executor(executor, open_pieces, pieces)
-        except BrokenProcessPool:
-            # A process was killed; the work is done once more, by new ones.
-            if self._pool is executor:
-                self._pool = None
-            return await loop.run_in_executor(self._processes_pool(), open_pieces, pieces)
+    async def _take(self, process: Process) -> None:
+        """Take the answer to the oldest piece."""
+        if process.stdout is None:
+            raise OpeningError("a process that opens envelopes has no pipes")
+        length = int.from_bytes(await process.stdout.readexactly(LENGTH), "big")
+        answer = await process.stdout.readexactly(length)
+        piece = self.given.popleft()
+        piece.answer(read_answer(answer, piece.lock))
+        self._free(time.perf_counter() - piece.given)
 
-    def _processes_pool(self) -> ProcessPoolExecutor:
-        if self._pool is None:
-            context = multiprocessing.get_context("spawn")
-            self._pool = ProcessPoolExecutor(self._processes, context, initializer=_begin)
-        return self._pool
-
-
-def _begin() -> None:
-    """Leave interrupts to the parent, and go when it goes, however it went."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_leave_with_parent, daemon=True).start()
-
-
-def _leave_with_parent() -> None:
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)
+    async def _end(self) -> None:
+        process, self._process = self._process, None
+        if process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()

@@ -95,7 +95,7 @@ async def _assembled(settings: Settings, clock: Callable[[], float]) -> AsyncIte
     finally:
         await rounds.stop()
         await channel.close()
-        await asyncio.to_thread(openers.close)
+        await openers.close()
         await asyncio.to_thread(store.close)
 
 

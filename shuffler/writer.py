@@ -23,6 +23,9 @@ from hubbub.shuffler.records import StoreError
 GROUP_LIMIT = 1000
 """Most jobs in one transaction."""
 
+GATHER_SECONDS = 0.003
+"""How long jobs gather after a transaction that had more than one: under load fewer, larger ones cost less."""
+
 _LOG = logging.getLogger(__name__)
 
 
@@ -110,6 +113,8 @@ class Writer(Generic[U]):
     def _run(self) -> None:
         while group := self._next_group():
             self._finish(group)
+            if len(group) > 1:
+                time.sleep(GATHER_SECONDS)
         self._commit([])  # what was gathered without a job
 
     def _finish(self, group: list[_Job[U]]) -> None:

@@ -85,7 +85,7 @@ class SubmissionCaller:
         response = await call(self._stub.SubmitBatch(_fitting(request), timeout=deadline), "the shuffler")
         if len(response.answers) != len(submissions):
             raise MessageError(f"{len(response.answers)} answers to {len(submissions)} submissions")
-        answers = [codec.read_answer(answer) for answer in response.answers]
+        answers = codec.read_answers(response)
         for submission, answer in zip(submissions, answers, strict=True):
             if isinstance(answer, Receipt):
                 _receipt_for(destination, submission, answer)

@@ -66,7 +66,7 @@ class _SubmissionServicer(submission_pb2_grpc.SubmissionServiceServicer):
         async def work() -> submission_pb2.SubmitBatchResponse:
             destination = _destination(self._handler, request.destination, len(request.submissions))
             answers = await _answer_each(self._handler, destination, request.submissions)
-            return submission_pb2.SubmitBatchResponse(answers=[codec.write_answer(answer) for answer in answers])
+            return codec.write_answers(answers)
 
         return await answer(context, work)
 

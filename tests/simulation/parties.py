@@ -7,7 +7,6 @@ production code knows none of them: they are in the connection to the database a
 from __future__ import annotations
 
 import asyncio
-import functools
 import re
 import shutil
 import sqlite3
@@ -262,7 +261,7 @@ class ShufflerParty(Party):
         self.rounds = Rounds(tasks, self.store, identity, line, "analyzer:1", clock=self.clock, random=world.random)
         self.admission = Admission(tasks, self.store, self.openers, self.clock, QUEUE)
         self.control = Control(tasks, self.store, self.rounds, self.clock)
-        life.burial += [self.rounds.stop, functools.partial(asyncio.to_thread, self.openers.close)]
+        life.burial += [self.rounds.stop, self.openers.close]
         self.rounds.start()
 
     async def _end(self, _life: Life) -> None:

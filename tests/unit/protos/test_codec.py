@@ -71,6 +71,7 @@ PAIRS: dict[str, tuple[st.SearchStrategy[Any], Callable[[Any], Message], Callabl
     "submission": (SUBMISSIONS, codec.write_submission, codec.read_submission),
     "receipt": (RECEIPTS, codec.write_receipt, codec.read_receipt),
     "receipt as answer": (RECEIPTS, codec.write_answer, codec.read_answer),
+    "answers": (st.lists(RECEIPTS, max_size=3), codec.write_answers, codec.read_answers),
     "status": (STATUSES, codec.write_status, codec.read_status),
     "batch id": (BATCHES, codec.write_batch_id, codec.read_batch_id),
     "stretch": (STRETCHES, codec.write_envelopes, codec.read_envelopes),
@@ -120,9 +121,11 @@ def test_only_message_errors_come_out_of_any_bytes(name: str, data: st.DataObjec
 @given(st.sampled_from(Reason), MESSAGES, st.none() | st.integers(1, 10**9))
 def test_refusal_comes_back_with_all_its_parts(reason: Reason, message: str, milliseconds: int | None) -> None:
     retry_after = None if milliseconds is None else milliseconds / 1000
-    again = codec.read_answer(through_bytes(codec.write_answer(Refusal(reason, message, retry_after))))
-    assert isinstance(again, Refusal)
-    assert (again.reason, again.message, again.retry_after) == (reason, message, retry_after)
+    refusal = Refusal(reason, message, retry_after)
+    alone = codec.read_answer(through_bytes(codec.write_answer(refusal)))
+    for again in (alone, *codec.read_answers(through_bytes(codec.write_answers([refusal])))):
+        assert isinstance(again, Refusal)
+        assert (again.reason, again.message, again.retry_after) == (reason, message, retry_after)
 
 
 @pytest.mark.parametrize(

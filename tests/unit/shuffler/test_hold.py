@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
 import sqlite3
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -174,10 +173,9 @@ async def test_killed_opening_process_is_replaced(world: World) -> None:
     submissions = await world.seal([(0, 0)] * 40)
     destination = await world.destination()
     await world.admission.submit(destination, submissions[:20])
-    pool = world.openers._pool
-    assert pool is not None
-    for pid in pool._processes:
-        os.kill(pid, signal.SIGKILL)
+    (worker,) = world.openers._workers
+    assert worker._process is not None
+    worker._process.kill()
     answers = await world.admission.submit(destination, submissions[20:])
     assert all(isinstance(answer, Receipt) for answer in answers)
 

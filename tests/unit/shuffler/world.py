@@ -155,7 +155,7 @@ class World:
 
     async def stop(self) -> None:
         await self.rounds.stop()
-        self.openers.close()
+        await self.openers.close()
         self.store.close()
 
     async def kill(self) -> None:

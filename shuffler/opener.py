@@ -1,0 +1,109 @@
+"""Opener: what opens a round's outer envelopes, and the process that does so for the shuffler.
+
+X25519 holds the interpreter lock, so processes open, and what handing over to them costs the service is what bounds it:
+a process is asked and answers through its stdin and stdout, in records of one width. It is run as
+`python -m hubbub.shuffler.opener` and ends when its stdin does.
+"""
+
+from __future__ import annotations
+
+import signal
+import struct
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import BinaryIO
+
+from hubbub.protos.envelope import INNER_BYTES, SUBMISSION_ID_BYTES, Destination, OuterOpener, outer_bytes
+from hubbub.protos.errors import EnvelopeError
+from hubbub.protos.messages import Submission
+
+_HEADER = struct.Struct(">32sI32s32sII")
+"""A piece's beginning: task id, round, key-set hash, private key, queries, submissions."""
+
+LENGTH = 4
+"""Bytes of an answer's length, which stands before it."""
+
+_OPENED, _UNOPENABLE = b"\1", b"\0"
+
+
+@dataclass(frozen=True)
+class Lock:
+    """What a round's outer envelopes are opened with: where they were sealed for, the raw private key, the queries."""
+
+    destination: Destination
+    private_key: bytes = field(repr=False)
+    queries: int
+
+    def opener(self) -> OuterOpener:
+        """Make what opens them; it takes twice as long as opening one."""
+        return OuterOpener(self.destination, self.private_key, self.queries)
+
+
+def open_each(opener: OuterOpener, submissions: Iterable[Submission]) -> list[bytes | None]:
+    """Open submissions: for each its inner envelopes joined, or None where it does not open."""
+    return [_opened(opener, submission.envelope, submission.id) for submission in submissions]
+
+
+def _opened(opener: OuterOpener, envelope: bytes, submission_id: bytes) -> bytes | None:
+    try:
+        return opener.open_joined(envelope, submission_id)
+    except EnvelopeError:
+        return None
+
+
+# What goes through the pipes
+
+
+def write_records(lock: Lock, submissions: Sequence[Submission]) -> bytes:
+    """Encode submissions as a piece holds them, one after the other.
+
+    Raises:
+        ValueError: where an envelope has not the length of the round's; it would shift all that follow.
+    """
+    length = outer_bytes(lock.queries)
+    if any(len(submission.envelope) != length for submission in submissions):
+        raise ValueError(f"an envelope has not the {length} bytes that this round's have")
+    return b"".join([part for submission in submissions for part in (submission.id, submission.envelope)])
+
+
+def write_header(lock: Lock, count: int) -> bytes:
+    """Encode what stands before the records of `count` submissions."""
+    to = lock.destination
+    return _HEADER.pack(to.task_id, to.round, to.key_set_hash, lock.private_key, lock.queries, count)
+
+
+def read_answer(answer: bytes, lock: Lock) -> list[bytes | None]:
+    """Decode the answer to a piece: for each submission its inner envelopes joined, or None."""
+    width = 1 + lock.queries * INNER_BYTES
+    return [answer[start + 1 : start + width] if answer[start] else None for start in range(0, len(answer), width)]
+
+
+def serve(asked: BinaryIO, answers: BinaryIO) -> None:
+    """Answer pieces until there are no more."""
+    lock, opener = None, None
+    while len(header := asked.read(_HEADER.size)) == _HEADER.size:
+        task_id, number, key_set_hash, private_key, queries, count = _HEADER.unpack(header)
+        wanted = Lock(Destination(task_id, number, key_set_hash), private_key, queries)
+        if opener is None or wanted != lock:
+            lock, opener = wanted, wanted.opener()
+        answer = _answer(opener, queries, asked.read(count * (SUBMISSION_ID_BYTES + outer_bytes(queries))))
+        answers.write(len(answer).to_bytes(LENGTH, "big") + answer)
+        answers.flush()
+
+
+def _answer(opener: OuterOpener, queries: int, records: bytes) -> bytes:
+    width, blank = SUBMISSION_ID_BYTES + outer_bytes(queries), bytes(queries * INNER_BYTES)
+    parts = []
+    for start in range(0, len(records), width):
+        begin = start + SUBMISSION_ID_BYTES
+        plain = _opened(opener, records[begin : start + width], records[start:begin])
+        parts.append(_UNOPENABLE + blank if plain is None else _OPENED + plain)
+    return b"".join(parts)
+
+
+if __name__ == "__main__":
+    # The service ends this process by closing its stdin, once it has drained; a signal to the group is not for it.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    serve(sys.stdin.buffer, sys.stdout.buffer)

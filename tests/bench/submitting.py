@@ -1,0 +1,189 @@
+"""Submissions: one device a call, and a hundred, against the same server with nothing to do and against bare opens."""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import statistics
+import time
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from functools import partial
+from multiprocessing.connection import Connection
+from typing import Any
+
+import grpc
+from cores import all_cores, open_bare, rate, sealed_outers, shares
+from rows import Outcome, Row
+
+from hubbub.client.submit import Pacing
+from hubbub.deploy.local import LocalPipeline
+from hubbub.protos import codec, transport
+from hubbub.protos.envelope import INNER_BYTES, Destination
+from hubbub.protos.keys import KeyRecord
+from hubbub.protos.messages import Submission
+from hubbub.protos.transport import TLS, open_channel
+from hubbub.protos.v1 import submission_pb2, submission_pb2_grpc
+from hubbub.protos.wire import SubmissionCaller
+from hubbub.shuffler.server import SUBMISSION_CALLS
+
+CALLS = 4000
+"""Calls with one device each, in one run."""
+
+AT_A_TIME = 100
+"""Calls on their way at a time."""
+
+BATCHES, DEVICES = 400, 100
+"""Calls with many devices each, in one run; and how many."""
+
+BATCHES_AT_A_TIME = 24
+RUNS = 5
+"""Runs of limit and result, by turns."""
+
+TASK = """
+[task]
+name = "speed"
+start = {start}
+length = "1h"
+grace = "1d"
+rounds = 1
+minimum_reports = 1000
+close = "operator"
+[privacy]
+epsilon = 1.0
+delta = 1e-6
+[[query]]
+name = "theme"
+kind = "histogram"
+categories = ["dark", "light"]
+"""
+
+SUBMIT, SUBMIT_BATCH = "/hubbub.v1.SubmissionService/Submit", "/hubbub.v1.SubmissionService/SubmitBatch"
+
+
+def submissions() -> Iterator[Outcome]:
+    """Both rows, on one running shuffler."""
+    with all_cores() as pool:
+        yield from asyncio.run(_measured(pool))
+
+
+async def _measured(pool: Any) -> list[Outcome]:
+    async with LocalPipeline(TASK.format(start=_now())) as pipeline, _empty(pipeline) as idle:
+        tls = TLS(pipeline.authority)
+        async with open_channel(pipeline.shuffler, tls) as channel, open_channel(idle, tls) as bare:
+            caller = SubmissionCaller(channel)
+            key_set = await Pacing().persist(partial(caller.get_round, pipeline.task.task.id, 0))
+            to = Destination(pipeline.task.task.id, 0, key_set.hash)
+            public = KeyRecord.read(key_set.shuffler, pipeline.shuffler_key).public_key
+            made = await _made(pool, public, to, RUNS * (CALLS + BATCHES * DEVICES))
+            single = await _by_turns_single(channel, bare, to, made[: RUNS * CALLS])
+            batch = await _by_turns_batch(channel, pool, to, made[RUNS * CALLS :])
+    return [single, batch]
+
+
+async def _made(pool: Any, public: bytes, to: Destination, count: int) -> list[Submission]:
+    loop = asyncio.get_running_loop()
+    pieces = [loop.run_in_executor(pool, partial(sealed_outers, public, to), share) for share in shares(count)]
+    return [submission for piece in await asyncio.gather(*pieces) for submission in piece]
+
+
+async def _by_turns_single(
+    channel: grpc.aio.Channel, bare: grpc.aio.Channel, to: Destination, made: Sequence[Submission]
+) -> Row:
+    limits, values = [], []
+    destination = codec.write_destination(to)
+    for run in range(RUNS):
+        requests = [
+            submission_pb2.SubmitRequest(
+                destination=destination, submission=codec.write_submission(each)
+            ).SerializeToString()
+            for each in made[run * CALLS : (run + 1) * CALLS]
+        ]
+        limits.append(len(requests) / await _sent(bare, SUBMIT, requests, AT_A_TIME))
+        values.append(len(requests) / await _sent(channel, SUBMIT, requests, AT_A_TIME))
+    return Row("submit", statistics.median(values), "calls/s", statistics.median(limits), ">=", 0.6)
+
+
+async def _by_turns_batch(channel: grpc.aio.Channel, pool: Any, to: Destination, made: Sequence[Submission]) -> Row:
+    limits, values = [], []
+    loop = asyncio.get_running_loop()
+    for run in range(RUNS):
+        part = made[run * BATCHES * DEVICES : (run + 1) * BATCHES * DEVICES]
+        requests = _batches(to, part)
+        bare = partial(rate, pool, partial(open_bare, INNER_BYTES), len(part))
+        limits.append(await loop.run_in_executor(None, bare))
+        values.append(len(part) / await _sent(channel, SUBMIT_BATCH, requests, BATCHES_AT_A_TIME))
+    return Row("submit_batch", statistics.median(values), "devices/s", statistics.median(limits), ">=", 0.7)
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def _batches(to: Destination, part: Sequence[Submission]) -> list[bytes]:
+    destination = codec.write_destination(to)
+    return [
+        submission_pb2.SubmitBatchRequest(
+            destination=destination,
+            submissions=[codec.write_submission(each) for each in part[start : start + DEVICES]],
+        ).SerializeToString()
+        for start in range(0, len(part), DEVICES)
+    ]
+
+
+async def _sent(channel: grpc.aio.Channel, method: str, requests: Sequence[bytes], at_a_time: int) -> float:
+    """Send ready-made requests, some at a time; return the seconds until all were answered OK."""
+    call = channel.unary_unary(method)
+    remaining = iter(requests)
+
+    async def sender() -> None:
+        for request in remaining:
+            await call(request)
+
+    started = time.perf_counter()
+    await asyncio.gather(*(sender() for _ in range(at_a_time)))
+    return time.perf_counter() - started
+
+
+# The same server with nothing to do
+
+
+class _Nothing(submission_pb2_grpc.SubmissionServiceServicer):
+    """Answers without looking."""
+
+    async def Submit(self, _request: Any, _context: Any) -> Any:  # noqa: N802 - gRPC's name
+        return _RECEIPT
+
+
+_RECEIPT = submission_pb2.SubmitResponse(receipt=submission_pb2.Receipt(submission_id=bytes(16), round=0))
+
+
+@asynccontextmanager
+async def _empty(pipeline: LocalPipeline) -> AsyncIterator[str]:
+    here, there = multiprocessing.Pipe()
+    context = multiprocessing.get_context("spawn")
+    process = context.Process(target=_serve_nothing, args=(there, pipeline._tls("shuffler")))
+    process.start()
+    try:
+        yield await asyncio.to_thread(here.recv)
+    finally:
+        here.send("stop")
+        await asyncio.to_thread(process.join)
+
+
+def _serve_nothing(connection: Connection, tls: TLS) -> None:
+    asyncio.run(_serving_nothing(connection, tls))
+
+
+async def _serving_nothing(connection: Connection, tls: TLS) -> None:
+    server = transport.new_server(SUBMISSION_CALLS)
+    submission_pb2_grpc.add_SubmissionServiceServicer_to_server(_Nothing(), server)
+    port = transport.listen(server, "127.0.0.1:0", tls.server(mutual=False))
+    await server.start()
+    connection.send(f"127.0.0.1:{port}")
+    await asyncio.to_thread(connection.recv)
+    await server.stop(None)
+
+
+ROWS = (submissions,)

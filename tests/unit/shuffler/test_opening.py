@@ -1,0 +1,126 @@
+"""Outer envelopes are opened by processes, each call's in its order, whatever else waits, and whatever is killed."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import os
+from collections.abc import AsyncIterator
+
+import pytest
+
+from hubbub.protos.envelope import INNER_BYTES, Destination, Sealer, generate_key
+from hubbub.protos.messages import Submission
+from hubbub.shuffler.opener import LENGTH, Lock, read_answer, serve, write_header, write_records
+from hubbub.shuffler.opening import ON_THE_SPOT, PIECE_LIMIT, Openers, OpeningError
+
+Sealed = tuple[Lock, list[Submission], list[bytes | None]]
+"""A round's lock, submissions to it, and what is in them."""
+
+
+def sealed(count: int, queries: int = 2, number: int = 0) -> Sealed:
+    private, public = generate_key()
+    destination = Destination(bytes(32), number, bytes(32))
+    sealer = Sealer(destination, public, generate_key()[1])
+    submissions, plains = [], list[bytes | None]()
+    for _ in range(count):
+        submission_id, inners = os.urandom(16), [os.urandom(INNER_BYTES) for _ in range(queries)]
+        submissions.append(Submission(submission_id, sealer.outer(inners, submission_id)))
+        plains.append(b"".join(inners))
+    return Lock(destination, private, queries), submissions, plains
+
+
+@pytest.fixture
+async def openers() -> AsyncIterator[Openers]:
+    openers = Openers(2)
+    yield openers
+    await openers.close()
+
+
+async def test_calls_of_several_rounds_at_once_get_each_their_own(openers: Openers) -> None:
+    rounds = [sealed(20, queries, number) for number, queries in enumerate([1, 2, 3, 2])]
+    calls = [openers.open(lock, submissions) for lock, submissions, _ in rounds for _ in range(5)]
+    assert await asyncio.gather(*calls) == [plains for _, _, plains in rounds for _ in range(5)]
+
+
+async def test_more_than_one_piece_comes_back_in_order(openers: Openers) -> None:
+    lock, submissions, plains = sealed(PIECE_LIMIT * 2 + 7, 1)
+    assert await openers.open(lock, submissions) == plains
+
+
+@pytest.mark.parametrize("count", [1, ON_THE_SPOT, ON_THE_SPOT + 1, 30])
+async def test_what_does_not_open_is_none_in_its_place(openers: Openers, count: int) -> None:
+    lock, submissions, plains = sealed(count)
+    submissions[-1] = Submission(submissions[-1].id, bytes(len(submissions[-1].envelope)))
+    assert await openers.open(lock, submissions) == [*plains[:-1], None]
+
+
+async def test_another_rounds_key_opens_nothing(openers: Openers) -> None:
+    (lock, _, _), (_, submissions, _) = sealed(1), sealed(20)
+    assert await openers.open(lock, submissions) == [None] * 20
+    assert await openers.open(lock, submissions[:1]) == [None]
+
+
+async def test_an_envelope_of_another_length_is_not_handed_over(openers: Openers) -> None:
+    lock, submissions, plains = sealed(20)
+    damaged = [Submission(submissions[0].id, b"short"), *submissions[1:]]
+    with pytest.raises(ValueError, match="152 bytes"):
+        await openers.open(lock, damaged)
+    assert await openers.open(lock, submissions) == plains
+
+
+async def test_a_few_start_no_process() -> None:
+    lock, submissions, plains = sealed(ON_THE_SPOT)
+    openers = Openers(1)
+    assert await openers.open(lock, submissions) == plains
+    assert openers._workers[0]._running is None
+    await openers.close()
+
+
+async def test_what_a_killed_process_was_given_is_opened_by_another(openers: Openers) -> None:
+    lock, submissions, plains = sealed(400, 1)
+    await openers.open(lock, submissions[:20])
+    calls = [asyncio.create_task(openers.open(lock, submissions)) for _ in range(4)]
+    await asyncio.sleep(0)
+    for worker in openers._workers:
+        if worker._process is not None:
+            worker._process.kill()
+    assert await asyncio.gather(*calls) == [plains] * 4
+
+
+async def test_processes_that_always_end_fail_the_call_and_keep_nobody_waiting(
+    openers: Openers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hubbub.shuffler.opening.sys.executable", "/bin/false")
+    lock, submissions, _ = sealed(20)
+    with pytest.raises(OpeningError, match="send again"):
+        await openers.open(lock, submissions)
+    monkeypatch.setattr("hubbub.shuffler.opening.sys.executable", "/nowhere/at/all")
+    with pytest.raises(OpeningError, match="send again"):
+        await openers.open(lock, submissions)
+
+
+async def test_closing_leaves_nobody_waiting() -> None:
+    lock, submissions, _ = sealed(1000, 1)
+    openers = Openers(1)
+    calls = [asyncio.create_task(openers.open(lock, submissions)) for _ in range(4)]
+    await asyncio.sleep(0)
+    await openers.close()
+    answers = await asyncio.gather(*calls, return_exceptions=True)
+    assert all(isinstance(answer, asyncio.CancelledError) for answer in answers)
+
+
+def test_a_process_answers_piece_by_piece_until_there_are_no_more() -> None:
+    pieces = [sealed(3, 1), sealed(2, 2)]
+    asked = b"".join(write_header(lock, len(found)) + write_records(lock, found) for lock, found, _ in pieces)
+    answers = io.BytesIO()
+    serve(io.BytesIO(asked + b"a header that was cut"), answers)
+    answers.seek(0)
+    for lock, _, plains in pieces:
+        assert read_answer(answers.read(int.from_bytes(answers.read(LENGTH), "big")), lock) == plains
+    assert answers.read() == b""
+
+
+def test_a_lock_does_not_show_its_key() -> None:
+    lock, _, _ = sealed(0)
+    assert repr(lock.private_key) not in repr(lock)
