@@ -16,7 +16,7 @@ from hubbub.accountant.brackets import DeltaBracket, EpsilonBracket
 from hubbub.accountant.composition import compose, compose_delta
 from hubbub.accountant.errors import AccountingError, shown
 from hubbub.accountant.mechanisms import GAMMA_DENOMINATOR, KRR, Generic, Mechanism
-from hubbub.accountant.numbers import checked_reports, honest_reports
+from hubbub.accountant.numbers import checked_reports, checked_whole, honest_reports
 from hubbub.accountant.pairs import Part
 
 ROW_KEYS = ("mechanism", "categories", "local_epsilon", "gamma", "mixed", "reports", "dummies", "rounds")
@@ -73,13 +73,24 @@ def _read_gamma(value: str | Fraction, name: str) -> Fraction:
     return KRR.from_numerator(2, int(numerator)).gamma
 
 
-def hiding_part(mechanism: Mechanism, reports: int, honest_share: float, rounds: int = 1, dummies: int = 0) -> Part:
+def hiding_part(
+    mechanism: Mechanism,
+    reports: int,
+    honest_share: float,
+    rounds: int = 1,
+    dummies: int = 0,
+    same: int | None = None,
+) -> Part:
     """Return what hides an honest person: `reports` less ⌈(1 − honest_share)·reports⌉, in every round.
+
+    With `same`, clients bring randomizers of their own and only so many of the reports are made by the victim's; the
+    dishonest ones may all be among them (erlingsson-2019, Cor. 9).
 
     Raises:
         AccountingError: a number out of range, or nobody honest left.
     """
-    honest = honest_reports(checked_reports(reports), reports, honest_share)
+    hiding = checked_reports(reports) if same is None else checked_whole("same", same, 1, reports)
+    honest = honest_reports(hiding, reports, honest_share)
     if honest < 1:
         raise AccountingError(f"honest share {honest_share} of {reports} reports leaves nobody; raise either")
     return Part(mechanism, honest, rounds, dummies)

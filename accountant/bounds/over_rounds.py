@@ -14,7 +14,7 @@ from hubbub.accountant.bounds.bound import Bound
 from hubbub.accountant.bounds.closed import RenyiFormula
 from hubbub.accountant.bounds.exact import EXACT
 from hubbub.accountant.bounds.renyi import advanced
-from hubbub.accountant.composition import compose_lower, compose_upper
+from hubbub.accountant.composition import compose_lower, compose_upper, epsilon_local
 from hubbub.accountant.errors import AccountingError, OutsideConditions
 from hubbub.accountant.mechanisms import KRR, Generic
 from hubbub.accountant.numbers import DELTA_LEAST, checked_delta
@@ -63,6 +63,8 @@ def _composed(bound: Bound, part: Part, delta: float, composition: Composition) 
         return _by_losses(bound, part, delta)
     if isinstance(bound, RenyiFormula):
         return bound.composed(part.mechanism, part.reports, delta, part.rounds, part.dummies).upper
+    if bound.name == "local":
+        return epsilon_local([part])
     if composition == "basic":
         return _once(bound, part, delta / part.rounds * (1 - 1e-15)) * part.rounds * (1 + 1e-15)
     return min(_by_advanced(bound, part, delta, share) for share in SHARES)

@@ -12,6 +12,7 @@ import typer
 
 from hubbub.accountant.errors import AccountingError
 from hubbub.accountant.mechanisms import GAMMA_DENOMINATOR
+from hubbub.deploy.commands.account_bounds import bounds
 from hubbub.deploy.commands.account_options import (
     Bound,
     Cap,
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from hubbub.accountant.pairs import Part
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Ask the accountant.")
+app.command()(bounds)
 app.command()(plot)
 
 

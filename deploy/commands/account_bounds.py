@@ -1,0 +1,168 @@
+"""`hubbub account bounds`: every bound side by side."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from hubbub.accountant.errors import AccountingError
+from hubbub.deploy.commands.account_options import (
+    Categories,
+    Delta,
+    Dummies,
+    Gamma,
+    HonestShare,
+    LocalEpsilon,
+    MechanismOption,
+    Mixed,
+    Reports,
+    Rounds,
+)
+from hubbub.deploy.errors import BadUse
+from hubbub.deploy.output import Json, console, failures, print_json, progress_console
+
+if TYPE_CHECKING:
+    from hubbub.accountant.bounds.catalogue import Assessment
+    from hubbub.accountant.mechanisms import Mechanism
+    from hubbub.accountant.pairs import Part
+
+Order = Annotated[
+    float | None, typer.Option("--order", help="Say Rényi divergences of this order too, a real number above 1.")
+]
+Same = Annotated[
+    int | None,
+    typer.Option(
+        "--same",
+        help="Where clients bring randomizers of their own: how many of the reports are made by the same one. Only "
+        "they hide each other.",
+    ),
+]
+
+
+def bounds(
+    mechanism: MechanismOption,
+    reports: Reports,
+    delta: Delta,
+    categories: Categories = None,
+    local_epsilon: LocalEpsilon = None,
+    gamma: Gamma = None,
+    mixed: Mixed = False,
+    rounds: Rounds = 1,
+    honest_share: HonestShare = 1.0,
+    dummies: Dummies = 0,
+    same: Same = None,
+    order: Order = None,
+    as_json: Json = False,
+) -> None:
+    """Say what every bound gives at δ, which of them a certificate takes, and why others do not apply.
+
+    Over several rounds, each bound stands once for every way of composing it, which can take some seconds.
+
+    Example: hubbub account bounds --mechanism krr --categories 16 --local-epsilon 4 --reports 10000 --delta 1e-6
+    """
+    with failures(as_json):
+        from hubbub.accountant.bounds.catalogue import assess
+        from hubbub.deploy.accounting import Description, hiding_part, read_mechanism
+
+        started = time.perf_counter()
+        try:
+            known = read_mechanism(Description(mechanism.value, categories, local_epsilon, gamma, mixed))
+        except AccountingError as error:
+            raise BadUse(str(error)) from error
+        if same is not None and mixed:
+            raise BadUse("--same counts clients of one randomizer, --mixed is about places of the batch; give one")
+        part = hiding_part(known, reports, honest_share, rounds, dummies, same)
+        with progress_console().status("asking every bound"):
+            found = assess(known, part.reports, delta, dummies=dummies, rounds=rounds, order=order)
+        if as_json:
+            print_json(_document(part, delta, found, time.perf_counter() - started))
+        else:
+            _print(_heading(known, part, delta, order), found)
+
+
+def _document(part: Part, delta: float, found: Sequence[Assessment], seconds: float) -> dict[str, object]:
+    from hubbub.accountant.composition import epsilon_local
+
+    return {
+        "bounds": [asdict(each) for each in found],
+        "epsilon_local": epsilon_local([part]),
+        "delta": delta,
+        "reports": part.reports,
+        "rounds": part.rounds,
+        "seconds": seconds,
+    }
+
+
+def _heading(mechanism: Mechanism, part: Part, delta: float, order: float | None) -> str:
+    from hubbub.accountant.bounds.bound import described
+
+    words = [described(mechanism), f"n = {part.reports}", f"δ = {delta:g}"]
+    words += [f"{part.dummies} dummies"] if part.dummies else []
+    words += [f"{part.rounds} rounds"] if part.rounds > 1 else []
+    words += [f"Rényi order {order:g}"] if order is not None else []
+    return ", ".join(words)
+
+
+def _print(heading: str, found: Sequence[Assessment]) -> None:
+    from hubbub.accountant.bounds.exact import EXACT
+
+    holding = [each for each in found if each.applies]
+    upper = [each for each in holding if each.direction == "upper"]
+    groups = {
+        "evaluated exactly": _rows([each for each in upper if each.bound in EXACT]),
+        "formulas, to compare with": _rows([each for each in upper if each.bound not in EXACT]),
+        "what attacks reach": _rows([each for each in holding if each.direction == "lower"]),
+        "do not apply": _reasons([each for each in found if not each.applies]),
+    }
+    lines = [heading, ""]
+    for title, rows in groups.items():
+        lines += [title, *rows, ""] if rows else []
+    for line in [*lines, "* what a certificate takes"]:
+        console().print(line, markup=False, soft_wrap=True)
+
+
+def _width(found: Sequence[Assessment]) -> int:
+    return max(len(_name(each)) for each in found)
+
+
+def _name(each: Assessment) -> str:
+    return each.bound if each.composition is None else f"{each.bound}, {each.composition}"
+
+
+def _reasons(found: Sequence[Assessment]) -> list[str]:
+    return [
+        f"  {each.bound:<{_width(found)}}  {(each.why_not or '').removeprefix(f'bound {each.bound!r} ')}"
+        for each in found
+    ]
+
+
+def _rows(rows: Sequence[Assessment]) -> list[str]:
+    lines = []
+    order = any(each.rdp_upper is not None or each.rdp_lower is not None for each in rows)
+    for each in rows:
+        mark = "*" if each.chosen else " "
+        epsilon = _bounded("ε", each.epsilon_upper, each.epsilon_lower)
+        renyi = f"  {_bounded('D', each.rdp_upper, each.rdp_lower):<15}" if order else ""
+        lines.append(f"{mark} {_name(each):<{_width(rows)}}  {epsilon:<15}{renyi}  {each.source}")
+    return lines
+
+
+def _bounded(sign: str, upper: float | None, lower: float | None) -> str:
+    if upper is not None:
+        return f"{sign} ≤ {_up(upper)}"
+    return "" if lower is None else f"{sign} ≥ {_down(lower)}"
+
+
+def _up(value: float) -> str:
+    from hubbub.accountant.numbers import round_up_significant
+
+    return f"{round_up_significant(value):.6g}"
+
+
+def _down(value: float) -> str:
+    nearest = f"{value:.6g}"
+    return nearest if float(nearest) <= value else f"{value * (1 - 1e-6):.6g}"

@@ -1,0 +1,88 @@
+"""`hubbub account bounds`: every bound side by side, for people and as JSON, run in this process."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from typing import Any
+
+import pytest
+
+from hubbub.accountant.bounds import epsilon_bracket
+from hubbub.accountant.bounds.catalogue import CATALOGUE
+from hubbub.accountant.mechanisms import KRR
+from hubbub.deploy.cli import main
+from support.command import Ran
+
+CROWD = ("--mechanism", "krr", "--categories", "16", "--local-epsilon", "4", "--reports", "10000", "--delta", "1e-6")
+UNKNOWN = ("--mechanism", "generic", "--local-epsilon", "0.4", "--reports", "10000", "--delta", "1e-6")
+
+
+def hubbub(*words: str) -> Ran:
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), pytest.raises(SystemExit) as ended:
+        main(["account", "bounds", *words])
+    return Ran(int(ended.value.code or 0), out.getvalue(), err.getvalue())
+
+
+def rows(*words: str) -> list[dict[str, Any]]:
+    ran = hubbub(*words, "--json")
+    assert ran.status == 0, ran.err
+    return list(ran.json["bounds"])
+
+
+def test_json_lists_every_bound_with_what_it_gives() -> None:
+    found = rows(*CROWD)
+    assert [row["bound"] for row in found] == list(CATALOGUE)
+    needed = {"bound", "source", "epsilon_upper", "epsilon_lower", "proven", "applies", "why_not", "chosen"}
+    assert all(needed <= set(row) for row in found)
+    chosen = [row for row in found if row["chosen"]]
+    assert [row["bound"] for row in chosen] == ["blanket"]
+    assert chosen[0]["epsilon_upper"] == epsilon_bracket(KRR.from_local_epsilon(16, 4.0), 10_000, 1e-6).epsilon_upper
+
+
+def test_table_for_people_groups_marks_and_explains() -> None:
+    out = hubbub(*CROWD).out
+    headings = [line for line in out.splitlines() if line and line[0] not in " *"]
+    assert headings[0] == "kRR with 16 categories and local ε 4, n = 10000, δ = 1e-06"
+    assert headings[1:] == ["evaluated exactly", "formulas, to compare with", "what attacks reach", "do not apply"]
+    assert "* blanket          ε ≤ 0.361592" in out
+    assert "krr-lower  ε ≥ 0.36153" in out
+    assert "2rr                  does not cover kRR with 16 categories" in out
+    assert out.rstrip().endswith("* what a certificate takes")
+
+
+def test_rounds_and_an_order_add_ways_of_composing_and_divergences() -> None:
+    found = rows(*UNKNOWN, "--rounds", "3", "--order", "8")
+    assert {row["composition"] for row in found} == {None, "losses", "rdp", "advanced", "basic"}
+    assert [(row["bound"], row["composition"]) for row in found if row["chosen"]] == [("stronger-clones", "losses")]
+    assert "D ≤" in hubbub(*UNKNOWN, "--order", "8").out
+
+
+def test_clients_with_randomizers_of_their_own_count_only_their_like() -> None:
+    assert rows(*UNKNOWN, "--same", "2000") == rows(*UNKNOWN[:4], "--reports", "2000", "--delta", "1e-6")
+    dishonest = hubbub(*UNKNOWN, "--same", "2000", "--honest-share", "0.9", "--json")
+    assert dishonest.json["reports"] == 1000
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "says"),
+    [
+        (("--same", "20", "--mixed"), 2, "--same"),
+        (("--same", "10001"), 1, "same is 10001"),
+        (("--order", "1"), 1, "order is 1.0, must be above 1"),
+        (("--categories", "4"), 2, "generic takes"),
+        (("--honest-share", "0"), 1, "honest_share"),
+    ],
+)
+def test_what_cannot_be_asked_is_said(words: tuple[str, ...], status: int, says: str) -> None:
+    ran = hubbub(*UNKNOWN, *words)
+    assert ran.status == status
+    assert says in ran.err
+
+
+def test_help_has_an_example() -> None:
+    out = hubbub("--help").out
+    assert "Example: hubbub account bounds" in out
+    for flag in ("--mechanism", "--honest-share", "--dummies", "--rounds", "--same", "--order", "--mixed", "--json"):
+        assert flag in out
