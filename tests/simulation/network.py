@@ -114,11 +114,15 @@ class DeviceLine:
         self, destination: Destination, submissions: Sequence[Submission], deadline: float
     ) -> list[Answer]:
         messages = [codec.write_submission(submission) for submission in submissions]
+        ids = [submission.id.hex() for submission in submissions]
+        self._world.witness("sent", {"by": self._caller.party.name, "round": destination.round, "ids": ids})
 
         async def work() -> list[Answer]:
             arrival = self._world.model.arrives(destination, submissions)
             answers = await _answer_each(self._world.shuffler.admission, destination, messages)
             self._world.model.answered(arrival, answers)
+            ids = [answer.submission_id.hex() for answer in answers if isinstance(answer, Receipt)]
+            self._world.witness("acknowledged", {"round": destination.round, "ids": ids})
             return answers
 
         return await self._call("submit", work, deadline)
@@ -136,7 +140,13 @@ class DeliveryLine:
 
     async def get_key(self, task_id: bytes, round_number: int, deadline: float) -> SignedDocument:
         analyzer = self._world.analyzer
-        return await self._call("get_key", lambda: analyzer.acceptor.get_key(task_id, round_number), deadline)
+
+        async def work() -> SignedDocument:
+            record = await analyzer.acceptor.get_key(task_id, round_number)
+            self._world.witness("key", {"round": round_number, "record": record.body.hex()})
+            return record
+
+        return await self._call("get_key", work, deadline)
 
     async def begin(self, record: SignedDocument, key_set: KeySet, deadline: float) -> int:
         analyzer = self._world.analyzer
@@ -145,8 +155,22 @@ class DeliveryLine:
     async def put(self, stretch: Envelopes, deadline: float) -> int:
         self._world.model.released(stretch)
         analyzer = self._world.analyzer
-        return await self._call("put", lambda: analyzer.acceptor.put(stretch), deadline)
+
+        async def work() -> int:
+            offset = await analyzer.acceptor.put(stretch)
+            batch = stretch.batch
+            self._world.witness("put", {"round": batch.round, "query": batch.query, "offset": offset})
+            return offset
+
+        return await self._call("put", work, deadline)
 
     async def commit(self, batch: BatchId, digest: bytes, deadline: float) -> Committed:
         analyzer = self._world.analyzer
-        return await self._call("commit", lambda: analyzer.acceptor.commit(batch, digest), deadline)
+
+        async def work() -> Committed:
+            committed = await analyzer.acceptor.commit(batch, digest)
+            counted = committed.counted
+            self._world.witness("committed", {"round": batch.round, "query": batch.query, "counted": counted})
+            return committed
+
+        return await self._call("commit", work, deadline)

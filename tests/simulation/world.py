@@ -6,7 +6,7 @@ import asyncio
 import logging
 import random as global_random
 from collections import Counter
-from collections.abc import Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -39,11 +39,18 @@ _EXPECTED = (Refusal, Unreachable, NoRound, StateError, KeyRecordError)
 """What a device's application has to reckon with."""
 
 
+Witness = Callable[[str, dict[str, Any]], None]
+"""Is told whenever a party is about to rely on another one's having something on disk: by what, and what it is."""
+
+
 class Simulation:
     """A pipeline. Use it as a context; `do` an operation, or have `finish` bring everything to its end and check it."""
 
-    def __init__(self, folder: Path, seed: int = 0, parties: Parties | None = None) -> None:
+    def __init__(
+        self, folder: Path, seed: int = 0, parties: Parties | None = None, witness: Witness = lambda _name, _facts: None
+    ) -> None:
         self.seed = seed
+        self.witness = witness
         self.parties = parties or Parties.generate()
         self.task = sample_task(self.parties, minimum_reports=MINIMUM, schedule=SCHEDULE)
         self.signed = signed(self.task, self.parties)
@@ -337,12 +344,16 @@ class Simulation:
 
 
 def simulate(
-    folder: Path, operations: Iterable[ops.Operation], seed: int = 0, parties: Parties | None = None
+    folder: Path,
+    operations: Iterable[ops.Operation],
+    seed: int = 0,
+    parties: Parties | None = None,
+    witness: Witness = lambda _name, _facts: None,
 ) -> Simulation:
     """Have operations happen to a new pipeline, bring it to its end, and check everything; return it for more."""
 
     async def whole() -> Simulation:
-        simulation = Simulation(folder, seed, parties)
+        simulation = Simulation(folder, seed, parties, witness)
         try:
             await simulation.start()
             for operation in operations:
