@@ -7,7 +7,7 @@ SOURCES := pyproject.toml $(shell find protos client shuffler analyzer accountan
 PIP := -m pip install --quiet --disable-pip-version-check
 WORKERS ?= auto
 
-.PHONY: help demo test test-slow lint types fuzz bench stubs clean
+.PHONY: help demo test test-slow lint types fuzz bench soak stubs clean
 
 help:  ## List the targets.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -34,6 +34,9 @@ fuzz: $(VENV)/.installed  ## Fuzz all that parses bytes from outside, a minute a
 
 bench: $(VENV)/.installed  ## Measure, print the table, write bench.json.
 	$(RUN) tests/bench/run.py
+
+soak: $(VENV)/.installed  ## Minutes of load with restarts: counts, memory, file descriptors (SOAK="--minutes 10").
+	$(RUN) tests/soak/run.py $(SOAK)
 
 stubs: $(VENV)/.installed  ## Regenerate the gRPC stubs in protos/v1.
 	PYTHON=$(RUN) protos/generate.sh
