@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -21,6 +22,9 @@ from hubbub.accountant.pairs import Part
 
 ROW_KEYS = ("mechanism", "categories", "local_epsilon", "gamma", "mixed", "reports", "dummies", "rounds")
 """What a row of a rounds file may say; `mechanism` and `reports` are needed, `rounds` is 1 where it is left out."""
+
+MOST_WRONG_ROWS = 20
+"""Rows of a rounds file that an error names, at most; it says how many more there are."""
 
 
 @dataclass(frozen=True)
@@ -128,7 +132,7 @@ def read_rounds(path: Path) -> list[Part]:
     """Return the parts that a rounds file lists: a JSON list of objects with the keys `ROW_KEYS`.
 
     Raises:
-        AccountingError: the file is not such a list; every row that is wrong is named, by its number from 1.
+        AccountingError: the file is not such a list; rows that are wrong are named, by their numbers from 1.
         OSError: the file cannot be read.
     """
     rows = _parse(path)
@@ -141,7 +145,8 @@ def read_rounds(path: Path) -> list[Part]:
         except AccountingError as error:
             wrong.append(f"row {number}: {error}")
     if wrong:
-        raise AccountingError(f"{path}: " + "; ".join(wrong))
+        more = f"; and {len(wrong) - MOST_WRONG_ROWS} more" if len(wrong) > MOST_WRONG_ROWS else ""
+        raise AccountingError(f"{path}: " + "; ".join(wrong[:MOST_WRONG_ROWS]) + more)
     return parts
 
 
@@ -162,10 +167,9 @@ def _refuse(constant: str) -> NoReturn:
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    names = [name for name, _ in pairs]
-    repeated = {name for name in names if names.count(name) > 1}
+    repeated = sorted(name for name, times in Counter(name for name, _ in pairs).items() if times > 1)
     if repeated:
-        raise ValueError(f"{', '.join(sorted(repeated))} stands twice in one row")
+        raise ValueError(f"{', '.join(repeated):.200} stands twice in one row")
     return dict(pairs)
 
 
@@ -178,7 +182,7 @@ def _read_row(row: Any) -> Part:
         raise AccountingError(f"is {_shown(row)}, must be an object such as {_example()[1:-1]}")
     unknown = [name for name in row if name not in ROW_KEYS]
     if unknown:
-        raise AccountingError(f"{', '.join(map(repr, unknown))} is unknown; rows may say {', '.join(ROW_KEYS)}")
+        raise AccountingError(f"{', '.join(map(repr, unknown)):.200} is unknown; rows may say {', '.join(ROW_KEYS)}")
     missing = [name for name in ("mechanism", "reports") if name not in row]
     if missing:
         raise AccountingError(f"{' and '.join(missing)} missing; add what is, as in {_example()[1:-1]}")

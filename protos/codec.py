@@ -244,7 +244,7 @@ def read_status(message: control_pb2.RoundStatus) -> RoundStatus:
         submissions=message.submissions,
         minimum_reports=message.minimum_reports,
         refusals=dict(message.refusals),
-        waiting_for=message.waiting_for,
+        waiting_for=plain(message.waiting_for),
     )
 
 

@@ -8,7 +8,9 @@ whatever else comes out is a finding. Bytes that are accepted must be of the one
 from __future__ import annotations
 
 import atexit
+import importlib
 import inspect
+import pkgutil
 import shutil
 import tempfile
 import typing
@@ -21,8 +23,10 @@ from typing import Any
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, Suite
+from fuzz.calls import caller, requests
 from google.protobuf.message import DecodeError, Message
 
+import hubbub.protos
 from hubbub.accountant.errors import AccountingError
 from hubbub.accountant.ledger import Entry, LedgerBroken
 from hubbub.accountant.mechanisms import KRR, Generic
@@ -58,10 +62,13 @@ from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.results import (
     Estimate,
     HistogramEstimate,
+    Progress,
     QueryResult,
+    QueryStanding,
     QueryState,
     RoundId,
     RoundResults,
+    RoundStanding,
     SumEstimate,
 )
 from hubbub.protos.service.settings import SettingsError, Table
@@ -69,6 +76,7 @@ from hubbub.protos.service.settings import load as load_settings
 from hubbub.protos.signed import Label, SignedDocument, canonical, parse_canonical, sign
 from hubbub.protos.signed_task import read_task
 from hubbub.protos.task import Histogram, Query, Sum, Task, task_content
+from hubbub.protos.v1 import control_pb2, delivery_pb2, results_pb2, submission_pb2
 from hubbub.shuffler import settings as shuffler_settings
 from support.certificates import content_of, counts
 from support.mutation import Mutator, of_bytes, of_json, of_text
@@ -163,23 +171,34 @@ def _documents() -> dict[str, Any]:
         "submission": Submission(ID, bytes(200)),
         "receipt": Receipt(ID, 7),
         "answer": Refusal(Reason.OVERLOADED, "come back", 1.5),
+        "answers": [Receipt(ID, 7), Refusal(Reason.TOO_LATE, "round 2 is next")],
         "status": RoundStatus(TASK.id, 1, RoundState.OPEN, 20, 20, {"too_late": 2}, "the end of the round"),
         "batch_id": BatchId(TASK.id, 1, 2),
         "envelopes": Envelopes(BatchId(TASK.id, 1, 2), 5, (bytes(INNER_BYTES), bytes(INNER_BYTES))),
         "committed": Committed(20, {"unopenable": 1}),
         "round_id": round_id,
         "results": RoundResults(round_id, queries, b"{}"),
+        "standing": RoundStanding(
+            round_id,
+            Progress.DELIVERING,
+            (QueryStanding("carrier", 20, 23, 5, None, {}), QueryStanding("delay", 20, 23, 23, 22, {"unopenable": 1})),
+            "5 of 23 envelopes of carrier",
+        ),
     }
 
 
 def readers() -> dict[str, tuple[type[Message], Callable[[Any], Any], Callable[[Any], Any]]]:
-    """Every pair of `codec` that reads and writes a message, with the message's type."""
+    """Every pair of functions of `protos` that reads and writes a message, with the message's type."""
     found = {}
-    for name, read in inspect.getmembers(codec, inspect.isfunction):
-        kinds = list(typing.get_type_hints(read).values()) if name.startswith("read_") else []
-        if kinds and isinstance(kinds[0], type) and issubclass(kinds[0], Message):
-            short = name.removeprefix("read_")
-            found[short] = (kinds[0], read, getattr(codec, f"write_{short}"))
+    for info in pkgutil.walk_packages(hubbub.protos.__path__, "hubbub.protos."):
+        if info.name.endswith(("_pb2", "_pb2_grpc")):
+            continue
+        module = importlib.import_module(info.name)
+        for name, read in inspect.getmembers(module, inspect.isfunction):
+            kinds = list(typing.get_type_hints(read).values()) if name.startswith("read_") else []
+            if read.__module__ == info.name and kinds and isinstance(kinds[0], type) and issubclass(kinds[0], Message):
+                short = name.removeprefix("read_")
+                found[short] = (kinds[0], read, getattr(module, f"write_{short}"))
     return found
 
 
@@ -197,6 +216,39 @@ def _message_target(name: str) -> Target:
 
     seed = write(_documents()[name]).SerializeToString(deterministic=True)
     return Target(f"message {name}", accept, (seed,), (MessageError,))
+
+
+# Calls
+
+
+def _requests() -> dict[str, Message]:
+    """A request of every call, as a peer makes it."""
+    submission = submission_pb2
+    to = codec.write_destination(DESTINATION)
+    sent = codec.write_submission(Submission(ID, bytes(200)))
+    batch = codec.write_batch_id(BATCH.batch)
+    record = codec.write_batch_record(BATCH.signed_by(PARTIES.shuffler))
+    return {
+        "GetRound": submission.GetRoundRequest(task_id=TASK.id, round=1),
+        "Submit": submission.SubmitRequest(destination=to, submission=sent),
+        "SubmitBatch": submission.SubmitBatchRequest(destination=to, submissions=[sent, sent]),
+        "CloseRound": control_pb2.CloseRoundRequest(task_id=TASK.id, round=1),
+        "GetStatus": control_pb2.GetStatusRequest(task_id=TASK.id),
+        "GetKey": delivery_pb2.GetKeyRequest(task_id=TASK.id, round=1),
+        "BeginDelivery": delivery_pb2.BeginDeliveryRequest(
+            record=record, key_set=codec.write_key_set(_documents()["key_set"])
+        ),
+        "PutEnvelopes": codec.write_envelopes(_documents()["envelopes"]),
+        "CommitDelivery": delivery_pb2.CommitDeliveryRequest(batch=batch, digest=bytes(32)),
+        "GetResults": results_pb2.GetResultsRequest(task_id=TASK.id, round=1, wait_seconds=1.5),
+        "ListResults": results_pb2.ListResultsRequest(task_id=TASK.id),
+        "GetStandings": results_pb2.GetStandingsRequest(task_id=TASK.id),
+    }
+
+
+def _call_target(name: str) -> Target:
+    seed = _requests()[name].SerializeToString(deterministic=True)
+    return Target(f"call {name}", caller(_documents(), name), (seed,), (MessageError,))
 
 
 # Envelopes
@@ -456,7 +508,8 @@ def _targets() -> list[Target]:
     signatures = (SignatureError,)
     tasks = (SignatureError, TaskError)
     return [
-        *(_message_target(name) for name in readers()),
+        *(_message_target(name) for name in readers() if name in _documents()),
+        *(_call_target(name) for name in requests() if name in _requests()),
         Target("outer envelope", open_outer, (outer,), (EnvelopeError,)),
         Target("outer content", open_what_a_device_sealed, (inner + inner,), (EnvelopeError,)),
         Target("inner envelope", open_inner, (inner,), (EnvelopeError,)),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 import tracemalloc
 from pathlib import Path
 from random import Random
@@ -14,6 +15,7 @@ from fuzz.targets import LONGEST_ERROR, TARGETS, NotTheOneForm, Target, readers,
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+import hubbub.protos
 from hubbub.protos import codec
 from hubbub.protos.errors import SignatureError
 from hubbub.protos.signed import canonical
@@ -69,11 +71,15 @@ def test_memory_stays_bounded(name: str) -> None:
         tracemalloc.stop()
 
 
-def test_every_reader_of_a_message_is_a_target() -> None:
+def test_every_reader_of_a_message_and_every_call_is_a_target() -> None:
     every = {name for name, _ in inspect.getmembers(codec, inspect.isfunction) if name.startswith("read_")}
     of_plain_values = {"read_task_id", "read_digest", "read_refusal", "read_wait"}
-    assert {f"read_{name}" for name in readers()} == every - of_plain_values
+    assert {f"read_{name}" for name in readers()} == every - of_plain_values | {"read_standing"}
     assert {f"message {name}" for name in readers()} <= set(TARGETS)
+    contract = Path(hubbub.protos.__path__[0], "v1").glob("*.proto")
+    calls = {name for path in contract for name in re.findall(r"^  rpc ([A-Za-z]+)\(", path.read_text(), re.M)}
+    assert {f"call {name}" for name in calls} <= set(TARGETS)
+    assert len(calls) >= 12
 
 
 # The fuzzer itself

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from random import Random
 from typing import Any
@@ -49,6 +50,10 @@ VALUES: tuple[Any, ...] = (
     "2026-02-30T00:00:00Z",
     "0001-01-01T00:00:00Z",
     "9999-12-31T23:59:59Z",
+    "deep 300",
+    "deep 900",
+    "deep 970",
+    "deep 5000",
     [],
     [[]],
     [0],
@@ -101,6 +106,10 @@ TEXTS = (
 """Words of text formats, and what parsers stumble over."""
 
 
+_DEEP = re.compile(r'"deep ([0-9]+)"')
+"""Stands for lists in lists, which are put in as text: no writer of JSON would nest them as deep."""
+
+
 def of_bytes(data: bytes, draw: Random) -> bytes:
     """Flip, cut, repeat or insert a stretch."""
     changed = bytearray(data)
@@ -127,7 +136,8 @@ def of_json(data: bytes, draw: Random) -> bytes:
         value = json.loads(data)
         for _ in range(draw.choice((1, 1, 1, 2, 3))):
             value = _changed(value, draw)
-        return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+        text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+        return _DEEP.sub(lambda match: "[" * int(match[1]) + "]" * int(match[1]), text).encode()
     except (ValueError, TypeError, OverflowError, RecursionError):
         return of_bytes(data, draw)
 

@@ -42,7 +42,7 @@ KEY_SETS = st.builds(KeySet, DOCUMENTS, DOCUMENTS)
 DESTINATIONS = st.builds(Destination, exactly(32), NUMBERS, exactly(32))
 SUBMISSIONS = st.builds(Submission, exactly(16), st.binary(max_size=200))
 RECEIPTS = st.builds(Receipt, exactly(16), NUMBERS)
-STATUSES = st.builds(RoundStatus, exactly(32), NUMBERS, st.sampled_from(RoundState), COUNTS, COUNTS, COUNTED, WORDS)
+STATUSES = st.builds(RoundStatus, exactly(32), NUMBERS, st.sampled_from(RoundState), COUNTS, COUNTS, COUNTED, MESSAGES)
 BATCHES = st.builds(BatchId, exactly(32), NUMBERS, NUMBERS)
 STRETCHES = st.builds(Envelopes, BATCHES, COUNTS, st.lists(exactly(INNER_BYTES), max_size=4).map(tuple))
 ESTIMATES = st.builds(Estimate, FLOATS, FLOATS, FLOATS, FLOATS)
@@ -277,3 +277,12 @@ def test_wait_is_a_number_of_seconds_up_to_an_hour() -> None:
     for wait in (-1.0, math.nan, -math.inf):
         with pytest.raises(MessageError, match="it must be a number from 0"):
             codec.read_wait(wait)
+
+
+def test_what_a_round_waits_for_is_shown_as_plain_text() -> None:
+    """It is printed at the operator's terminal, and comes from another party."""
+    said = RoundStatus(b"\x01" * 32, 0, RoundState.OPEN, 1, 2, {}, "the end\x1b[2J\nof it" + "x" * 600)
+    shown = codec.read_status(codec.write_status(said)).waiting_for
+    assert shown.isprintable()
+    assert shown.startswith("the end [2J of it")
+    assert len(shown) == codec.LONGEST_MESSAGE

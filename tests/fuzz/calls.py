@@ -1,0 +1,145 @@
+"""Every call of every service, from the bytes of its request to the bytes of its answer, with a handler that says yes.
+
+Whatever a caller sends is answered, or refused with a reason: a call never ends as INTERNAL, which says that the
+service itself failed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from types import ModuleType
+from typing import Any, NoReturn
+
+import grpc
+from google.protobuf.message import DecodeError, Message
+
+from hubbub.protos.errors import MessageError
+from hubbub.protos.refusals import Reason
+from hubbub.protos.v1 import control_pb2, delivery_pb2, results_pb2, submission_pb2
+from hubbub.protos.wire import serving
+
+MODULES: dict[str, ModuleType] = {
+    "SubmissionService": submission_pb2,
+    "RoundControlService": control_pb2,
+    "DeliveryService": delivery_pb2,
+    "ResultsService": results_pb2,
+}
+"""The contract's services, by name, with the module of their messages."""
+
+OPERATOR = "operator"
+
+
+class Aborted(Exception):
+    """A call was refused: with which status and trailers."""
+
+    def __init__(self, code: grpc.StatusCode, details: str, trailers: tuple[tuple[str, str], ...]) -> None:
+        super().__init__(details)
+        self.code = code
+        self.trailers = dict(trailers)
+
+
+class Context:
+    """The context of a call by the operator."""
+
+    def auth_context(self) -> dict[str, list[bytes]]:
+        return {"x509_common_name": [OPERATOR.encode()]}
+
+    async def abort(self, code: grpc.StatusCode, details: str = "", trailers: Any = ()) -> NoReturn:
+        raise Aborted(code, details, trailers)
+
+
+class Willing:
+    """A handler that does nothing and answers with the samples."""
+
+    def __init__(self, samples: dict[str, Any]) -> None:
+        self._samples = samples
+
+    async def get_round(self, *_: Any) -> Any:
+        return self._samples["key_set"]
+
+    async def submit(self, _destination: Any, submissions: Any) -> Any:
+        kinds = (self._samples["receipt"], self._samples["answer"])
+        return [kinds[submission.id[0] % 2] for submission in submissions]
+
+    def refused(self, *_: Any) -> None:
+        """Count nothing."""
+
+    async def close_round(self, *_: Any) -> Any:
+        return self._samples["status"]
+
+    async def get_status(self, *_: Any) -> Any:
+        return [self._samples["status"]]
+
+    async def get_key(self, *_: Any) -> Any:
+        return self._samples["document"]
+
+    async def begin(self, *_: Any) -> int:
+        return 0
+
+    async def put(self, stretch: Any) -> int:
+        return int(stretch.offset) % 2**63
+
+    async def commit(self, *_: Any) -> Any:
+        return self._samples["committed"]
+
+    async def get_results(self, *_: Any) -> Any:
+        return self._samples["results"]
+
+    async def list_results(self, *_: Any) -> Any:
+        return [self._samples["round_id"]]
+
+    async def get_standings(self, *_: Any) -> Any:
+        return [self._samples["standing"]]
+
+
+def servicers(samples: dict[str, Any]) -> dict[str, Any]:
+    """The adapters of `wire`, by service, over the willing handler."""
+    handler, allowed = Willing(samples), {OPERATOR}
+    return {
+        "SubmissionService": serving._SubmissionServicer(handler),
+        "RoundControlService": serving._ControlServicer(handler, allowed),
+        "DeliveryService": serving._DeliveryServicer(handler, allowed),
+        "ResultsService": serving._ResultsServicer(handler, allowed),
+    }
+
+
+def requests() -> dict[str, tuple[str, type[Message]]]:
+    """Every call of the contract with its service and the type of its request."""
+    return {
+        method.name: (service, getattr(module, method.input_type.name))
+        for service, module in MODULES.items()
+        for method in module.DESCRIPTOR.services_by_name[service].methods
+    }
+
+
+def caller(samples: dict[str, Any], name: str) -> Callable[[bytes], None]:
+    """Return what makes a call with the bytes of a request.
+
+    Raises:
+        MessageError: where the request is refused, as it may be.
+    """
+    service, kind = requests()[name]
+    method = getattr(servicers(samples)[service], name)
+
+    def accept(data: bytes) -> None:
+        try:
+            request = kind.FromString(data)
+        except DecodeError:  # gRPC answers it, before any of our code
+            raise MessageError("no message") from None
+        try:
+            answered(method(request, Context())).SerializeToString()
+        except Aborted as refusal:
+            if refusal.code is grpc.StatusCode.INTERNAL or refusal.trailers.get("hubbub-reason") not in set(Reason):
+                raise
+            raise MessageError(str(refusal)) from refusal
+
+    return accept
+
+
+def answered(pending: Coroutine[Any, Any, Message]) -> Message:
+    """Run a coroutine that never waits; an event loop would only take time."""
+    try:
+        pending.send(None)
+    except StopIteration as done:
+        return done.value  # type: ignore[no-any-return]
+    raise RuntimeError("a handler of the fuzzer waited")
