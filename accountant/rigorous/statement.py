@@ -1,0 +1,102 @@
+"""What of a certificate's statement is proven in balls: every query of its round, and the totals as far as it goes.
+
+The honest reports are counted here anew, in exact arithmetic, from the counts and the task's share alone.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from hubbub.accountant.certificate import Terms
+from hubbub.accountant.errors import CertificateError
+from hubbub.accountant.mechanisms import KRR
+from hubbub.accountant.pairs import Part
+from hubbub.accountant.rigorous.balls import written
+from hubbub.accountant.rigorous.composition import prove_composed
+from hubbub.accountant.rigorous.prove import Progress, Proof, prove_local, quiet
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One number of a certificate, `where` and which `member`; calling `proof` proves it or raises NotProvenError.
+
+    `required` claims are those of one batch, which the proof mode always is to prove; totals it proves where it can.
+    """
+
+    where: str
+    member: str
+    stated: float
+    required: bool
+    proof: Callable[[], Proof]
+
+
+def honest(valid: int, reports: int, share: float) -> int:
+    """Valid reports less all that may be dishonest: (1 − share)·reports, rounded up, share as the decimal written."""
+    dishonest = (1 - written(share)) * reports
+    return max(0, valid + (-dishonest.numerator // dishonest.denominator))
+
+
+def claims(
+    terms: Terms, queries: Sequence[tuple[str, KRR]], content: Mapping[str, Any], progress: Progress = quiet
+) -> Iterator[Claim]:
+    """Yield every upper number of a statement, of a task of those `terms` and `queries`, in the certificate's order.
+
+    Raises:
+        CertificateError: where the honest reports stated are not those counted here.
+    """
+    known: dict[tuple[object, ...], Proof] = {}
+
+    def upper(where: str, member: str, parts: Sequence[Part], stated: Mapping[str, Any], required: bool) -> Claim:
+        merged, value = _merged(parts), stated[member]
+
+        def proof() -> Proof:
+            key = (value, *merged)
+            if key not in known:
+                known[key] = prove_composed(merged, value, terms.delta, lambda step: progress(f"{where}: {step}"))
+            return known[key]
+
+        return Claim(where, member, value, required, proof)
+
+    latest = []
+    for (name, mechanism), stated in zip(queries, content["queries"], strict=True):
+        latest.append(_part(terms, mechanism, stated))
+        yield _local(name, latest[-1:], stated, True)
+        yield upper(name, "epsilon_upper", latest[-1:], stated, True)
+    yield _local("round_total", latest, content["round_total"], False)
+    yield upper("round_total", "epsilon_upper", latest, content["round_total"], False)
+    stated = content["all_rounds"]
+    history = [
+        (mechanism, counts)
+        for entry in stated["history"]
+        for (_, mechanism), counts in zip(queries, entry["queries"], strict=True)
+    ]
+    came = [_part(terms, mechanism, counts) for mechanism, counts in history]
+    least = [_part(terms, mechanism, counts, terms.minimum_reports) for mechanism, counts in history]
+    yield _local("all_rounds", came, stated, False)
+    yield upper("all_rounds", "epsilon_upper", came, stated, False)
+    yield upper("all_rounds", "epsilon_upper_at_minimum", least, stated, False)
+
+
+def _part(terms: Terms, mechanism: KRR, counts: Mapping[str, Any], minimum: int | None = None) -> Part:
+    """A batch at the honest share of the reports that came, or of the minimum where that is less."""
+    reports = honest(counts["valid"], counts["reports"], terms.honest_share)
+    if counts["honest_reports"] != reports:
+        raise CertificateError(f"honest_reports is {counts['honest_reports']!r}, it must be {reports}")
+    if minimum is not None:
+        reports = min(reports, honest(minimum, minimum, terms.honest_share))
+    return Part(mechanism, max(1, reports), dummies=terms.dummies)
+
+
+def _merged(parts: Sequence[Part]) -> tuple[Part, ...]:
+    """Equal batches as one part of several rounds."""
+    rounds = Counter(parts)
+    return tuple(Part(part.mechanism, part.reports, count, part.dummies) for part, count in rounds.items())
+
+
+def _local(where: str, parts: Sequence[Part], stated: Mapping[str, Any], required: bool) -> Claim:
+    mechanisms = tuple(part.mechanism for part in parts if isinstance(part.mechanism, KRR))
+    value = stated["epsilon_local"]
+    return Claim(where, "epsilon_local", value, required, lambda: prove_local(mechanisms, value))

@@ -1,0 +1,52 @@
+"""`hubbub verify --rigorous` from the command line, on the demo's own certificate."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from support.command import hubbub
+
+pytestmark = pytest.mark.slow
+
+WITHOUT_LIBRARY = "import sys; sys.modules['flint'] = None\nfrom hubbub.deploy.cli import main\nmain()"
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    kept = tmp_path_factory.mktemp("demo") / "kept"
+    ran = hubbub("demo", "--devices", "2000", "--out", kept, "--json")
+    assert ran.status == 0, ran.err
+    return kept / "certificate-flights-0.json"
+
+
+def test_the_demos_certificate_is_proven(certificate: Path) -> None:
+    ran = hubbub("verify", certificate, "--rigorous", "--json")
+    assert ran.status == 0, ran.err
+    proofs = ran.json["rigorous"]
+    assert proofs["proven"]
+    found = {(each["where"], each["member"]): each for each in proofs["claims"]}
+    for query in ran.json["queries"]:
+        proof = found[query["name"], "epsilon_upper"]
+        assert proof["proven"]
+        assert proof["epsilon_proven"] == pytest.approx(query["epsilon_upper"], rel=1e-12)
+        assert (proof["delta"], proof["route"]) == (query["delta"], "blanket")
+    assert found["round_total", "epsilon_upper"]["proven"]
+    assert found["round_total", "epsilon_upper"]["epsilon_proven"] <= 1.01001 * ran.json["round_total"]["epsilon_upper"]
+
+
+def test_without_the_option_nothing_is_proven_and_nothing_said_of_it(certificate: Path) -> None:
+    ran = hubbub("verify", certificate, "--json")
+    assert ran.status == 0, ran.err
+    assert "rigorous" not in ran.json
+
+
+def test_without_the_library_the_error_names_the_extra(certificate: Path) -> None:
+    words = [sys.executable, "-c", WITHOUT_LIBRARY, "verify", str(certificate), "--rigorous", "--json"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "pip install 'hubbub[rigorous]'" in json.loads(done.stdout)["error"]
