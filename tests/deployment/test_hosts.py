@@ -24,7 +24,7 @@ pytestmark = pytest.mark.slow
 
 NAMES = ("shuffler", "analyzer", "outside")
 DEVICES = 120
-WAIT = "30"
+WAIT = "60"
 
 TASK = """
 [task]
