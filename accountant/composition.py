@@ -137,6 +137,11 @@ def _upper_epsilon(parts: Sequence[Part], delta: float, local: float) -> float:
     return min(upper, _basic(grids, delta), _basic_of_best(parts, delta))
 
 
+def composed_delta(grid: LossGrid, rounds: int, epsilon: float) -> float:
+    """Return δ at `epsilon` of `rounds` rounds, never below the truth, where `grid` dominates the losses of each."""
+    return _curve([(grid, rounds)], _for_epsilon(epsilon)).delta(checked_epsilon(epsilon))
+
+
 def _slack(parts: Sequence[Part], delta: float, upper: float, known: float | None) -> float:
     """Return the relative distance of `upper` to the same bound evaluated from below, which may be `known`."""
     below = known

@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from math import nan
+from math import log10, nan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,7 @@ from hubbub.protos.errors import HubbubError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
 FORMATS = ("svg", "png")
@@ -30,10 +31,24 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#B87A00", "#3D9BD9", "#6
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*", "p")
 """Coprime with the colours, so that 77 curves have a look of their own."""
 
-LINES: dict[Role, str] = {"upper": "-", "lower": "--", "neither": ":"}
+LINES: dict[Role, str] = {"upper": "-", "lower": "--", "holds": "-", "neither": ":"}
+
+READINGS: dict[Role, str] = {
+    "upper": "solid: never below the truth",
+    "lower": "dashed: attained",
+    "holds": "solid: the bound holds up to here",
+    "neither": "dotted: no bound",
+}
+"""What the legend says of the lines that are there."""
 
 MARKS = 9
 """About so many markers a curve; more would hide the line."""
+
+PLAIN_DECADES = 1.9
+"""Shorter logarithmic axes are labelled at more than the powers of ten."""
+
+LONG_LABEL = 33
+"""Labels longer than this leave room for one column less in a legend."""
 
 DPI = 150
 """Dots per inch of a PNG."""
@@ -128,12 +143,13 @@ def _figure(picture: Picture) -> Figure:
     return figure
 
 
-def _legend_columns(columns: int) -> int:
-    return 2 if columns == 2 else 3
+def _legend_columns(panel: Panel, columns: int) -> int:
+    longest = max((len(series.label) for series in panel.series), default=0)
+    return 3 - (columns == 2) - (longest > LONG_LABEL)
 
 
 def _legend_rows(panels: Sequence[Panel], columns: int) -> int:
-    return max(-(-(len(panel.series) + 1) // _legend_columns(columns)) for panel in panels)
+    return max(-(-(len(panel.series) + 1) // _legend_columns(panel, columns)) for panel in panels)
 
 
 def _draw(axes: Axes, panel: Panel, name: str, columns: int) -> None:
@@ -143,14 +159,19 @@ def _draw(axes: Axes, panel: Panel, name: str, columns: int) -> None:
     axes.set_ylabel(panel.y.label)
     for place, series in enumerate(panel.series):
         _line(axes, series, place, f"{name}-series-{place + 1}")
-    shaded = _shade(axes, panel)
-    if shaded is not None:
-        shaded.set_gid(f"{name}-gap")
+    if panel.shaded:
+        _shade(axes, panel, f"{name}-gap")
+    if panel.x.limits is not None:
+        axes.set_xlim(*panel.x.limits)
+    if panel.y.limits is not None:
+        axes.set_ylim(*panel.y.limits)
+    for axis in (axes.xaxis, axes.yaxis):
+        _plain_labels(axis)
     axes.legend(
         loc="upper center",
         bbox_to_anchor=(0.5, 0.0),
         borderaxespad=4.3,
-        ncols=_legend_columns(columns),
+        ncols=_legend_columns(panel, columns),
         frameon=False,
         title=_reading(panel),
         title_fontsize=8.5,
@@ -158,10 +179,19 @@ def _draw(axes: Axes, panel: Panel, name: str, columns: int) -> None:
     )
 
 
+def _plain_labels(axis: Axis) -> None:
+    """Label a short logarithmic axis at 1, 2 and 5 times powers of ten, as plain numbers."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    low, high = axis.get_view_interval()
+    if axis.get_scale() == "log" and log10(high / low) < PLAIN_DECADES:
+        axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axis.set_minor_formatter(NullFormatter())
+
+
 def _reading(panel: Panel) -> str:
-    """Say what the lines mean, of those that are there."""
-    words = {"upper": "solid: never below the truth", "lower": "dashed: attained", "neither": "dotted: neither"}
-    return "; ".join(words[role] for role in LINES if any(series.role == role for series in panel.series))
+    return "; ".join(words for role, words in READINGS.items() if any(each.role == role for each in panel.series))
 
 
 def _line(axes: Axes, series: Series, place: int, gid: str) -> None:
@@ -173,7 +203,7 @@ def _line(axes: Axes, series: Series, place: int, gid: str) -> None:
         color=colour,
         marker=MARKERS[place % len(MARKERS)],
         markevery=marked(series, place),
-        markerfacecolor=colour if series.role == "upper" else "white",
+        markerfacecolor=colour if LINES[series.role] == "-" else "white",
         linewidth=2.4 if series.strong else 1.5,
         label=f"{series.label} (nowhere here)" if series.empty else series.label,
         zorder=2.5 if series.strong else 2,
@@ -189,14 +219,14 @@ def marked(series: Series, place: int) -> list[int]:
     return sorted({index for index in there if index % every == place % every} | set(alone))
 
 
-def _shade(axes: Axes, panel: Panel) -> Any:
+def _shade(axes: Axes, panel: Panel, gid: str) -> None:
     """Shade between the lowest upper bound and the highest attained value, where both are known."""
     lowest, highest = _envelope(panel, "upper"), _envelope(panel, "lower")
     both = sorted(set(lowest) & set(highest))
     if not both:
-        return None
+        return
     known = sorted({x for series in panel.series for x in series.x})
-    return axes.fill_between(
+    shaded = axes.fill_between(
         known,
         [highest.get(x, nan) for x in known],
         [lowest.get(x, nan) for x in known],
@@ -207,6 +237,7 @@ def _shade(axes: Axes, panel: Panel) -> Any:
         label="gap between proven and attained",
         zorder=1,
     )
+    shaded.set_gid(gid)
 
 
 def _envelope(panel: Panel, role: Role) -> dict[float, float]:

@@ -7,14 +7,14 @@ drawn as a number.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from math import isfinite
 from typing import Any, Literal
 
 from hubbub.accountant.errors import AccountingError, OutsideConditions
 
-Role = Literal["upper", "lower", "neither"]
-"""What a curve proves: nothing true lies above, nothing valid lies below, or neither."""
+Role = Literal["upper", "lower", "holds", "neither"]
+"""What a curve proves: nothing true lies above; nothing valid lies below; a bound holds up to here; or nothing."""
 
 Scale = Literal["linear", "log"]
 
@@ -24,10 +24,11 @@ WIDE = 12.0
 
 @dataclass(frozen=True)
 class Axis:
-    """An axis: its label with the unit, and its scale; None leaves the scale to the numbers."""
+    """An axis: its label with the unit, its scale, and the part that is shown; None leaves both to the numbers."""
 
     label: str
     scale: Scale | None = None
+    limits: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True)
@@ -63,12 +64,16 @@ class Series:
 
 @dataclass(frozen=True)
 class PanelPlan:
-    """One coordinate system with the curves to be computed."""
+    """One coordinate system with the curves to be computed.
+
+    `shaded`: the gap between proven and attained is shown, for curves that are all about the same batches.
+    """
 
     title: str
     x: Axis
     y: Axis
     curves: tuple[Curve, ...]
+    shaded: bool = True
 
 
 @dataclass(frozen=True)
@@ -79,6 +84,7 @@ class Panel:
     x: Axis
     y: Axis
     series: tuple[Series, ...]
+    shaded: bool = True
 
 
 @dataclass(frozen=True)
@@ -116,7 +122,9 @@ def evaluate(plan: PicturePlan, advance: Callable[[], None] = lambda: None) -> P
 def _panel(plan: PanelPlan, advance: Callable[[], None]) -> Panel:
     series = tuple(_series(curve, advance) for curve in plan.curves)
     values = [value for each in series for value in each.y if value is not None]
-    return Panel(plan.title, plan.x, plan.y if plan.y.scale else replace(plan.y, scale=scale_of(values)), series)
+    return Panel(
+        plan.title, plan.x, plan.y if plan.y.scale else replace(plan.y, scale=scale_of(values)), series, plan.shaded
+    )
 
 
 def scale_of(values: list[float]) -> Scale:
@@ -150,8 +158,8 @@ def document(picture: Picture) -> dict[str, Any]:
         "panels": [
             {
                 "title": panel.title,
-                "x": {"label": panel.x.label, "scale": panel.x.scale},
-                "y": {"label": panel.y.label, "scale": panel.y.scale},
+                "x": asdict(panel.x),
+                "y": asdict(panel.y),
                 "series": [_described(series) for series in panel.series],
             }
             for panel in picture.panels
