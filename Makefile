@@ -7,7 +7,7 @@ SOURCES := pyproject.toml $(shell find protos client shuffler analyzer accountan
 PIP := -m pip install --quiet --disable-pip-version-check
 WORKERS ?= auto
 
-.PHONY: help demo test test-slow lint types fuzz bench soak stubs clean
+.PHONY: help demo test test-slow lint types fuzz bench soak stubs figures clean
 
 help:  ## List the targets.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -40,6 +40,12 @@ soak: $(VENV)/.installed  ## Minutes of load with restarts: counts, memory, file
 
 stubs: $(VENV)/.installed  ## Regenerate the gRPC stubs in protos/v1.
 	PYTHON=$(RUN) protos/generate.sh
+
+figures: $(VENV)/.installed  ## Redraw the comparisons in docs/figures.
+	@for name in $$($(VENV)/bin/hubbub account plot --list | cut -d' ' -f1); do \
+		$(VENV)/bin/hubbub account plot --figure $$name --out docs/figures/$$name.svg --json \
+			> docs/figures/$$name.json || exit 1; \
+	done
 
 clean:  ## Remove what the targets made.
 	rm -rf $(VENV) $(DEMO_VENV) build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .fuzz bench.json

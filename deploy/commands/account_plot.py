@@ -47,11 +47,17 @@ Bounds = Annotated[
     typer.Option("--bound", help="A bound to draw, or best, or attack; repeatable. Left out, all that apply."),
 ]
 Out = Annotated[Path | None, typer.Option("--out", help="The picture's file; its name ends in .svg or .png.")]
+FigureOption = Annotated[
+    str | None,
+    typer.Option("--figure", help="Instead of all this: a comparison of the papers, redrawn; --list names them."),
+]
+ListOption = Annotated[bool, typer.Option("--list", help="List the comparisons of the papers.")]
 Reports = Annotated[int | None, typer.Option("--reports", help="Reports in the batch, n.")]
 Delta = Annotated[float | None, typer.Option("--delta", help="The δ of (ε, δ), above 0 and below 1.")]
 
 
 def plot(
+    context: typer.Context,
     mechanism: Mechanism = None,
     over: Over = None,
     first: First = None,
@@ -60,6 +66,8 @@ def plot(
     axis: AxisOption = None,
     bound: Bounds = None,
     out: Out = None,
+    figure: FigureOption = None,
+    list_figures: ListOption = False,
     reports: Reports = None,
     delta: Delta = None,
     categories: Categories = None,
@@ -79,18 +87,59 @@ def plot(
     --from 1e3 --to 1e6 --out bounds.svg
     """
     with failures(as_json):
+        if list_figures:
+            _list(as_json)
+            return
+        if figure is not None:
+            _refuse_all_but(context, "figure", "out", "as_json")
+            _draw_figure(figure, out, as_json)
+            return
         from hubbub.deploy.accounting import Description
-        from hubbub.deploy.pictures.sweep import Question, only_applying, sweep
+        from hubbub.deploy.pictures.sweep import Question, sweep
 
         if mechanism is None or over is None or first is None or last is None:
-            raise BadUse("give --mechanism, --over, --from and --to")
+            raise BadUse("give --mechanism, --over, --from and --to; or --figure with a name that --list shows")
         _check_output(out, as_json)
         said = Description(mechanism.value, categories, local_epsilon, gamma, mixed)
         question = Question(said, reports, delta, rounds, honest_share, dummies)
         scale: Scale | None = None if axis is None else "linear" if axis is AxisScale.LINEAR else "log"
         picture = _evaluated(sweep(question, Range(over, first, last, points, scale), bound or ()))
-        some = only_applying(picture)
-        _give(picture if bound or not some.panels[0].series else some, out, as_json)
+        _give(picture if bound else _only_applying(picture), out, as_json)
+
+
+def _refuse_all_but(context: typer.Context, *names: str) -> None:
+    """Refuse options beside those named: a figure has parameters of its own."""
+    sources = {name: context.get_parameter_source(name) for name in context.params}
+    given = {name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"}
+    if given - set(names):
+        raise BadUse("--figure has parameters of its own: beside it there can be only --out and --json")
+
+
+def _list(as_json: bool) -> None:
+    from hubbub.deploy.pictures.figures import FIGURES
+
+    if as_json:
+        listed = [{"figure": name, "source": each.source, "about": each.about} for name, each in FIGURES.items()]
+        print_json({"figures": listed})
+        return
+    for name, each in FIGURES.items():
+        console().print(f"{name:<10} {each.source}: {each.about}", markup=False, soft_wrap=True)
+
+
+def _only_applying(picture: Picture) -> Picture:
+    """Leave out what applies nowhere, unless nothing is left: then the error says why."""
+    from hubbub.deploy.pictures.sweep import only_applying
+
+    some = only_applying(picture)
+    return some if some.panels[0].series else picture
+
+
+def _draw_figure(name: str, out: Path | None, as_json: bool) -> None:
+    from hubbub.deploy.pictures.figures import planned
+
+    plan = planned(name)
+    _check_output(out, as_json)
+    _give(_evaluated(plan), out, as_json)
 
 
 def _check_output(out: Path | None, as_json: bool) -> None:

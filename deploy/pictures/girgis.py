@@ -8,8 +8,8 @@ import numpy as np
 from scipy.special import logsumexp
 
 from hubbub.accountant.bounds.catalogue import CATALOGUE
-from hubbub.accountant.bounds.closed import RenyiFormula
-from hubbub.accountant.bounds.renyi import advanced, epsilon_from_rdp
+from hubbub.accountant.bounds.over_rounds import composed_epsilon
+from hubbub.accountant.bounds.renyi import epsilon_from_rdp
 from hubbub.accountant.brackets import EpsilonBracket
 from hubbub.accountant.composition import compose
 from hubbub.accountant.errors import OutsideConditions
@@ -28,12 +28,12 @@ OVER = Range(Variable.ROUNDS, 1, 1e5, 16)
 
 CAPTION = (
     "After girgis-2021, Fig. 4a: ε of T rounds with ε₀ = 0.5, n = 10⁶, at δ = 10⁻⁸. Their first upper bound (5) and "
-    "erlingsson-2019's (9), added over rounds and converted by Lemma 2.1; the clones composed by strong composition, "
-    "each round at δ/(2T); and their lower bound (10) converted in the same way, which is dotted, because that "
-    "lemma makes upper bounds of upper bounds and nothing of a lower one. Added here: the pair of the stronger "
-    "clones composed itself, and an attack that no valid ε is below. The paper finds that (5) saves a factor of 8 over "
-    "strong composition at T = 10⁵; here the factor is 5.0, with the clones evaluated exactly and composed by Kairouz, "
-    "Oh and Viswanath's Thm 3.4 (first simplified form), or added up where that is less."
+    "erlingsson-2019's (9), added over rounds and converted by Lemma 2.1; the clones composed by strong composition; "
+    "and their lower bound (10) converted in the same way, which is dotted, because that lemma makes upper bounds of "
+    "upper bounds and nothing of a lower one. Added here: the pair of the stronger clones composed itself, and an "
+    "attack that no valid ε is below. The paper finds that (5) saves a factor of 8 over strong composition at T = "
+    "10⁵; here the factor is 5.0, with the clones evaluated exactly and composed by Kairouz, Oh and Viswanath's Thm "
+    "3.4 in its simplest form, or added up where that is less."
 )
 
 
@@ -69,16 +69,13 @@ def _attack(rounds: float) -> float:
 
 
 def _renyi(name: str, rounds: float) -> float:
-    bound = CATALOGUE[name]
-    if not isinstance(bound, RenyiFormula):
-        raise OutsideConditions(f"bound {name!r} is no Rényi divergence")
-    return bound.composed(Generic(LOCAL_EPSILON), REPORTS, DELTA, int(rounds)).upper
+    return composed_epsilon(CATALOGUE[name], Part(Generic(LOCAL_EPSILON), REPORTS, int(rounds)), DELTA, "rdp")
 
 
 def _strong(rounds: float) -> float:
-    """Return ε of (ε₁, δ/(2T)) in every round, composed at a slack of δ/2."""
-    each = CATALOGUE["clones"].epsilon(Generic(LOCAL_EPSILON), REPORTS, DELTA / (2 * rounds)).upper
-    return min(rounds * each, advanced(each, int(rounds), DELTA / 2))
+    """Return ε of the clones by advanced composition, or by adding up where that is less."""
+    clones, part = CATALOGUE["clones"], Part(Generic(LOCAL_EPSILON), REPORTS, int(rounds))
+    return min(composed_epsilon(clones, part, DELTA, way) for way in ("advanced", "basic"))
 
 
 def _lower(rounds: float) -> float:

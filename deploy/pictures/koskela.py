@@ -43,15 +43,16 @@ CAPTION_1 = (
     "the shuffled reports and knows everyone else's answers and who of them told the truth; A_s knows that of the "
     "victim too. Drawn from the joint law of the two counts, and for A_s with the factor 1 − γ of a truthful victim. "
     "The paper's curves were drawn from single counts, (5.1) and Thm 10, so they differ: the dotted curve is (5.1) as "
-    "printed, T = 1, which is below the truth of A_s everywhere here. Thm 3.1 is balle-2019's, for ε ≤ 1. "
-    "The paper's text does not say which T it draws; these are those of its Fig. 4."
+    "printed, T = 1, which is below the truth of A_s everywhere here. Thm 3.1 is balle-2019's, for ε ≤ 1. The paper's "
+    "text does not say which T it draws; these are those of its Fig. 4."
 )
 
 CAPTION_2 = (
     "After koskela-2021, Fig. 2: δ(ε) of any randomizer with ε₀ = 4, n = 10⁴. Its pair (6.1) after T = 1, 2 and 4 "
-    "rounds, and for T = 1 the clone pair of the compared method (feldman-2022, Thm B.1), which is "
-    "tighter than (6.1). Here both are evaluated without the paper's q = e^−ε₀ of Lemma B.2, a misprint for "
-    "e^ε₀/(e^ε₀+1). Added here: the stronger clones, for a randomizer that is common to all. The paper's text does not say which T it draws; these are those of its Fig. 4."
+    "rounds, and for T = 1 the clone pair of the compared method (feldman-2022, Thm B.1), which is tighter than "
+    "(6.1). Here both are evaluated without the paper's q = e^−ε₀ of Lemma B.2, a misprint for e^ε₀/(e^ε₀+1). Added "
+    "here: the stronger clones, for a randomizer that is common to all. The paper's text does not say which T it "
+    "draws; these are those of its Fig. 4."
 )
 
 
@@ -59,7 +60,7 @@ def plan_1() -> PicturePlan:
     """Plan Fig. 1."""
     x = _values(2.5)
     curves = [Curve(f"A_w, T = {rounds}", "upper", x, partial(_weak, rounds), True) for rounds in ROUNDS]
-    curves += [Curve(f"A_s, T = {rounds}", "upper", x, partial(_strong, rounds)) for rounds in ROUNDS]
+    curves += [Curve(f"A_s, T = {rounds}", "upper", x, partial(strong_delta, rounds)) for rounds in ROUNDS]
     curves += [
         Curve("balle-2019, Thm 3.1, T = 1", "upper", x, lambda at: CATALOGUE["balle-closed"].delta(KRR_4, 1000, at)[1]),
         Curve("(5.1) as printed, T = 1", "neither", x, scalar_delta),
@@ -94,7 +95,8 @@ def _weak(rounds: int, epsilon: float) -> float:
     return delta_of(Part(KRR_4, KRR_REPORTS, rounds), epsilon).delta_upper
 
 
-def _strong(rounds: int, epsilon: float) -> float:
+def strong_delta(rounds: int, epsilon: float) -> float:
+    """Return δ of A_s at `epsilon`, never below the truth."""
     return composed_delta(strong_grid(), rounds, epsilon)
 
 

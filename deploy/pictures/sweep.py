@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 
-from hubbub.accountant.bounds import BOUNDS
+from hubbub.accountant.bounds.bound import Bound
 from hubbub.accountant.bounds.catalogue import CATALOGUE
+from hubbub.accountant.bounds.over_rounds import composed_epsilon, compositions
 from hubbub.accountant.brackets import EpsilonBracket
 from hubbub.accountant.errors import AccountingError, OutsideConditions
 from hubbub.accountant.pairs import Part
@@ -129,9 +130,8 @@ def epsilon_at(name: str, part: Part, delta: float) -> float:
             raise OutsideConditions("no attack is known for this case")
         return bracket.epsilon_lower
     bound = CATALOGUE[name]
-    bound.conditions(part.mechanism, part.reports, part.dummies)
     if part.rounds > 1:
-        return _composed(name, part, delta)
+        return _composed(bound, part, delta)
     ends = bound.epsilon(part.mechanism, part.reports, delta, part.dummies)
     return ends.upper if bound.direction == "upper" else ends.lower
 
@@ -142,10 +142,20 @@ def _certified(part: Part, delta: float) -> EpsilonBracket:
     return epsilon_of(part, delta)
 
 
-def _composed(name: str, part: Part, delta: float) -> float:
-    if name not in BOUNDS or BOUNDS[name].direction == "lower":
-        raise OutsideConditions(f"bound {name!r} is of one round and has no pair to compose; ask for best or attack")
-    return epsilon_of(part, delta, name).epsilon_upper
+def _composed(bound: Bound, part: Part, delta: float) -> float:
+    """Return ε of all rounds by the tightest of the ways in which `bound` composes."""
+    ways = compositions(bound)
+    if "losses" in ways:
+        return composed_epsilon(bound, part, delta, "losses")
+    found, refused = [], None
+    for way in ways:
+        try:
+            found.append(composed_epsilon(bound, part, delta, way))
+        except OutsideConditions as error:
+            refused = refused or error
+    if refused is not None and not found:
+        raise refused
+    return min(found)
 
 
 def only_applying(picture: Picture) -> Picture:

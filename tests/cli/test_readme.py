@@ -50,3 +50,10 @@ def test_every_command_is_in_the_readme() -> None:
 def test_the_readme_has_commands_and_programs_to_run() -> None:
     languages = [language for language, _ in BLOCK.findall(README.read_text())]
     assert (languages.count("sh"), languages.count("python")) >= (4, 2)
+
+
+def test_pictures_of_the_readme_are_in_the_repository() -> None:
+    pictures = re.findall(r"!\[[^\]]+\]\(([^)]+)\)", README.read_text())
+    assert len(pictures) == 2
+    for name in pictures:
+        assert (README.parent / name).read_text().startswith("<?xml")

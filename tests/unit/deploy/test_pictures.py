@@ -13,6 +13,7 @@ from PIL import Image
 
 from hubbub.accountant.bounds import epsilon_bracket
 from hubbub.accountant.bounds.catalogue import CATALOGUE
+from hubbub.accountant.bounds.over_rounds import Composition, composed_epsilon
 from hubbub.accountant.composition import compose
 from hubbub.accountant.errors import AccountingError, OutsideConditions
 from hubbub.accountant.mechanisms import KRR, Generic
@@ -95,8 +96,8 @@ def test_the_last_point_of_every_variable_is_what_composition_says(
 
 def test_honest_share_and_dummies_are_asked_about_too() -> None:
     question = Question(KRR_16, delta=1e-6, honest_share=0.9, dummies=50)
-    found = series_of(sweep(question, Range(Variable.REPORTS, 1000, 2000, 2), ("best", "attack")))
-    assert found["best"].y[0] == epsilon_bracket(KRR.from_local_epsilon(16, 4.0), 900, 1e-6, dummies=50).epsilon_upper
+    found = series_of(sweep(question, Range(Variable.REPORTS, 100, 101, 2), ("best", "attack")))
+    assert found["best"].y[0] == epsilon_bracket(KRR.from_local_epsilon(16, 4.0), 90, 1e-6, dummies=50).epsilon_upper
     assert found["attack"].y == (None, None)
     assert "no attack is known" in str(found["attack"].why_not)
 
@@ -289,11 +290,20 @@ def test_powers_of_ten_are_written_as_such() -> None:
     assert [shown_power(value) for value in (1e-6, 2e-7, 1e12, 0.5)] == ["10⁻⁶", "2e-07", "10¹²", "0.5"]
 
 
-def test_the_range_of_a_lower_bound_over_rounds_is_a_gap() -> None:
-    plan = sweep(Question(KRR_16, 2000, 1e-6), Range(Variable.ROUNDS, 1, 3, 3), ("krr-lower",))
-    found = series_of(plan)["krr-lower"]
-    assert found.y[0] is not None
-    assert found.y[1:] == (None, None)
+def test_over_rounds_each_bound_is_composed_by_the_tightest_of_its_ways() -> None:
+    question, over = Question(Description("generic", local_epsilon=0.5), 10_000, 1e-6), Range(Variable.ROUNDS, 1, 9, 2)
+    ways: dict[str, tuple[Composition, ...]] = {
+        "krr-lower": ("losses",),
+        "girgis-upper-2": ("rdp",),
+        "clones-closed": ("advanced", "basic"),
+        "local": ("basic",),
+    }
+    found = series_of(sweep(question, over, (*ways, "girgis-lower")))
+    part = Part(Generic(0.5), 10_000, 9)
+    for name, tried in ways.items():
+        assert found[name].y[-1] == min(composed_epsilon(CATALOGUE[name], part, 1e-6, way) for way in tried)
+    assert found["girgis-lower"].y == (None, None)
+    assert "Lemma 2.1 makes no lower bound" in str(found["girgis-lower"].why_not)
 
 
 def test_outside_conditions_alone_make_gaps() -> None:
