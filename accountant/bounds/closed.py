@@ -88,7 +88,8 @@ class Formula:
         """Check and collect what the formula takes."""
         self.conditions(mechanism, reports, dummies)
         with localcontext(PRECISE):
-            ratio = exact_decimal(mechanism.likelihood_ratio) * (1 + ROUNDING)
+            ratio = exact_decimal(mechanism.likelihood_ratio)
+            ratio *= 1 + ROUNDING if ratio > 1 else 1
             local = ratio.ln()
         return Case(self.name, mechanism, ratio, local, int(reports) + int(dummies))
 
@@ -152,7 +153,7 @@ class DeltaFormula(Formula):
 
     def at(self, case: Case, epsilon: float) -> Decimal:
         """Return ln δ at a checked ε; −∞ from the local ε on."""
-        if Decimal(epsilon) >= case.local:
+        if epsilon >= case.mechanism.epsilon_local:
             return Decimal("-Infinity")
         return self.formula(case, epsilon) + ROUNDING if epsilon else Decimal("Infinity")
 
@@ -167,7 +168,7 @@ class DeltaFormula(Formula):
             return self._narrowed(case, lambda epsilon: self.at(case, epsilon) <= target, wanted)
 
     def _narrowed(self, case: Case, holds: Callable[[float], bool], delta: float) -> EpsilonEnds:
-        top, low = float(case.local), 0.0
+        top, low = case.mechanism.epsilon_local, 0.0
         for place in range(SCANNED + 1):
             high = top * 10 ** (log10(SMALLEST_SHARE) * (1 - place / SCANNED)) * (1 - 1e-9)
             if holds(high):

@@ -131,11 +131,12 @@ def lower(case: Case, order: float) -> float:
     """(10), λ an integer ≥ 2: the Rényi divergence of all zeros but one from all zeros, of binary randomized response.
 
     (10) expands E[r^λ], r the likelihood ratio at N ~ B(n, 1/(E+1)) ones, in central moments of N; it is summed here as
-    it stands, over bins of N that are merged on the safe side. Where the terms are too large to be formed, it is (11).
+    it stands, over bins of N that are merged on the safe side. Where the terms are too large to be formed, it is the
+    divergence of a smaller order, which is never larger.
     """
     krr = _binary(case)
     if order * krr.epsilon_local > TOO_LARGE:
-        return lower_simple(case, order)
+        order = max(2.0, TOO_LARGE / krr.epsilon_local // 1)
     return log1p(zeros_moments(krr, case.people, order)[0] * (1 - ERROR)) / (order - 1)
 
 

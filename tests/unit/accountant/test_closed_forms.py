@@ -1,7 +1,8 @@
 """The papers' closed forms and Rényi theorems: published values, conditions on both sides, direction of rounding."""
 
 import json
-from math import exp, log, sqrt
+from fractions import Fraction
+from math import exp, inf, isfinite, log, sqrt
 from pathlib import Path
 from typing import Any
 
@@ -76,3 +77,124 @@ def test_renyi_lower_bounds_are_not_made_lower_bounds_on_epsilon() -> None:
     for name in ("girgis-lower", "girgis-lower-simple"):
         with pytest.raises(OutsideConditions, match="no lower bound on ε"):
             CATALOGUE[name].epsilon(Generic(1.0), 1000, 1e-6)
+
+
+E = exp(1.0)
+CROWD = 16 * log(2 / 1e-6) * E
+"""Clients from which `clones-closed` covers ε₀ = 1 at δ = 1e-6."""
+
+MIDDLE = log(25) / 3
+"""Largest local ε of `erlingsson-middle` with 100 clients."""
+
+SMALL_GAMMA = KRR(4, Fraction(1, 100))
+
+EDGES: list[tuple[str, tuple[Mechanism, int, float], tuple[Mechanism, int, float], str]] = [
+    ("erlingsson", (Generic(1.0), 2, 0.1), (Generic(1.0), 1, 0.1), "1 client"),
+    ("erlingsson", (Generic(1e-20), 2, 0.1), (Generic(0.0), 2, 0.1), "local ε is 0"),
+    ("erlingsson-middle", (Generic(1.0), 81, 0.1), (Generic(1.0), 80, 0.1), "at most ln"),
+    (
+        "erlingsson-middle",
+        (Generic(log(25) / 3 - 1e-9), 100, 0.1),
+        (Generic(log(25) / 3 + 1e-9), 100, 0.1),
+        "at most ln",
+    ),
+    ("erlingsson-simple", (Generic(0.4), 1000, 1e-3), (Generic(0.4), 999, 1e-3), "at least 1000"),
+    ("erlingsson-simple", (Generic(0.4999999), 1000, 1e-3), (Generic(0.5), 1000, 1e-3), "below 1/2"),
+    ("erlingsson-simple", (Generic(0.4), 1000, 0.00999999), (Generic(0.4), 1000, 0.01), "below 1/100"),
+    ("erlingsson-rdp", (Generic(0.4), 2, 1e-3), (Generic(0.4), 1, 1e-3), "conditions"),
+    ("clones-closed", (Generic(1.0), int(CROWD) + 1, 1e-6), (Generic(1.0), int(CROWD), 1e-6), "16 ln"),
+    (
+        "feldman-closed",
+        (Generic(1.0), int(CROWD * (E + 1) / E / 2) + 1, 1e-6),
+        (Generic(1.0), int(CROWD * (E + 1) / E / 2), 1e-6),
+        "8 ln",
+    ),
+    ("feldman-closed", (Generic(1.0), 10**6, 1e-6), (Generic(1.0, mixed=True), 10**6, 1e-6), "common"),
+    ("clones-closed", (Generic(1.0, mixed=True), 10**6, 1e-6), (Generic(6.0), 10**4, 1e-6), "16 ln"),
+    ("balle-closed", (SMALL_GAMMA, 81250, 1e-6), (SMALL_GAMMA, 81249, 1e-6), "at most 1"),
+    ("balle-closed", (SMALL_GAMMA, 10801, 0.5), (SMALL_GAMMA, 10800, 0.5), "at most 1"),
+    ("balle-closed", (SMALL_GAMMA, 10**6, 1e-6), (Generic(1.0), 10**6, 1e-6), "kRR"),
+    ("balle-generic", (Generic(1.0), 10**4, 1e-6), (Generic(1.0), 10, 1e-6), "at some ε below"),
+    ("balle-hoeffding", (Generic(1.0), 10**4, 1e-6), (Generic(1.0, mixed=True), 10**4, 1e-6), "common"),
+    ("balle-bennett", (KRR(3, Fraction(1, 2)), 10**4, 1e-6), (KRR(3, Fraction(1, 2)), 5, 1e-6), "at some ε below"),
+    ("girgis-upper-1", (Generic(1.0), 10**4, 1e-6), (Generic(1.0, mixed=True), 10**4, 1e-6), "common"),
+]
+
+
+@pytest.mark.parametrize(("name", "inside", "outside", "says"), EDGES, ids=lambda value: str(value)[:40])
+def test_conditions_hold_on_one_side_of_their_edge_and_are_named_on_the_other(
+    name: str, inside: tuple[Mechanism, int, float], outside: tuple[Mechanism, int, float], says: str
+) -> None:
+    assert isfinite(CATALOGUE[name].epsilon(*inside).upper)
+    with pytest.raises(OutsideConditions, match=says) as raised:
+        CATALOGUE[name].epsilon(*outside)
+    assert "; " in str(raised.value), "a remedy"
+
+
+@pytest.mark.parametrize(
+    ("name", "people", "local", "order", "holds"),
+    [
+        ("girgis-simplified", 10**4, 0.1, 5.0, True),
+        ("girgis-simplified", 10**4, 0.1, 6.0, False),
+        ("girgis-simplified", 10**4, 0.1, 4.5, True),
+        ("girgis-simplified", 10**4, 0.1, 5.5, False),
+        ("girgis-simplified", 10**5, 1e-4, 2.0, True),
+        ("girgis-simplified", 150, 1e-4, 2.0, False),
+        ("girgis-lower", 100, 1.0, 2.0, True),
+        ("girgis-lower", 100, 1.0, 1.99, False),
+        ("girgis-lower-simple", 100, 1.0, 2.5, True),
+        ("girgis-upper-1", 100, 1.0, 1.001, True),
+    ],
+)
+def test_orders_inside_and_outside(name: str, people: int, local: float, order: float, holds: bool) -> None:
+    bound = CATALOGUE[name]
+    if holds:
+        assert 0 < bound.rdp(Generic(local), people, order) < inf
+    else:
+        with pytest.raises(OutsideConditions, match="must be"):
+            bound.rdp(Generic(local), people, order)
+
+
+def test_closed_blanket_theorem_gives_delta_only_where_it_holds() -> None:
+    bound, mechanism = CATALOGUE["balle-closed"], KRR(4, Fraction(1, 10))
+    lower, upper = bound.delta(mechanism, 40_001, 0.5)
+    assert lower == pytest.approx(2 * exp(-1000 * 0.25 / 14), rel=1e-12)
+    assert lower < upper <= lower * (1 + 1e-14)
+    for epsilon, says in ((1.0001, "at most 1"), (0.0269, "27/ε")):
+        with pytest.raises(OutsideConditions, match=says):
+            bound.delta(mechanism, 40_001, epsilon)
+    assert bound.delta(mechanism, 40_001, 0.0271)[1] == 1.0
+
+
+@pytest.mark.parametrize("name", ["balle-generic", "balle-hoeffding", "balle-bennett"])
+def test_delta_formulas_return_the_epsilon_that_was_checked(name: str) -> None:
+    bound = CATALOGUE[name]
+    for mechanism in (KRR(3, Fraction(1, 3)), Generic(0.7)):
+        ends = bound.epsilon(mechanism, 50_000, 1e-8)
+        assert bound.delta(mechanism, 50_000, ends.upper)[1] <= 1e-8 * (1 + 1e-12)
+        assert bound.delta(mechanism, 50_000, ends.lower)[1] > 1e-8
+        assert ends.upper <= ends.lower * (1 + 1e-9)
+        assert bound.delta(mechanism, 50_000, mechanism.epsilon_local) == (0.0, 0.0)
+        assert bound.delta(mechanism, 50_000, 0.0)[1] == 1.0
+
+
+@pytest.mark.parametrize("name", ["erlingsson", "clones-closed", "girgis-upper-1", "feldman-closed"])
+def test_formulas_refuse_what_their_theorem_is_silent_about(name: str) -> None:
+    bound = CATALOGUE[name]
+    with pytest.raises(OutsideConditions, match="gives no δ"):
+        bound.delta(Generic(1.0), 10**5, 0.1)
+    if "rdp" not in bound.gives:
+        with pytest.raises(OutsideConditions, match="gives no Rényi"):
+            bound.rdp(Generic(1.0), 10**5, 2.0)
+
+
+def test_dummies_count_as_clients_above_and_not_at_all_below() -> None:
+    for name, bound in CATALOGUE.items():
+        if bound.cost.startswith("a formula") and bound.direction == "upper" and name != "balle-closed":
+            try:
+                more = bound.epsilon(Generic(0.3), 1500, 1e-4).upper
+            except OutsideConditions:
+                continue
+            assert bound.epsilon(Generic(0.3), 1000, 1e-4, 500).upper == more
+    with pytest.raises(OutsideConditions, match="knows no dummies"):
+        CATALOGUE["girgis-lower"].rdp(Generic(0.3), 1000, 2.0, 1)

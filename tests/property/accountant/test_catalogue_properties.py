@@ -1,0 +1,103 @@
+"""Properties of all bounds side by side: upper above lower, the certified one smallest, monotone, finite or refused."""
+
+from __future__ import annotations
+
+from math import isfinite
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hubbub.accountant.bounds import epsilon_bracket
+from hubbub.accountant.bounds.catalogue import CATALOGUE, FORMULAS, assess
+from hubbub.accountant.bounds.closed import EpsilonFormula
+from hubbub.accountant.errors import OutsideConditions
+from hubbub.accountant.mechanisms import KRR, Generic, Mechanism
+
+SLACK = 1e-4
+"""Relative width to which exactly evaluated bounds are known: two of the same pair may differ by it."""
+
+locals_ = st.floats(1e-3, 12)
+people = st.integers(1, 10**7)
+deltas = st.floats(-14, -0.3).map(lambda power: 10.0**power)
+mechanisms = st.one_of(
+    st.builds(KRR.from_local_epsilon, st.integers(2, 200), locals_), st.builds(Generic, locals_, st.booleans())
+)
+
+
+def epsilon(name: str, mechanism: Mechanism, reports: int, delta: float) -> float | None:
+    try:
+        return CATALOGUE[name].epsilon(mechanism, reports, delta).upper
+    except OutsideConditions:
+        return None
+
+
+@settings(max_examples=15, deadline=None)
+@given(mechanisms, people, deltas)
+def test_uppers_lie_above_lowers_and_the_certified_one_is_the_smallest(
+    mechanism: Mechanism, reports: int, delta: float
+) -> None:
+    found = assess(mechanism, reports, delta)
+    uppers = [each.epsilon_upper for each in found if each.proven and each.epsilon_upper is not None]
+    lowers = [each.epsilon_lower for each in found if each.epsilon_lower is not None]
+    assert all(isfinite(each) and each >= 0 for each in uppers + lowers)
+    certified = epsilon_bracket(mechanism, reports, delta)
+    assert min(uppers) >= certified.epsilon_upper * (1 - SLACK)
+    assert max([*lowers, certified.epsilon_lower or 0.0]) <= min(uppers) * (1 + 1e-12)
+    assert [each.bound for each in found if each.chosen] == [certified.bound]
+    assert all((each.why_not is None) != (each.epsilon_upper is None and each.epsilon_lower is None) for each in found)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.sampled_from(FORMULAS), mechanisms, people, st.integers(0, 10**6), deltas)
+def test_more_reports_never_hurt_a_formula(
+    bound: object, mechanism: Mechanism, reports: int, more: int, delta: float
+) -> None:
+    name = getattr(bound, "name", "")
+    few = epsilon(name, mechanism, reports, delta)
+    many = epsilon(name, mechanism, reports + more, delta)
+    assert few is None or (many is not None and many <= few * (1 + 1e-9))
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.sampled_from(FORMULAS), locals_, st.floats(0.5, 1), people, deltas)
+def test_a_larger_local_epsilon_never_helps_a_formula(
+    bound: object, local: float, part: float, reports: int, delta: float
+) -> None:
+    name = getattr(bound, "name", "")
+    low, high = epsilon(name, Generic(local * part), reports, delta), epsilon(name, Generic(local), reports, delta)
+    assert high is None or low is None or low <= high * (1 + 1e-9)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.sampled_from(FORMULAS), mechanisms, people, deltas, st.floats(1, 100))
+def test_a_larger_delta_never_hurts_a_formula(
+    bound: object, mechanism: Mechanism, reports: int, delta: float, factor: float
+) -> None:
+    name, larger = getattr(bound, "name", ""), min(0.5, delta * factor)
+    strict, loose = epsilon(name, mechanism, reports, delta), epsilon(name, mechanism, reports, max(delta, larger))
+    assert strict is None or loose is None or loose <= strict * (1 + 1e-9)
+    assert strict is None or loose is not None or isinstance(bound, EpsilonFormula)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.sampled_from(FORMULAS), mechanisms, people, st.floats(1.001, 5000))
+def test_renyi_formulas_are_finite_or_refused_and_above_zero(
+    bound: object, mechanism: Mechanism, reports: int, order: float
+) -> None:
+    formula = CATALOGUE[getattr(bound, "name", "")]
+    try:
+        found = formula.rdp(mechanism, reports, order)
+    except OutsideConditions:
+        return
+    assert isfinite(found)
+    assert found >= 0
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.sampled_from(["erlingsson-rdp", "girgis-lower"]), locals_, people, st.floats(2, 500))
+def test_renyi_formulas_that_are_divergences_rise_with_the_order(
+    name: str, local: float, reports: int, order: float
+) -> None:
+    if reports > 1:
+        below, above = (CATALOGUE[name].rdp(Generic(local), reports, each) for each in (order, 1.5 * order))
+        assert below <= above * (1 + 1e-7)
