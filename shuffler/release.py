@@ -33,6 +33,9 @@ FIRST_PAUSE = 0.1
 LONGEST_PAUSE = 5.0
 """Seconds between tries: doubled from the first to the longest, each by a random factor from 0.5 to 1."""
 
+GIVEN_UP = frozenset({Reason.OVER_BUDGET, Reason.ERASED})
+"""Refusals that are final: the analyzer's ledger only grows, and a key that it destroyed opens nothing any more."""
+
 Pause = Callable[[float], Awaitable[None]]
 Notice = Callable[[str], None]
 """Takes in words what is waited for; an empty text where nothing is."""
@@ -86,7 +89,7 @@ class Courier:
         """Deliver all batches of a mixed round; return it RELEASED. Tries for ever.
 
         Raises:
-            Refusal: OVER_BUDGET, which is final: the analyzer's ledger only grows.
+            Refusal: one of `GIVEN_UP`.
             StoreError: where the store could not be read or written.
         """
         if round_.keys is None:
@@ -108,7 +111,7 @@ class Courier:
             except StoreError:
                 raise
             except HubbubError as error:
-                if isinstance(error, Refusal) and error.reason is Reason.OVER_BUDGET:
+                if isinstance(error, Refusal) and error.reason in GIVEN_UP:
                     raise
                 notice(in_words(error))
                 _LOG.warning("not delivered", round=round_.number, query=batch.query, error=str(error))

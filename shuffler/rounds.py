@@ -20,7 +20,7 @@ from hubbub.accountant.ledger import BudgetExceeded
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.keys import Identity
 from hubbub.protos.messages import RoundState
-from hubbub.protos.refusals import Reason, Refusal
+from hubbub.protos.refusals import Refusal
 from hubbub.protos.task import Task
 from hubbub.shuffler.alarm import Alarm
 from hubbub.shuffler.budget import Budgets
@@ -29,7 +29,7 @@ from hubbub.shuffler.hold import Store
 from hubbub.shuffler.keys import at_hand, make_keys
 from hubbub.shuffler.mix import Random, mix
 from hubbub.shuffler.records import FINAL, Round
-from hubbub.shuffler.release import CALL_SECONDS, Analyzer, Courier, Patience, Pause, in_words
+from hubbub.shuffler.release import CALL_SECONDS, GIVEN_UP, Analyzer, Courier, Patience, Pause, in_words
 from hubbub.shuffler.tasks import Tasks, at
 
 Clock = Callable[[], float]
@@ -198,12 +198,12 @@ class Rounds:
         try:
             return await self._courier.deliver(round_, functools.partial(self._notice_analyzer, round_))
         except Refusal as refusal:
-            if refusal.reason is not Reason.OVER_BUDGET:
+            if refusal.reason not in GIVEN_UP:
                 raise
             return await self._beyond_budget(task, round_, f"the analyzer refused it: {refusal.message}")
 
     async def _beyond_budget(self, task: Task, round_: Round, reason: str) -> Round:
-        _LOG.warning("beyond the budget, erased", task=task.name, round=round_.number, reason=reason)
+        _LOG.warning("given up, erased", task=task.name, round=round_.number, reason=reason)
         return await self._store.erase(round_, RoundState.EXPIRED, reason)
 
     async def _collect(self, task: Task, round_: Round) -> Round:

@@ -145,6 +145,24 @@ async def test_analyzer_that_refuses_the_digest_gets_nothing_and_nothing_is_eras
     assert not {"put", "commit"} & set(world.analyzer.calls)
 
 
+async def test_a_round_whose_key_the_analyzer_destroyed_is_erased_with_the_reason(world: World) -> None:
+    await world.fill()
+
+    def erased(call: str) -> None:
+        if call == "begin":
+            raise Refusal(Reason.ERASED, "round 0 is over; its key was destroyed")
+
+    world.analyzer.trouble = erased
+    await world.cut()
+    await world.over(RoundState.EXPIRED)
+    status = await world.status()
+    assert status.submissions == MINIMUM
+    assert (
+        status.waiting_for == "nothing, it was erased: the analyzer refused it: round 0 is over; its key was destroyed"
+    )
+    assert world.analyzer.committed == {}
+
+
 async def test_analyzer_of_another_version_only_delays(world: World) -> None:
     def trouble(call: str) -> None:
         if call == "commit" and world.pauses < 5:
