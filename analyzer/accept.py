@@ -63,6 +63,7 @@ class Acceptor:
         self._new_key = new_key
         self._commits: dict[BatchId, asyncio.Task[Committed]] = {}
         self._charging = asyncio.Lock()
+        self._loading: asyncio.Task[None] | None = None
 
     async def get_key(self, task_id: bytes, round_number: int) -> SignedDocument:
         """Return the key record of a round, made at the first call; the same record each time.
@@ -92,6 +93,7 @@ class Acceptor:
         offset = await self._store.run(lambda tables: _announce(tables, task, read, record, key_set))
         if offset < read.envelopes:
             self._workers.warm_up(read.envelopes)
+            self._loading = asyncio.create_task(asyncio.to_thread(_load_accountant))
         _LOG.info("batch announced", **_names(task, read.batch), reports=read.reports, offset=offset)
         return offset
 
@@ -210,6 +212,12 @@ class Acceptor:
         document = record.signed_by(self._identity)
         tables.add_key(task.id, round_number, private, document, not_after)
         return StoredKey(private, document, None)
+
+
+def _load_accountant() -> None:
+    """Have the accountant at hand when a batch is counted: it loads while the envelopes arrive."""
+    import hubbub.analyzer.budget
+    import hubbub.analyzer.statements  # noqa: F401 - loading is all
 
 
 def _new_charges(task: Task, round_number: int, standing: list[Charge]) -> list[Charge]:

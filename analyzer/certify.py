@@ -2,13 +2,15 @@
 
 The certificate of round r composes r with every round of the task below r that is certified by then; its `history`
 names them. Rounds that complete in order are certified in order; one that completes after a later one is in the
-certificates of the rounds that follow both. Storing the certificate, erasing the round's envelopes and destroying its
-key are one transaction: after a crash before it, the certificate is made at the next start from the same counts.
+certificates of the rounds that follow both. Storing the certificate and destroying the round's key are one transaction:
+after a crash before it, the certificate is made at the next start from the same counts. Nobody can open the round's
+envelopes then; they are erased next, a few at a time, at the next start where a crash came between.
 """
 
 from __future__ import annotations
 
 import asyncio
+import functools
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -95,10 +97,15 @@ class Certifier:
         await asyncio.gather(*self._running, return_exceptions=True)
 
     async def run(self) -> None:
-        """Certify every round that is complete."""
+        """Certify every round that is complete; erase the envelopes of those that are certified."""
         async with self._lock:
             for task_id, round_number in await self._store.run(Tables.uncertified):
                 await self._certify(task_id, round_number)
+            for task_id, round_number in await self._store.run(Tables.unerased):
+                while await self._store.run(
+                    functools.partial(Tables.erase_some, task_id=task_id, round_number=round_number)
+                ):
+                    pass
 
     def announce(self) -> None:
         """Wake those who wait for a change."""

@@ -163,11 +163,13 @@ class Store:
 
     def _shrink(self) -> None:
         """Take what was erased out of the files. A failure is made good after the next transaction, or at the start."""
-        if not self._tables.erased:
-            return
         with contextlib.suppress(sqlite3.OperationalError):
-            _clean(self._connection)
-            self._tables.erased = False
+            if self._tables.erased:
+                _clean(self._connection)
+                self._tables.erased = self._tables.destroyed = False
+            elif self._tables.destroyed:
+                _cut_log(self._connection)
+                self._tables.destroyed = False
 
 
 def _refused(error: Exception) -> Refusal:
@@ -207,6 +209,11 @@ def _prepare(connection: sqlite3.Connection) -> None:
         raise sqlite3.DatabaseError(f"it is of version {version}, this hubbub knows {VERSION}")
     connection.execute("COMMIT")
     _clean(connection)
+
+
+def _cut_log(connection: sqlite3.Connection) -> None:
+    """Put zeroed pages over what was deleted, and cut the write-ahead log to nothing."""
+    connection.executescript("PRAGMA wal_checkpoint(TRUNCATE);")
 
 
 def _clean(connection: sqlite3.Connection) -> None:

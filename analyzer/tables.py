@@ -21,6 +21,9 @@ from hubbub.protos.signed import SignedDocument
 VERSION = 2
 """Version of these tables, in the file's `user_version`."""
 
+ERASED_AT_ONCE = 32
+"""Stretches erased in one transaction, 7 MB: some 40 ms, so that whoever reads results does not wait for all of it."""
+
 SCHEMA = """
 CREATE TABLE tasks (id INTEGER PRIMARY KEY, task_id BLOB NOT NULL UNIQUE, name TEXT NOT NULL, queries INTEGER NOT NULL,
     document BLOB NOT NULL);
@@ -116,6 +119,8 @@ class Tables:
         self._connection = connection
         self.erased = False
         """Something was erased that must leave the files too; the store sees to it and resets this."""
+        self.destroyed = False
+        """A key was destroyed and must leave the write-ahead log too; the store sees to it and resets this."""
 
     def _one(self, statement: str, *values: Any) -> tuple[Any, ...] | None:
         row: tuple[Any, ...] | None = self._connection.execute(statement, values).fetchone()
@@ -317,14 +322,36 @@ class Tables:
         return [row[0] for row in rows]
 
     def certify(self, task_id: bytes, round_number: int, document: bytes, withheld: Iterable[StoredBatch]) -> None:
-        """Store a round's certificate; erase its envelopes, its private key, and the counts of what is withheld."""
+        """Store a round's certificate; destroy its private key and the counts of what is withheld.
+
+        Nobody can open the round's envelopes then; `erase_some` takes them away.
+        """
         round_row = self._round(task_id, round_number)
         self._run("INSERT INTO certificates (round, document) VALUES (?, ?)", round_row, document)
-        self._run("DELETE FROM stretches WHERE batch IN (SELECT id FROM batches WHERE round = ?)", round_row)
         self._run("DELETE FROM private_keys WHERE round = ?", round_row)
         for batch in withheld:
             self._run("UPDATE batches SET counts = NULL WHERE id = ?", batch.row)
-        self.erased = True
+        self.destroyed = True
+
+    def unerased(self) -> list[tuple[bytes, int]]:
+        """The certified rounds whose envelopes are still there: (task id, round), rising."""
+        rows = self._all(
+            "SELECT task_id, rounds.round FROM rounds JOIN tasks ON tasks.id = rounds.task"
+            " WHERE EXISTS (SELECT 1 FROM certificates WHERE certificates.round = rounds.id) AND EXISTS"
+            " (SELECT 1 FROM stretches JOIN batches ON batches.id = stretches.batch WHERE batches.round = rounds.id)"
+            " ORDER BY tasks.id, rounds.round"
+        )
+        return [(task_id, number) for task_id, number in rows]
+
+    def erase_some(self, task_id: bytes, round_number: int) -> bool:
+        """Erase some of what a round was delivered with; return whether there is more."""
+        round_row = self._round(task_id, round_number)
+        of_round = "batch IN (SELECT id FROM batches WHERE round = ?)"
+        some = f"SELECT id FROM stretches WHERE {of_round} LIMIT {ERASED_AT_ONCE}"  # noqa: S608 - constants
+        self._run(f"DELETE FROM stretches WHERE id IN ({some})", round_row)  # noqa: S608
+        more = self._one(f"SELECT 1 FROM stretches WHERE {of_round} LIMIT 1", round_row) is not None  # noqa: S608
+        self.erased = self.erased or not more
+        return more
 
     def certificate(self, task_id: bytes, round_number: int) -> bytes | None:
         """A round's certificate, if it was made."""

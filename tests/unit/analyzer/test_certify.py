@@ -10,8 +10,9 @@ from hubbub.accountant.certificate import Terms, check_statement
 from hubbub.accountant.errors import AccountingError
 from hubbub.accountant.mechanisms import KRR
 from hubbub.analyzer.certify import Certifier, History, accountant_statement
+from hubbub.analyzer.tables import Tables
 from hubbub.protos.batch import BatchRecord, released_digest
-from hubbub.protos.errors import SignatureError
+from hubbub.protos.errors import HubbubError, SignatureError
 from hubbub.protos.keys import KeyRecord
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.results import HistogramEstimate, QueryState, SumEstimate
@@ -103,6 +104,28 @@ async def test_erased_means_gone_from_the_files(bench: Bench) -> None:
     with pytest.raises(Refusal) as refusal:
         await bench.acceptor.get_key(bench.task.id, 0)
     assert refusal.value.reason is Reason.ERASED
+
+
+async def test_a_crash_between_certificate_and_erasure_leaves_no_key_and_is_made_good_at_the_start(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    privates = []
+    new_key = bench.acceptor._new_key
+    bench.acceptor._new_key = lambda: privates.append(new_key()) or privates[-1]  # type: ignore[func-returns-value]
+    with monkeypatch.context() as crashing:
+        crashing.setattr(Tables, "erase_some", crash)
+        batches = await bench.deliver_round()
+    assert (await bench.results.get_results(bench.task.id, 0, 0)).queries
+    assert privates[0][0] not in bench.files()
+    assert batches[0][0] in bench.files()
+    await bench.restart()
+    await bench.certifier.run()
+    files = bench.files()
+    assert not any(envelope[:16] in files or envelope[-16:] in files for batch in batches for envelope in batch)
+
+
+def crash(*_: object, **__: object) -> None:
+    raise HubbubError("the process ends here")
 
 
 async def test_under_the_minimum_of_valid_reports_a_query_is_withheld(bench: Bench) -> None:

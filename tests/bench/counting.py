@@ -1,0 +1,163 @@
+"""The analyzer: opening and counting against bare opens on all cores, and what comes after the last open."""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import os
+import statistics
+import tempfile
+import time
+from collections.abc import AsyncIterator, Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import asynccontextmanager
+from functools import partial
+from itertools import repeat
+from pathlib import Path
+
+import numpy as np
+from cores import all_cores, open_bare, rate, sealed_inners, shares
+from parts import Parts
+from rows import Outcome, Row
+
+from hubbub.analyzer.accept import Acceptor
+from hubbub.analyzer.certify import Certifier
+from hubbub.analyzer.results import Results
+from hubbub.analyzer.store import Store
+from hubbub.analyzer.workers import Job, Opened, Workers
+from hubbub.protos.batch import BatchId, BatchRecord, released_digest
+from hubbub.protos.envelope import INNER_BYTES, SYMBOL_BYTES, Destination, generate_key
+from hubbub.protos.keys import KeyRecord, KeySet, Role
+from hubbub.protos.messages import Envelopes
+from hubbub.shuffler.mix import RELEASED_BLOCK
+
+REPORTS = 60_000
+"""Envelopes opened in one run."""
+
+RUNS = 5
+"""Runs of limit and result, by turns."""
+
+LARGE = 10**6
+"""Reports of the batch that is estimated and certified."""
+
+ESTIMATE_SECONDS = 0.5
+ESTIMATES = 3
+
+
+class Analyzer:
+    """The stages of one analyzer on a folder, and a batch that was delivered to it."""
+
+    def __init__(self, folder: Path, workers: Workers) -> None:
+        self.parts = Parts.generate()
+        self.store, self.workers = Store(folder), workers
+        task, signed = self.parts.task, self.parts.signed
+        self.store.wait(lambda tables: tables.add_task(task.id, task.name, len(task.queries), signed.encode()))
+        self.certifier = Certifier(self.parts.analyzer, self.store)
+        self.acceptor = Acceptor(
+            {task.id: signed},
+            self.parts.analyzer,
+            self.parts.shuffler.public,
+            self.store,
+            workers,
+            committed=self.certifier.start,
+        )
+        self.results = Results(self.store, self.certifier)
+        self.batch = BatchId(task.id, 0, 0)
+
+    async def keys(self) -> tuple[KeySet, bytes]:
+        """Return the round's key set, and the analyzer's public key that envelopes are sealed to."""
+        task = self.parts.task
+        analyzer = await self.acceptor.get_key(task.id, 0)
+        record = KeyRecord(Role.SHUFFLER, task.id, 0, task.suite, generate_key()[1], 0, 2**37)
+        public = KeyRecord.read(analyzer, self.parts.analyzer.public).public_key
+        return KeySet(record.signed_by(self.parts.shuffler), analyzer), public
+
+    async def deliver(self, key_set: KeySet, envelopes: bytes) -> BatchRecord:
+        """Deliver a batch as the shuffler does."""
+        count = len(envelopes) // INNER_BYTES
+        record = BatchRecord(self.batch, count, released_digest([envelopes]), key_set.hash, "operator", {})
+        await self.acceptor.begin(record.signed_by(self.parts.shuffler), key_set)
+        for offset in range(0, count, RELEASED_BLOCK):
+            block = envelopes[offset * INNER_BYTES : (offset + RELEASED_BLOCK) * INNER_BYTES]
+            parts = tuple(block[start : start + INNER_BYTES] for start in range(0, len(block), INNER_BYTES))
+            await self.acceptor.put(Envelopes(self.batch, offset, parts))
+        return record
+
+
+@asynccontextmanager
+async def _analyzer(workers: Workers) -> AsyncIterator[Analyzer]:
+    with tempfile.TemporaryDirectory(prefix="hubbub-bench-") as folder:
+        analyzer = Analyzer(Path(folder) / "data", workers)
+        try:
+            yield analyzer
+        finally:
+            await analyzer.certifier.settle()
+            analyzer.store.close()
+            workers.close()
+
+
+def opening() -> Iterator[Outcome]:
+    """Open and count a delivered batch, read from the store, its digest checked."""
+    with all_cores() as pool:
+        yield asyncio.run(_opening(pool))
+
+
+async def _opening(pool: ProcessPoolExecutor) -> Row:
+    async with _analyzer(Workers()) as analyzer:
+        key_set, public = await analyzer.keys()
+        to = Destination(analyzer.parts.task.id, 0, key_set.hash)
+        sealing = [pool.submit(sealed_inners, public, to, share) for share in shares(REPORTS)]
+        sealed = await asyncio.to_thread(lambda: b"".join([each.result() for each in sealing]))
+        await analyzer.deliver(key_set, sealed)
+        stored = await analyzer.acceptor._announced(analyzer.batch)
+        await analyzer.acceptor._open(analyzer.parts.task, stored)  # the processes have started
+        limits, values = [], []
+        for _ in range(RUNS):
+            limits.append(rate(pool, partial(open_bare, SYMBOL_BYTES), REPORTS))
+            started = time.perf_counter()
+            opened = await analyzer.acceptor._open(analyzer.parts.task, stored)
+            values.append(REPORTS / (time.perf_counter() - started))
+            if opened.valid != REPORTS:
+                raise RuntimeError(f"{opened.valid} of {REPORTS} envelopes were counted")
+    return Row("open", statistics.median(values), "envelopes/s", statistics.median(limits), ">=", 0.85)
+
+
+class _Counted(Workers):
+    """Gives symbols without opening, and notes when it gave the last."""
+
+    finished = 0.0
+
+    def open(self, _job: Job, stretches: Iterable[bytes], _expected: int) -> Iterator[Opened]:
+        for place, stretch in enumerate(stretches):
+            count = len(stretch) // INNER_BYTES
+            yield np.fromiter(repeat(place % 2, count), dtype=np.uintc).tobytes(), 0
+        self.finished = time.perf_counter()
+
+
+def estimating() -> Iterator[Outcome]:
+    """From the last open of 10⁶ until the results are there, each time in a new process: nothing is computed before."""
+    seconds = []
+    for _ in range(ESTIMATES):
+        with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+            seconds.append(pool.submit(_estimating).result())
+    yield Row("estimate", statistics.median(seconds), "s", ESTIMATE_SECONDS)
+
+
+def _estimating() -> float:
+    return asyncio.run(_estimated())
+
+
+async def _estimated() -> float:
+    workers = _Counted(1)
+    async with _analyzer(workers) as analyzer:
+        key_set, _ = await analyzer.keys()
+        record = await analyzer.deliver(key_set, os.urandom(LARGE * INNER_BYTES))
+        committed = await analyzer.acceptor.commit(record.batch, record.digest)
+        results = await analyzer.results.get_results(analyzer.parts.task.id, 0, 30.0)
+        ended = time.perf_counter()
+    if committed.counted != LARGE or results.queries[0].estimate is None:
+        raise RuntimeError(f"{committed.counted} of {LARGE} reports were counted and estimated")
+    return ended - workers.finished
+
+
+ROWS = (opening, estimating)

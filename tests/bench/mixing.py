@@ -1,0 +1,140 @@
+"""Mixing: a round is cut, permuted, stored and released, against copying the same bytes through the same store once."""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import os
+import resource
+import statistics
+import tempfile
+import time
+from collections.abc import Coroutine, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from parts import Parts
+from rows import Comparison, Outcome, Row
+
+from hubbub.protos.batch import BatchId
+from hubbub.protos.envelope import INNER_BYTES, SUITE_NAME, generate_key
+from hubbub.protos.keys import KeyRecord, KeySet, Role
+from hubbub.protos.messages import Committed, Envelopes, RoundState
+from hubbub.protos.signed import SignedDocument
+from hubbub.shuffler import tables
+from hubbub.shuffler.hold import SqliteStore
+from hubbub.shuffler.keys import make_keys
+from hubbub.shuffler.mix import RELEASED_BLOCK, mix
+from hubbub.shuffler.records import Opened, Round
+from hubbub.shuffler.release import Courier
+from hubbub.shuffler.unit import Unit
+
+REPORTS = 10**6
+RUNS = 3
+MEMORY = 1024.0
+"""Mebibytes."""
+
+BLOCK = 1000
+"""Submissions of one commit while the round fills."""
+
+
+def mixing() -> Iterator[Outcome]:
+    """Each run in a process of its own, so that its peak memory is its own."""
+    runs = []
+    for _ in range(RUNS):
+        with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+            runs.append(pool.submit(_run).result())
+    copied, mixed, erased, memory = (statistics.median(values) for values in zip(*runs, strict=True))
+    yield Row("mix", mixed, "s", copied, "<=", 3.0)
+    yield Row("mix_memory", memory, "MiB", MEMORY)
+    yield Comparison("mix", "erasing afterwards", erased, "s", erased)
+
+
+def _run() -> tuple[float, float, float, float]:
+    with tempfile.TemporaryDirectory(prefix="hubbub-bench-") as folder:
+        return asyncio.run(_measured(Path(folder)))
+
+
+async def _measured(folder: Path) -> tuple[float, float, float, float]:
+    """Return the seconds of copying, mixing and erasing, and the process's peak memory in MiB."""
+    parts = Parts.generate()
+    store = SqliteStore(folder)
+    try:
+        round_ = await _filled(store, parts)
+        copied = await _timed(_copied(store, round_))
+        mixed = await _timed(_mixed(store, round_, parts))
+        erased = await _timed(store.erase(round_, RoundState.ERASED))
+    finally:
+        store.close()
+    return copied, mixed, erased, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+async def _filled(store: SqliteStore, parts: Parts) -> Round:
+    """A round that holds as many submissions, each with random bytes for its envelope."""
+    task = parts.task
+    record = KeyRecord(Role.ANALYZER, task.id, 0, SUITE_NAME, generate_key()[1], 0, 2**33).signed_by(parts.analyzer)
+    round_ = await store.install(await store.add_round(task.id, 0), make_keys(task, 0, parts.shuffler, record))
+    for start in range(0, REPORTS, BLOCK):
+        count = min(BLOCK, REPORTS - start)
+        await store.hold(
+            round_, [Opened(os.urandom(16), os.urandom(16), os.urandom(INNER_BYTES)) for _ in range(count)]
+        )
+    return round_
+
+
+async def _timed(work: Coroutine[Any, Any, Any]) -> float:
+    started = time.perf_counter()
+    await work
+    return time.perf_counter() - started
+
+
+async def _copied(store: SqliteStore, round_: Round) -> None:
+    """Copy what arrived once through the store: read, written in blocks as they are released, synced, the log cut."""
+
+    def work(_unit: Unit) -> None:
+        source = tables.RoundTables(store._database.writer, round_)
+        target = tables.RoundTables(store._database.writer, replace(round_, key=round_.key + 1))
+        joined = b"".join(source.arrived())
+        size = RELEASED_BLOCK * INNER_BYTES
+        for block, start in enumerate(range(0, len(joined), size)):
+            target.put_released(0, block, joined[start : start + size])
+
+    await store._writer.submit(work, alone=True)
+    await store._writer.submit_bare(lambda _unit: store._database.cut_log())
+
+
+async def _mixed(store: SqliteStore, round_: Round, parts: Parts) -> None:
+    """What the shuffler does from the cut until the analyzer has all of it."""
+    cut = await store.cut(round_, "operator", parts.task.minimum_reports)
+    mixed = await store.mix(cut, partial(mix, round_=cut, task=parts.task, identity=parts.shuffler))
+    released = await Courier(store, _Taker()).deliver(mixed, lambda _trouble: None)
+    if released.state is not RoundState.RELEASED:
+        raise RuntimeError(f"the round is {released.state}, it should be released")
+
+
+class _Taker:
+    """An analyzer that takes everything at once: what it would do is measured by itself."""
+
+    def __init__(self) -> None:
+        self._taken = 0
+
+    async def get_key(self, _task_id: bytes, _round_number: int, _deadline: float) -> SignedDocument:
+        raise NotImplementedError("the round has its keys")
+
+    async def begin(self, _record: SignedDocument, _key_set: KeySet, _deadline: float) -> int:
+        return 0
+
+    async def put(self, stretch: Envelopes, _deadline: float) -> int:
+        self._taken += len(stretch.envelopes)
+        return stretch.offset + len(stretch.envelopes)
+
+    async def commit(self, _batch: BatchId, _digest: bytes, _deadline: float) -> Committed:
+        if self._taken != REPORTS:
+            raise RuntimeError(f"{self._taken} envelopes were released, {REPORTS} were held")
+        return Committed(self._taken, {})
+
+
+ROWS = (mixing,)
