@@ -34,6 +34,7 @@ def run_with(printer: Any, monkeypatch: pytest.MonkeyPatch, folder: Path, value:
         yield rows.Row("speed", value, "calls/s", 100.0, ">=", 0.6)
         yield rows.Comparison("speed", "by hand", 1.0, "calls/s", 1.0)
 
+    monkeypatch.setattr(printer, "MODULES", ("one",))
     monkeypatch.setattr(printer.importlib, "import_module", lambda _: SimpleNamespace(ROWS=(speed,)))
     status = printer.main(["--out", str(folder / "bench.json"), *more])
     return status, json.loads((folder / "bench.json").read_text())
