@@ -16,7 +16,7 @@ from hubbub.accountant.rigorous.two_rr import Effort, two_rr_delta
 LOOSER = (Fraction(1), Fraction(1002, 1000), Fraction(101, 100))
 """Where the ε stated stays undecided, these multiples of it are tried; what is proven says which one."""
 
-TERMS = 1_500_000
+TERMS = 1_000_000
 """Summands for one multiple of ε, about 15 seconds; the last one may take twice as many."""
 
 _NODES = (8, 32, 128, 512, 2048)
