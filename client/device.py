@@ -149,4 +149,6 @@ class Device(Participant):
 def discarded(of: Round, entry: Entry) -> Refusal:
     """The refusal that an entry was discarded for."""
     reason = Reason(entry.outcome or Reason.TOO_LATE)
-    return Refusal(reason, f"round {of.number} was over when this submission came; it was discarded, answer the next")
+    return Refusal(
+        reason, f"round {of.number} took nothing when this submission came; it was discarded, answer the next"
+    )

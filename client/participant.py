@@ -22,7 +22,7 @@ from hubbub.protos.keys import KeySet
 from hubbub.protos.refusals import Reason
 from hubbub.protos.transport import TLS
 
-OVER = frozenset({Reason.TOO_LATE, Reason.ERASED})
+OVER = frozenset({Reason.TOO_LATE, Reason.ERASED, Reason.OVER_BUDGET})
 """Refusals after which a submission is discarded: its round takes nothing any more."""
 
 LONGEST_NAME = 200

@@ -67,7 +67,7 @@ class Admission:
         """Return a round's keys.
 
         Raises:
-            Refusal: UNKNOWN_TASK, UNKNOWN_ROUND, TOO_EARLY, TOO_LATE, ERASED or NOT_READY.
+            Refusal: UNKNOWN_TASK, UNKNOWN_ROUND, TOO_EARLY, TOO_LATE, ERASED, OVER_BUDGET or NOT_READY.
         """
         task = self._task(task_id)
         round_ = self._round(task, round_number)
@@ -108,6 +108,8 @@ class Admission:
         following = next_round(schedule, now, number)
         if round_.state is RoundState.ERASED:
             raise Refusal(Reason.ERASED, f"round {number} is over and erased, too old for this; {following}")
+        if round_.state is RoundState.EXPIRED and round_.reason:
+            raise Refusal(Reason.OVER_BUDGET, f"round {number} takes nothing, nothing may come of it: {round_.reason}")
         raise Refusal(
             Reason.TOO_LATE,
             f"round {number} takes nothing more, its last time was {at(schedule.cut(number))}; {following}",

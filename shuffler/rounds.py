@@ -1,6 +1,7 @@
 """Rounds: the life of each, OPEN → CUT → MIXED → RELEASED → ERASED, or EXPIRED under the minimum at the cut.
 
-A round beyond the task's budget expires too, with a reason: it is erased, and nothing of it is delivered.
+A round beyond the task's budget expires too, with a reason: it is erased, and nothing of it is delivered. The ledger
+only grows, so that is done as soon as it is known: nobody is asked for answers that nothing can come of.
 Each step is decided by the state on disk alone and may be done again, so a round goes on from where a killed process
 left it. A step that fails is tried again for ever: a round is never released half, and never dropped.
 """
@@ -68,6 +69,7 @@ class Rounds:
         self._courier = Courier(store, analyzer, pause)
         self._budgets = Budgets()
         self._trouble: dict[int, str] = {}
+        self._fitting: dict[bytes, int] = {}
         self._running: dict[int, asyncio.Task[None]] = {}
         self._watching: list[asyncio.Task[None]] = []
 
@@ -173,7 +175,7 @@ class Rounds:
             case RoundState.OPEN:
                 return await self._collect(task, round_)
             case RoundState.CUT if round_.submissions < task.minimum_reports:
-                return await self._store.erase(round_, RoundState.EXPIRED)
+                return await self._store.erase(round_, RoundState.EXPIRED, await self._too_much(task, round_))
             case RoundState.CUT:
                 return await self._mix(task, round_)
             case RoundState.MIXED:
@@ -192,7 +194,22 @@ class Rounds:
             work = functools.partial(
                 mix, round_=round_, task=task, identity=self._identity, random=self._random, dummies=dummies
             )
-            return await self._store.mix(round_, work, charges)
+            mixed = await self._store.mix(round_, work, charges)
+        self.alarm.wake()  # what is left of the budget may be too little for rounds that are open
+        return mixed
+
+    async def _too_much(self, task: Task, round_: Round) -> str:
+        """Say why the round is beyond the task's budget, as it stands; nothing where it is not."""
+        standing = self._store.charges(task.id)
+        # Every round of a task costs the same, and a task is run only if one round is within its budget.
+        if task.privacy.epsilon_total is None or len(standing) == self._fitting.get(task.id, 0):
+            return ""
+        try:
+            await self._budgets.charges(task, round_.number, standing)
+        except BudgetExceeded as error:
+            return str(error)
+        self._fitting[task.id] = len(standing)
+        return ""
 
     async def _deliver(self, task: Task, round_: Round) -> Round:
         try:
@@ -207,19 +224,33 @@ class Rounds:
         return await self._store.erase(round_, RoundState.EXPIRED, reason)
 
     async def _collect(self, task: Task, round_: Round) -> Round:
-        """Take submissions until the cut, by schedule or by the operator."""
+        """Take submissions until the cut, by schedule or by the operator, or until the budget has no room for them."""
 
         def current() -> Round:
             return self._store.find(task.id, round_.number) or round_
 
         fetching = asyncio.create_task(self._fetch_keys(task, round_))
         try:
-            await self.alarm.until(task.schedule.cut(round_.number), lambda: current().state is not RoundState.OPEN)
+            reason = await self._until_cut(task, round_, current)
         finally:
             fetching.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await fetching
-        return await self._store.cut(round_, "schedule", task.minimum_reports)
+        cut = await self._store.cut(round_, "schedule", task.minimum_reports)
+        return await self._beyond_budget(task, cut, reason) if reason else cut
+
+    async def _until_cut(self, task: Task, round_: Round, current: Callable[[], Round]) -> str:
+        """Wait for the round's end; return why it is beyond the budget, as soon as it is."""
+        cut = task.schedule.cut(round_.number)
+        while True:
+            charged = len(self._store.charges(task.id))
+            reason = await self._too_much(task, round_)
+            if reason or current().state is not RoundState.OPEN or self._clock() >= cut:
+                return reason
+            await self.alarm.until(
+                cut,
+                lambda: current().state is not RoundState.OPEN or len(self._store.charges(task.id)) > charged,  # noqa: B023
+            )
 
     async def _fetch_keys(self, task: Task, round_: Round) -> None:
         """Get the analyzer's key record and make the round's key set, once; tries until the round is cut."""

@@ -179,16 +179,19 @@ async def test_a_third_round_beyond_the_budget_is_erased_and_the_operator_is_tol
     # At the minimum one round costs ε = 1.995, two 2.795, three 3.452.
     privacy = replace(PROMISE, epsilon_total=3.1)
     async with LocalPipeline(draft(200, 3, privacy), tmp_path / "pipeline") as pipeline:
-        for number in range(3):
+        for number in range(2):
             async with gateway(pipeline) as carrier:
                 assert (await carrier.submit_many(answers(0, 250), number)).accepted == 250
             await pipeline.close_round(number)
-            if number < 2:
-                results = await pipeline.results(number)
-                content = verify(results.certificate, Pins()).content
-                assert content["all_rounds"]["epsilon_upper_at_minimum"] <= 3.1
+            results = await pipeline.results(number)
+            content = verify(results.certificate, Pins()).content
+            assert content["all_rounds"]["epsilon_upper_at_minimum"] <= 3.1
         status = await _ended(pipeline, 2)
-        assert (status.state, status.submissions) == (RoundState.EXPIRED, 250)
+        assert (status.state, status.submissions) == (RoundState.EXPIRED, 0)
+        async with gateway(pipeline) as carrier:
+            with pytest.raises(Refusal, match=r"the budget is 3\.1") as over:
+                await carrier.submit_many(answers(0, 250), 2)
+        assert over.value.reason is Reason.OVER_BUDGET
         assert "the budget is 3.1; spent so far: " in status.waiting_for
         assert "of it by themselves rounds 0 to 1 (2)" in status.waiting_for
         await pipeline.kill(Role.SHUFFLER)

@@ -184,7 +184,7 @@ async def test_a_shuffler_of_another_authority_gets_nothing(
     assert shuffler.seen == []
 
 
-@pytest.mark.parametrize("reason", [Reason.TOO_LATE, Reason.ERASED])
+@pytest.mark.parametrize("reason", [Reason.TOO_LATE, Reason.ERASED, Reason.OVER_BUDGET])
 async def test_what_came_too_late_is_discarded_and_not_carried_into_another_round(
     device: Make, shuffler: FakeShuffler, clock: Clock, reason: Reason
 ) -> None:

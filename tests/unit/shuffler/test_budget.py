@@ -16,13 +16,13 @@ from hubbub.shuffler.database import FILE_NAME
 from hubbub.shuffler.records import StoreError
 from support.samples import Parties, sample_task
 
-TWO_ROUNDS = Privacy(epsilon=10.0, delta=1e-2, epsilon_local=20.0, epsilon_total=3.0)
-"""One round of the sample task costs ε = 1.56, two 2.53, three 3.35."""
+ONE_ROUND = Privacy(epsilon=10.0, delta=1e-2, epsilon_local=20.0, epsilon_total=2.0)
+"""One round of the sample task costs ε = 1.56, two 2.53."""
 
 
 @pytest.fixture
 async def world(tmp_path: Path) -> AsyncIterator[World]:
-    world = World(tmp_path, privacy=TWO_ROUNDS)
+    world = World(tmp_path, privacy=ONE_ROUND)
     await world.start()
     yield world
     await world.stop()
@@ -33,33 +33,52 @@ def delivered(world: World) -> set[int]:
 
 
 async def test_round_beyond_the_budget_is_erased_and_says_which_rounds_spent_what(world: World) -> None:
-    states = [(await world.live(number)).state for number in range(2)]
-    assert states == [RoundState.ERASED] * 2
-    status = await world.live(2)
-    assert status.state is RoundState.EXPIRED
-    assert delivered(world) == {0, 1}
-    for part in ("charging round 2", "the budget is 3;", "rounds 0 to 1 (2) 2.52", "would bring epsilon to 3.34"):
+    await spend(world, then=MINIMUM)
+    status = await world.status(1)
+    assert (status.state, status.submissions) == (RoundState.EXPIRED, MINIMUM)
+    assert delivered(world) == {0}
+    for part in ("charging round 1", "the budget is 2;", "would bring epsilon to 2.5"):
         assert part in status.waiting_for
     counts = "SELECT (SELECT count(*) FROM known), (SELECT count(*) FROM arrived), (SELECT count(*) FROM released)"
     assert world.store._database.reader.execute(counts).fetchone() == (0, 0, 0)
-    assert len(world.store.charges(world.task.id)) == 4
+    assert len(world.store.charges(world.task.id)) == 2
+
+
+async def spend(world: World, then: int = 0) -> None:
+    """Have round 0 spend the budget while round 1 is open already, and took that many submissions."""
+    await world.fill()
+    world.clock.now = float(world.task.schedule.opens(1) - 1)
+    await world.until(lambda: getattr(world.store.find(world.task.id, 1), "keys", None) is not None)
+    await world.fill(then, 1)
+    await world.cut(0)
+    for number in range(2):
+        round_ = world.store.find(world.task.id, number)
+        assert round_ is not None
+        await world.rounds.settled(round_)
+
+
+async def test_nobody_is_asked_for_answers_once_the_budget_is_spent(world: World) -> None:
+    await spend(world)
+    assert world.clock.now < world.task.schedule.cut(1)
+    with pytest.raises(Refusal, match=r"nothing may come of it: .*the budget is 2;") as refused:
+        await world.admission.get_round(world.task.id, 1)
+    assert refused.value.reason is Reason.OVER_BUDGET
 
 
 async def test_why_a_round_was_erased_is_known_after_a_restart(world: World) -> None:
-    for number in range(3):
-        await world.live(number)
-    before = (await world.status(2)).waiting_for
+    await spend(world)
+    before = (await world.status(1)).waiting_for
     await world.kill()
     await world.start(ready=False)
-    assert (await world.status(2)).waiting_for == before
-    assert "budget is 3" in before
-    assert (await world.status(1)).waiting_for == "nothing"
+    assert (await world.status(1)).waiting_for == before
+    assert "budget is 2" in before
+    assert (await world.status(0)).waiting_for == "nothing"
 
 
 async def test_round_under_the_minimum_costs_nothing(world: World) -> None:
     assert (await world.live(0, MINIMUM - 1)).state is RoundState.EXPIRED
     assert world.store.charges(world.task.id) == []
-    assert [(await world.live(number)).state for number in (1, 2)] == [RoundState.ERASED] * 2
+    assert (await world.live(1)).state is RoundState.ERASED
 
 
 async def test_without_a_budget_rounds_are_charged_and_none_is_refused(tmp_path: Path) -> None:
@@ -78,7 +97,7 @@ async def test_a_kill_before_the_mix_is_on_disk_charges_nothing_and_after_it_onc
 
     world.store.mix = fail  # type: ignore[assignment,method-assign]  # a disk that fails
     await world.cut()
-    await world.until(lambda: world.pauses > 3)
+    await world.until(lambda: world.pauses > 1)
     await world.kill()
     assert world.store.charges(world.task.id) == []
     await world.start()
