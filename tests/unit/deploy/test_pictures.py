@@ -218,6 +218,22 @@ def test_a_gap_breaks_the_line_and_is_not_a_number(svg: bytes) -> None:
     assert b"nan" not in svg.lower()
 
 
+def test_a_curve_spans_its_axes(svg: bytes) -> None:
+    """Limits that were frozen before the curves were drawn would leave the axes empty."""
+    root = ElementTree.fromstring(svg)
+    frame = next(element for element in root.iter(f"{SVG}g") if element.get("id") == "patch_2")
+    box = numbers(next(frame.iter(f"{SVG}path")).get("d") or "")
+    line = numbers(path_of(root, "panel-1-series-1"))
+    for axis in (0, 1):
+        low, high = min(box[axis::2]), max(box[axis::2])
+        assert low <= min(line[axis::2]) <= max(line[axis::2]) <= high
+        assert max(line[axis::2]) - min(line[axis::2]) > 0.3 * (high - low)
+
+
+def numbers(path: str) -> list[float]:
+    return [float(word) for word in path.split() if word not in "MLz"]
+
+
 def test_points_between_gaps_have_a_marker_each() -> None:
     alone = picture().panels[0].series[3]
     assert all(set(marked(alone, place)) == {1, 4, 7} for place in range(5))
