@@ -14,7 +14,8 @@ import numpy.typing as npt
 
 from hubbub.protos.envelope import INNER_BYTES, Destination, Sealer
 from hubbub.protos.task import Task
-from hubbub.shuffler.mix import Column, Random
+from hubbub.shuffler.buckets import Column
+from hubbub.shuffler.mix import Random
 from hubbub.shuffler.records import Round, StoreError
 
 CHUNK = 1000

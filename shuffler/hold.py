@@ -229,7 +229,7 @@ class SqliteStore:
         def job(unit: Unit) -> Round:
             current = unit.current(round_)
             if current.state is RoundState.CUT:
-                work(tables.RoundTables(self._database.writer, current))
+                work(tables.RoundTables(self._database.writer, current, self._database.path.parent))
                 unit.charge(current, charges)
                 current = unit.write_mixed(current)
             return current

@@ -2,12 +2,19 @@
 
 A permutation is the order of 64-bit keys drawn from a ChaCha20 keystream under a fresh 256-bit key. Given that all keys
 differ, every order is equally likely; on any tie all keys are drawn again, so the result is exactly uniform.
+
+A column too long for memory goes through buckets on disk: by the first bits of its key each envelope goes into one,
+and each bucket is sorted by itself. Read one after the other they are the column in the order of its keys, the same as
+if it had been sorted at once; two equal keys fall into one bucket, so no tie is missed. There a tie fails the mixing,
+and nothing of it is kept: it is done again with other keys (with 10⁷ envelopes, once in 370,000 mixings).
 """
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Protocol
 
 import numpy as np
@@ -20,7 +27,14 @@ from hubbub.protos.envelope import INNER_BYTES
 from hubbub.protos.keys import Identity
 from hubbub.protos.signed import SignedDocument
 from hubbub.protos.task import Task
+from hubbub.shuffler.buckets import Buckets, Column, Keys
 from hubbub.shuffler.records import Round, StoreError
+
+IN_MEMORY = 2**20
+"""Envelopes that are permuted in memory at once: 55 MB, and as much again while they are stored."""
+
+GATHERED = 2**16
+"""Envelopes parted into buckets at once, so that short blocks cost no more than long ones."""
 
 RELEASED_BLOCK = 4096
 """Envelopes stored and sent together: 213 kB."""
@@ -28,11 +42,11 @@ RELEASED_BLOCK = 4096
 Random = Callable[[int], bytes]
 """Gives that many random bytes."""
 
-Draw = Callable[[int], npt.NDArray[np.uint64]]
+Draw = Callable[[int], Keys]
 """Gives that many uniform 64-bit keys, anew at each call."""
 
-Column = npt.NDArray[np.uint8]
-"""Inner envelopes, one a row: shape (count, INNER_BYTES)."""
+Rows = Iterable[Column]
+"""A column in stretches."""
 
 _NONCE = bytes(16)
 """All zeros: a key is used for one keystream only."""
@@ -40,6 +54,10 @@ _NONCE = bytes(16)
 
 class Inners(Protocol):
     """A cut round's store during mixing: the inner envelopes as they came, and where the permuted lists go."""
+
+    @property
+    def folder(self) -> Path:
+        """Where buckets may lie for a while."""
 
     def arrived(self) -> Iterator[bytes]:
         """Blocks of submissions as they came; each submission is its inner envelopes in the order of the queries."""
@@ -54,7 +72,7 @@ class Inners(Protocol):
 def keystream(random: Random = os.urandom) -> Draw:
     """Return a source of keys: each call a ChaCha20 keystream under a fresh key of 32 bytes from `random`."""
 
-    def draw(count: int) -> npt.NDArray[np.uint64]:
+    def draw(count: int) -> Keys:
         encryptor = Cipher(ChaCha20(random(32), _NONCE), mode=None).encryptor()
         return np.frombuffer(encryptor.update(bytes(8 * count)), dtype=np.uint64)
 
@@ -66,8 +84,7 @@ def permutation(count: int, draw: Draw) -> npt.NDArray[np.intp]:
     while True:
         keys = draw(count)
         order = np.argsort(keys)
-        ordered = keys[order]
-        if not (ordered[1:] == ordered[:-1]).any():
+        if not _has_tie(keys[order]):
             return order
 
 
@@ -89,34 +106,93 @@ def mix(
         added = dummies[query] if dummies else np.empty((0, INNER_BYTES), dtype=np.uint8)
         if len(added) != task.privacy.dummies:
             raise StoreError(f"{len(added)} dummies were made, the task wants {task.privacy.dummies}; mix again")
-        column = _column(inners, query, len(task.queries), round_.submissions, added)
-        order = permutation(len(column), keystream(random))
-        digest = released_digest(_stored(inners, query, column, order))
+        rows = _rows(inners, query, len(task.queries), round_.submissions, added)
+        count = round_.submissions + len(added)
+        if count <= IN_MEMORY:
+            mixed = permuted(rows, count, keystream(random))
+        else:
+            mixed = permuted_by_buckets(rows, count, keystream(random), inners.folder, random)
+        digest = released_digest(_stored(inners, query, mixed))
         inners.put_batch(query, digest, _record(round_, query, digest, len(added)).signed_by(identity))
 
 
-def _column(inners: Inners, query: int, queries: int, count: int, added: Column) -> Column:
-    """Return one query's envelopes as they came, one a row, and then those added."""
-    column = np.empty((count + len(added), INNER_BYTES), dtype=np.uint8)
-    column[count:] = added
+def permuted(rows: Rows, count: int, draw: Draw) -> Iterator[Column]:
+    """Give a column of `count` envelopes in a uniform order."""
+    column = np.empty((count, INNER_BYTES), dtype=np.uint8)
     filled = 0
+    for stretch in rows:
+        column[filled : filled + len(stretch)] = stretch
+        filled += len(stretch)
+    order = permutation(count, draw)
+    for start in range(0, count, RELEASED_BLOCK):
+        yield column[order[start : start + RELEASED_BLOCK]]
+
+
+def permuted_by_buckets(
+    rows: Rows, count: int, draw: Draw, folder: Path, random: Random = os.urandom, limit: int = IN_MEMORY
+) -> Iterator[Column]:
+    """Give a column of `count` envelopes in a uniform order, with about `limit` of them in memory at a time.
+
+    Raises:
+        StoreError: where two keys are equal; nothing of what was given may be used then.
+    """
+    bits = max(1, math.ceil(math.log2(count / limit * 4 / 3)))  # so that hardly any bucket is above the limit
+    with Buckets(folder, bits, random) as buckets:
+        for stretch in _gathered(rows):
+            buckets.add(draw(len(stretch)), stretch)
+        for keys, column in buckets:
+            order = np.argsort(keys)
+            if _has_tie(keys[order]):
+                raise StoreError("two of the permutation's keys are equal; it is drawn again")
+            yield column[order]
+
+
+def _has_tie(ordered: Keys) -> bool:
+    return bool((ordered[1:] == ordered[:-1]).any())
+
+
+def _gathered(rows: Rows) -> Iterator[Column]:
+    gathered: list[Column] = []
+    for stretch in rows:
+        gathered.append(stretch)
+        if sum(map(len, gathered)) >= GATHERED:
+            yield np.concatenate(gathered)
+            gathered = []
+    if gathered:
+        yield np.concatenate(gathered)
+
+
+def _rows(inners: Inners, query: int, queries: int, count: int, added: Column) -> Iterator[Column]:
+    """Give one query's envelopes as they came, and then those added; only if there are `count` of those that came."""
+    found = 0
     for block in inners.arrived():
         rows = np.frombuffer(block, dtype=np.uint8).reshape(-1, queries, INNER_BYTES)[:, query]
-        if filled + len(rows) > count:
+        found += len(rows)
+        if found > count:
             raise StoreError(f"the store holds more than the {count} acknowledged submissions; is it damaged?")
-        column[filled : filled + len(rows)] = rows
-        filled += len(rows)
-    if filled != count:
-        raise StoreError(f"the store holds {filled} of {count} acknowledged submissions; is it damaged?")
-    return column
+        yield rows
+    if found != count:
+        raise StoreError(f"the store holds {found} of {count} acknowledged submissions; is it damaged?")
+    yield added
 
 
-def _stored(inners: Inners, query: int, column: Column, order: npt.NDArray[np.intp]) -> Iterator[bytes]:
+def _stored(inners: Inners, query: int, mixed: Rows) -> Iterator[bytes]:
     """Store the permuted list block by block, giving each block on for the digest."""
-    for block, start in enumerate(range(0, len(order), RELEASED_BLOCK)):
-        envelopes = column[order[start : start + RELEASED_BLOCK]].tobytes()
+    for block, envelopes in enumerate(_blocks(mixed)):
         inners.put_released(query, block, envelopes)
         yield envelopes
+
+
+def _blocks(mixed: Rows) -> Iterator[bytes]:
+    """Give a list in blocks of `RELEASED_BLOCK` envelopes, the last one shorter."""
+    size, held = RELEASED_BLOCK * INNER_BYTES, b""
+    for stretch in mixed:
+        held += stretch.tobytes()
+        whole = len(held) - len(held) % size
+        yield from (held[start : start + size] for start in range(0, whole, size))
+        held = held[whole:]
+    if held:
+        yield held
 
 
 def _record(round_: Round, query: int, digest: bytes, dummies: int) -> BatchRecord:

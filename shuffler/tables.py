@@ -6,6 +6,7 @@ import json
 import sqlite3
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hubbub.protos.envelope import INNER_BYTES, SUBMISSION_ID_BYTES
@@ -161,7 +162,8 @@ def delete_rest(connection: sqlite3.Connection, round_: Round) -> None:
 class RoundTables:
     """A cut round's tables during mixing (`mix.Inners`)."""
 
-    def __init__(self, connection: sqlite3.Connection, round_: Round) -> None:
+    def __init__(self, connection: sqlite3.Connection, round_: Round, folder: Path) -> None:
+        self.folder = folder
         self._connection = connection
         self._round = round_
 

@@ -37,6 +37,9 @@ RUNS = 3
 MEMORY = 1024.0
 """Mebibytes."""
 
+LARGE, LARGE_BLOCK = 10**7, 1000
+"""Envelopes of the round that spills, and of one commit."""
+
 BLOCK = 1000
 """Submissions of one commit while the round fills."""
 
@@ -72,11 +75,15 @@ async def _measured(folder: Path) -> tuple[float, float, float, float]:
     return copied, mixed, erased, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
-async def _filled(store: SqliteStore, parts: Parts) -> Round:
-    """A round that holds as many submissions, each with random bytes for its envelope."""
+async def _with_keys(store: SqliteStore, parts: Parts) -> Round:
     task = parts.task
     record = KeyRecord(Role.ANALYZER, task.id, 0, SUITE_NAME, generate_key()[1], 0, 2**33).signed_by(parts.analyzer)
-    round_ = await store.install(await store.add_round(task.id, 0), make_keys(task, 0, parts.shuffler, record))
+    return await store.install(await store.add_round(task.id, 0), make_keys(task, 0, parts.shuffler, record))
+
+
+async def _filled(store: SqliteStore, parts: Parts) -> Round:
+    """A round that holds as many submissions, each with random bytes for its envelope."""
+    round_ = await _with_keys(store, parts)
     for start in range(0, REPORTS, BLOCK):
         count = min(BLOCK, REPORTS - start)
         await store.hold(
@@ -95,8 +102,8 @@ async def _copied(store: SqliteStore, round_: Round) -> None:
     """Copy what arrived once through the store: read, written in blocks as they are released, synced, the log cut."""
 
     def work(_unit: Unit) -> None:
-        source = tables.RoundTables(store._database.writer, round_)
-        target = tables.RoundTables(store._database.writer, replace(round_, key=round_.key + 1))
+        source = tables.RoundTables(store._database.writer, round_, Path())
+        target = tables.RoundTables(store._database.writer, replace(round_, key=round_.key + 1), Path())
         joined = b"".join(source.arrived())
         size = RELEASED_BLOCK * INNER_BYTES
         for block, start in enumerate(range(0, len(joined), size)):
@@ -137,4 +144,38 @@ class _Taker:
         return Committed(self._taken, {})
 
 
+def mixing_large() -> Iterator[Outcome]:
+    """10⁷ envelopes through buckets, in a process of its own; run by `--large`, since it needs 3 GB of disk."""
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+        seconds, memory = pool.submit(_mixed_large).result()
+    yield Row("mix_large_memory", memory, "MiB", MEMORY)
+    yield Comparison("mix_large_memory", "permute and store 10⁷", LARGE / seconds, "envelopes/s", seconds)
+
+
+def _mixed_large() -> tuple[float, float]:
+    """Return seconds and peak memory in MiB. The store's table of ids is not in it: it is filled beside the store."""
+    with tempfile.TemporaryDirectory(prefix="hubbub-bench-") as name:
+        return asyncio.run(_measured_large(Path(name)))
+
+
+async def _measured_large(folder: Path) -> tuple[float, float]:
+    parts = Parts.generate()
+    store = SqliteStore(folder)
+    try:
+        round_ = await _with_keys(store, parts)
+        connection = store._database.writer
+        connection.execute("BEGIN")
+        for block in range(LARGE // LARGE_BLOCK):
+            tables.insert_block(connection, round_.key, block, {}, [os.urandom(LARGE_BLOCK * INNER_BYTES)])
+        connection.execute("COMMIT")
+        cut = replace(await store.cut(round_, "schedule", 0), submissions=LARGE)
+        started = time.perf_counter()
+        await store.mix(cut, partial(mix, round_=cut, task=parts.task, identity=parts.shuffler))
+        seconds = time.perf_counter() - started
+    finally:
+        store.close()
+    return seconds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
 ROWS = (mixing,)
+LARGE_ROWS = (mixing_large,)

@@ -1,10 +1,10 @@
 """`make bench`: measure, print the table, write bench.json.
 
-    python tests/bench/run.py [--out bench.json] [--only NAME]
+    python tests/bench/run.py [--out bench.json] [--only NAME] [--large] [--strict]
 
 A module of rows has `ROWS`: functions that yield `Row`s (with a goal) and `Comparison`s (what others do). Join it to
-`MODULES`. With `--strict` the exit status is 1 where a goal is
-missed; without, a busy machine fails nothing.
+`MODULES`. What takes too long or too much disk for every run stands in its `LARGE_ROWS`, for `--large`. With
+`--strict` the exit status is 1 where a goal is missed; without, a busy machine fails nothing.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ MODULES = ("accountant", "submitting", "mixing", "counting", "whole")
 """Every module of rows beside this file, in the order they run."""
 
 
-def measured(only: str) -> list[Outcome]:
-    """Run every function whose name contains `only`, saying which on stderr."""
+def measured(only: str, rows: str) -> list[Outcome]:
+    """Run every function among the modules' `rows` whose name contains `only`, saying which on stderr."""
     found: list[Outcome] = []
     for name in MODULES:
-        for function in importlib.import_module(name).ROWS:
+        for function in getattr(importlib.import_module(name), rows, ()):
             if only in function.__name__:
                 sys.stderr.write(f"{name}.{function.__name__} …\n")
                 found.extend(function())
@@ -79,9 +79,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Measure, print the table, write a JSON file.")
     parser.add_argument("--out", type=Path, default=Path("bench.json"))
     parser.add_argument("--only", default="", help="only functions of rows whose name contains this")
+    parser.add_argument("--large", action="store_true", help="run what takes long or much disk, and nothing else")
     parser.add_argument("--strict", action="store_true", help="exit with 1 where a goal is missed")
     chosen = parser.parse_args(arguments)
-    outcomes = measured(chosen.only)
+    outcomes = measured(chosen.only, "LARGE_ROWS" if chosen.large else "ROWS")
     rows = [outcome for outcome in outcomes if isinstance(outcome, Row)]
     console = Console(width=110)
     console.print(goals(rows))

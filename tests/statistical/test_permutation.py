@@ -1,6 +1,6 @@
 """The permutation is uniform: chi-square over all permutations of a few elements, from the real CSPRNG.
 
-False-alarm rate of each test here: 1e-9, by the chi-square law that the statistics approach (at least 500 expected in
+False-alarm rate of each test here: 1e-9, by the chi-square law that the statistics approach (at least 250 expected in
 each cell of the small ones). Their power is shown by a permutation that keeps ties, which is rejected.
 """
 
@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections import Counter
 from math import factorial
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 import pytest
 from scipy.stats import chi2
 
-from hubbub.shuffler.mix import keystream, permutation
+from hubbub.protos.envelope import INNER_BYTES
+from hubbub.shuffler.mix import keystream, permutation, permuted_by_buckets
 
 FALSE_ALARM = 1e-9
 
@@ -34,6 +36,16 @@ def orders(draws: int, size: int, draw: object = None) -> Counter[tuple[int, ...
 def test_all_orders_of_a_few_elements_are_equally_likely(size: int, draws: int) -> None:
     limit = chi2.isf(FALSE_ALARM, factorial(size) - 1)
     assert chi_square(orders(draws, size), size) < limit
+
+
+def test_all_orders_are_equally_likely_through_buckets(tmp_path: Path) -> None:
+    """The same through files, with the permutation's own keys: 4 envelopes in up to 4 buckets."""
+    column = np.arange(4, dtype=np.uint8).repeat(INNER_BYTES).reshape(4, INNER_BYTES)
+    source, counts = keystream(), Counter[tuple[int, ...]]()
+    for _ in range(6_000):
+        mixed = np.concatenate(list(permuted_by_buckets([column], 4, source, tmp_path, limit=2)))
+        counts[tuple(mixed[:, 0].tolist())] += 1
+    assert chi_square(counts, 4) < chi2.isf(FALSE_ALARM, 23)
 
 
 def test_orders_stay_uniform_when_ties_are_frequent() -> None:

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from itertools import product
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -14,8 +19,9 @@ from hubbub.protos.batch import BatchRecord, released_digest
 from hubbub.protos.envelope import INNER_BYTES
 from hubbub.protos.messages import RoundState
 from hubbub.protos.signed import SignedDocument
+from hubbub.shuffler.buckets import Buckets, Column
 from hubbub.shuffler.keys import RoundKeys, make_keys
-from hubbub.shuffler.mix import RELEASED_BLOCK, keystream, mix, permutation
+from hubbub.shuffler.mix import RELEASED_BLOCK, Draw, keystream, mix, permutation, permuted, permuted_by_buckets
 from hubbub.shuffler.records import Round, StoreError
 from support.samples import Parties, sample_task
 
@@ -56,6 +62,7 @@ class Memory:
     """`mix.Inners` in memory."""
 
     blocks: list[bytes]
+    folder: Path = Path("nowhere")
     released: dict[tuple[int, int], bytes] = field(default_factory=dict)
     batches: dict[int, tuple[bytes, SignedDocument]] = field(default_factory=dict)
 
@@ -120,3 +127,83 @@ def test_round_without_keys_is_not_mixed(cut: tuple[Parties, Round]) -> None:
 
 def test_private_key_is_never_printed() -> None:
     assert "secret" not in repr(RoundKeys(b"secret", None))  # type: ignore[arg-type] - only its repr is looked at
+
+
+# Columns too long for memory
+
+
+def rows(count: int) -> list[Column]:
+    """Envelopes 0 … count − 1 in stretches of several lengths, an empty one among them."""
+    column = np.frombuffer(b"".join(envelope(device, 0) for device in range(count)), dtype=np.uint8)
+    return np.split(column.reshape(-1, INNER_BYTES), sorted({0, count // 7, count // 2}))
+
+
+def numbers(stretches: Iterable[Column]) -> list[int]:
+    return [int.from_bytes(row[:4].tobytes(), "big") for stretch in stretches for row in stretch]
+
+
+def given(keys: Iterable[int]) -> Draw:
+    """Draws that give these keys, however they are asked for."""
+    remaining = iter(keys)
+    return lambda count: np.array([next(remaining) for _ in range(count)], dtype=np.uint64)
+
+
+LEVELS = (0, 1, 2**62, 2**63 - 1, 2**63, 2**64 - 1)
+"""Keys on both sides of the borders of two and of four buckets."""
+
+
+@pytest.mark.parametrize("limit", [1, 2])
+def test_buckets_give_the_order_of_the_keys_for_all_keys_and_refuse_every_tie(tmp_path: Path, limit: int) -> None:
+    """All 6³ and 6⁴ choices of keys: those that differ give all orders equally often, as sorting at once does."""
+    for count in (3, 4):
+        orders = Counter[tuple[int, ...]]()
+        for keys in product(LEVELS, repeat=count):
+            mixed = permuted_by_buckets(rows(count), count, given(keys), tmp_path, limit=limit)
+            if len(set(keys)) < count:
+                with pytest.raises(StoreError, match="drawn again"):
+                    numbers(mixed)
+                continue
+            found = numbers(mixed)
+            assert found == np.argsort(np.array(keys, dtype=np.uint64)).tolist()
+            orders[tuple(found)] += 1
+        assert len(orders) == math.factorial(count)
+        assert len(set(orders.values())) == 1
+
+
+@pytest.mark.parametrize("count", [5000, 5001])
+def test_buckets_and_memory_give_the_same_order_from_the_same_keys(tmp_path: Path, count: int) -> None:
+    keys = keystream()(count).tolist()
+    spilled = numbers(permuted_by_buckets(rows(count), count, given(keys), tmp_path, limit=300))
+    assert spilled == numbers(permuted(rows(count), count, given(keys)))
+    assert sorted(spilled) == list(range(count))
+
+
+def test_a_round_that_spills_is_released_whole_and_leaves_no_file(
+    cut: tuple[Parties, Round], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parties, round_ = cut
+    monkeypatch.setattr("hubbub.shuffler.mix.IN_MEMORY", 1000)
+    memory = Memory([devices(5000)[:104000], devices(5000)[104000:]], tmp_path)
+    mix(memory, round_, sample_task(parties), parties.shuffler)
+    for query in (0, 1):
+        joined = memory.released[query, 0] + memory.released[query, 1]
+        assert len(memory.released[query, 0]) == RELEASED_BLOCK * INNER_BYTES
+        parts = [joined[start : start + INNER_BYTES] for start in range(0, len(joined), INNER_BYTES)]
+        assert sorted(parts) == [envelope(device, query) for device in range(5000)] != parts
+        assert memory.batches[query][0] == released_digest(parts)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_bucket_on_disk_has_no_name_and_holds_nothing_readable(tmp_path: Path) -> None:
+    column = np.frombuffer(b"".join(envelope(device, 0) for device in range(100)), dtype=np.uint8)
+    with Buckets(tmp_path, 1, os.urandom) as buckets:
+        keys = keystream()(100)
+        buckets.add(keys, column.reshape(-1, INNER_BYTES))
+        assert list(tmp_path.iterdir()) == []
+        stored = b""
+        for file in buckets._files:
+            file.seek(0)
+            stored += file.read()
+        assert len(stored) == 100 * (8 + INNER_BYTES)
+        assert not any(column.tobytes()[start : start + 8] in stored for start in range(0, column.size, 4))
+        assert not any(key.tobytes() in stored for key in keys)

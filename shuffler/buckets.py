@@ -1,0 +1,75 @@
+"""Buckets: a column of envelopes too long for memory, parted on disk by the first bits of their keys, and given back.
+
+A bucket holds envelopes in the order in which they came, beside the keys that say where each goes: what the permutation
+is to hide. So its file has no name, is gone when this process is, however it ends, and is enciphered under a key that
+only this process's memory holds: what the disk may keep of it can be read by nobody.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+
+import numpy as np
+import numpy.typing as npt
+from cryptography.hazmat.primitives.ciphers import Cipher
+from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
+
+from hubbub.protos.envelope import INNER_BYTES
+
+Keys = npt.NDArray[np.uint64]
+Column = npt.NDArray[np.uint8]
+"""Inner envelopes, one a row: shape (count, INNER_BYTES)."""
+
+_KEY_BYTES = 8
+_RECORD_BYTES = _KEY_BYTES + INNER_BYTES
+
+
+class Buckets:
+    """2**`bits` buckets in `folder`, filled and then read once. `random` gives the key they are enciphered with."""
+
+    def __init__(self, folder: Path, bits: int, random: Callable[[int], bytes]) -> None:
+        self._shift = np.uint64(64 - bits)
+        self._stack = ExitStack()
+        files = (tempfile.TemporaryFile(dir=folder) for _ in range(2**bits))  # noqa: SIM115 - the stack closes them
+        self._files = [self._stack.enter_context(file) for file in files]
+        key = random(32)
+        self._ciphers = [Cipher(ChaCha20(key, _nonce(place)), mode=None) for place in range(2**bits)]
+        self._enciphering = [cipher.encryptor() for cipher in self._ciphers]
+
+    def __enter__(self) -> Buckets:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Let the files go."""
+        self._stack.close()
+
+    def add(self, keys: Keys, rows: Column) -> None:
+        """Put each envelope into the bucket that the first bits of its key name."""
+        records = np.empty((len(keys), _RECORD_BYTES), dtype=np.uint8)
+        records[:, :_KEY_BYTES] = keys.view(np.uint8).reshape(-1, _KEY_BYTES)
+        records[:, _KEY_BYTES:] = rows
+        places = keys >> self._shift
+        records = records[np.argsort(places, kind="stable")]
+        ends = np.cumsum(np.bincount(places.astype(np.intp), minlength=len(self._files))).tolist()
+        for place, (start, end) in enumerate(zip([0, *ends[:-1]], ends, strict=True)):
+            self._files[place].write(self._enciphering[place].update(records[start:end].tobytes()))
+
+    def __iter__(self) -> Iterator[tuple[Keys, Column]]:
+        """Give the buckets by rising keys, each with its envelopes as they came."""
+        for file, cipher in zip(self._files, self._ciphers, strict=True):
+            file.seek(0)
+            read = cipher.decryptor().update(file.read())
+            records = np.frombuffer(read, dtype=np.uint8).reshape(-1, _RECORD_BYTES)
+            keys = np.ascontiguousarray(records[:, :_KEY_BYTES]).view(np.uint64).ravel()
+            yield keys, records[:, _KEY_BYTES:]
+
+
+def _nonce(place: int) -> bytes:
+    """A stream for each bucket: ChaCha20's nonce (RFC 8439) behind a block counter of zero."""
+    return bytes(4) + place.to_bytes(12, "big")
