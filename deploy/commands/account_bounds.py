@@ -110,13 +110,13 @@ def _heading(mechanism: Mechanism, part: Part, delta: float, order: float | None
 def _print(heading: str, found: Sequence[Assessment]) -> None:
     from hubbub.accountant.bounds.exact import EXACT
 
-    holding = [each for each in found if each.applies]
+    holding = [each for each in found if _numbers(each)]
     upper = [each for each in holding if each.direction == "upper"]
     groups = {
         "evaluated exactly": _rows([each for each in upper if each.bound in EXACT]),
         "formulas, to compare with": _rows([each for each in upper if each.bound not in EXACT]),
         "what attacks reach": _rows([each for each in holding if each.direction == "lower"]),
-        "do not apply": _reasons([each for each in found if not each.applies]),
+        "do not apply, or say nothing of ε": _reasons([each for each in found if not _numbers(each)]),
     }
     lines = [heading, ""]
     for title, rows in groups.items():
@@ -131,6 +131,11 @@ def _width(found: Sequence[Assessment]) -> int:
 
 def _name(each: Assessment) -> str:
     return each.bound if each.composition is None else f"{each.bound}, {each.composition}"
+
+
+def _numbers(each: Assessment) -> list[float]:
+    found = (each.epsilon_upper, each.epsilon_lower, each.rdp_upper, each.rdp_lower)
+    return [number for number in found if number is not None]
 
 
 def _reasons(found: Sequence[Assessment]) -> list[str]:

@@ -5,12 +5,14 @@ docs/bounds.md quotes these numbers.
 
 from __future__ import annotations
 
+from fractions import Fraction
 from math import exp, expm1, floor, log, log1p, sqrt
 
 import numpy as np
 import pytest
+from scipy.integrate import quad
 from scipy.special import gammaln
-from scipy.stats import binom
+from scipy.stats import binom, norm
 
 from hubbub.accountant.bounds import BOUNDS
 from hubbub.accountant.bounds.catalogue import CATALOGUE
@@ -47,6 +49,20 @@ def test_bennett_as_printed_is_below_the_exact_value_and_as_derived_above() -> N
     assert exact == pytest.approx(4.900e-7, rel=1e-3)
     assert derived / (a * draws) == pytest.approx(8.92e-8, rel=1e-3)
     assert derived == pytest.approx(1.876e-5, rel=1e-3)
+
+
+def test_similarity_of_gaussian_noise_is_the_tail_below_minus_a_half() -> None:
+    """σ = 1: ∫ min over x in [0, 1] of the densities, which the ends 0 and 1 attain."""
+    overlap, _ = quad(lambda y: min(norm.pdf(y), norm.pdf(y - 1)), -12, 13, limit=400, points=[0.5])
+    assert overlap == pytest.approx(2 * norm.cdf(-0.5), rel=1e-8)
+    assert overlap == pytest.approx(0.617, abs=1e-3)
+    assert 2 * norm.sf(-0.5) == pytest.approx(1.383, abs=1e-3)
+
+
+def test_reports_are_true_with_the_complement_of_gamma() -> None:
+    truthful = KRR(4, Fraction(1, 4)).law(0)[0]
+    assert truthful == Fraction(3, 4) + Fraction(1, 16)
+    assert Fraction(1, 4) + Fraction(3, 4) / 4 == Fraction(7, 16) != truthful
 
 
 def test_generic_hoeffding_with_gamma_in_the_range_too_is_below_an_attack() -> None:
