@@ -65,11 +65,16 @@ def command(
 
 
 def _proven(verified: Verified) -> list[Finding]:
-    """Prove the numbers, saying on stderr what is tried where that takes a while."""
+    """Prove the numbers, saying on stderr what is tried: each step on a terminal, elsewhere each number when done."""
     from hubbub.deploy.proving import prove_certificate
 
-    with progress_console().status("proving") as status:
-        return list(prove_certificate(verified, status.update))
+    progress, findings = progress_console(), []
+    with progress.status("proving") as status:
+        for finding in prove_certificate(verified, status.update):
+            findings.append(finding)
+            if not progress.is_terminal:
+                progress.print(f"proving: {finding.claim.where}, {finding.claim.member} done", markup=False)
+    return findings
 
 
 def _document(verified: Verified, findings: list[Finding] | None) -> dict[str, Any]:
