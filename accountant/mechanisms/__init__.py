@@ -13,8 +13,11 @@ from hubbub.accountant.mechanisms.exact import (
     exact_decimal,
     exp_decimal,
 )
+from hubbub.accountant.mechanisms.gaussian import Gaussian
 from hubbub.accountant.mechanisms.generic import Generic
 from hubbub.accountant.mechanisms.krr import CATEGORIES_LIMIT, GAMMA_DENOMINATOR, KRR, check_categories
+from hubbub.accountant.mechanisms.laplace import Laplace
+from hubbub.accountant.mechanisms.rappor import RAPPOR
 
 __all__ = [
     "CATEGORIES_LIMIT",
@@ -22,8 +25,13 @@ __all__ = [
     "EPSILON_LOCAL_LIMIT",
     "GAMMA_DENOMINATOR",
     "KRR",
+    "RAPPOR",
     "Amplification",
+    "AnyMechanism",
+    "Gaussian",
     "Generic",
+    "Laplace",
+    "LocalMechanism",
     "Mechanism",
     "amplification",
     "check_categories",
@@ -34,3 +42,9 @@ __all__ = [
 
 Mechanism = KRR | Generic
 """What a task can ask for, and what is certified."""
+
+LocalMechanism = KRR | Generic | Laplace | RAPPOR
+"""What has a local ε, and so composes over rounds and has Rényi divergences."""
+
+AnyMechanism = KRR | Generic | Laplace | RAPPOR | Gaussian
+"""What the accountant can be asked about."""

@@ -41,6 +41,29 @@ def checked_epsilon_local(epsilon_local: float) -> float:
     return value
 
 
+def grown_exp(exponent: float) -> Fraction:
+    """E to the power `exponent` ≥ 0, rounded up beyond 50 digits; 1 exactly at 0."""
+    return Fraction(PRECISE.multiply(exp_decimal(exponent), GROWN)) if exponent else Fraction(1)
+
+
+def log_above(value: Fraction) -> float:
+    """Return a double that is not below ln `value`, for `value` ≥ 1; 0.0 exactly at 1."""
+    if value == 1:
+        return 0.0
+    logarithm = PRECISE.ln(exact_decimal(value))
+    return float_above(PRECISE.add(PRECISE.multiply(logarithm, GROWN), Decimal(10) ** -75))
+
+
+def checked_probability(name: str, value: object) -> Fraction:
+    """`value` as it is: an exact fraction strictly between 0 and 1, at least 2**-80 from both; else an error."""
+    if not isinstance(value, Fraction):
+        raise AccountingError(f"{name} is {shown(value)}, must be an exact Fraction such as Fraction(3, 4)")
+    least = Fraction(1, 2**80)
+    if not least <= value <= 1 - least:
+        raise AccountingError(f"{name} is {shown(value)}, must be from 2**-80 to 1 - 2**-80; choose one in between")
+    return value
+
+
 def float_above(value: Decimal) -> float:
     """Return a double that is not below `value`."""
     result = float(value)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from fractions import Fraction
 
-from hubbub.accountant.mechanisms.exact import GROWN, PRECISE, checked_epsilon_local, exp_decimal
+from hubbub.accountant.mechanisms.exact import checked_epsilon_local, grown_exp
 
 
 @dataclass(frozen=True)
@@ -25,6 +25,4 @@ class Generic:
     @property
     def likelihood_ratio(self) -> Fraction:
         """e^epsilon_local, rounded up beyond 50 digits."""
-        if self.epsilon_local == 0:
-            return Fraction(1)
-        return Fraction(PRECISE.multiply(exp_decimal(self.epsilon_local), GROWN))
+        return grown_exp(self.epsilon_local)

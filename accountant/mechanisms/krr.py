@@ -1,19 +1,11 @@
 """k-ary randomized response: the mechanism of every histogram and sum that is certified."""
 
 from dataclasses import dataclass
-from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
 
 from hubbub.accountant.errors import AccountingError, shown
-from hubbub.accountant.mechanisms.exact import (
-    GROWN,
-    PRECISE,
-    checked_epsilon_local,
-    exact_decimal,
-    exp_decimal,
-    float_above,
-)
+from hubbub.accountant.mechanisms.exact import checked_epsilon_local, grown_exp, log_above
 
 GAMMA_DENOMINATOR = 2**32
 """A task writes its blanket probability as w / 2**32: a client compares a 32-bit draw with w."""
@@ -72,8 +64,7 @@ class KRR:
         local = checked_epsilon_local(epsilon_local)
         if local == 0:
             return cls(categories, Fraction(1))
-        grown = PRECISE.multiply(exp_decimal(local), GROWN)
-        mechanism = cls(categories, Fraction(categories) / (Fraction(grown) + categories - 1))
+        mechanism = cls(categories, Fraction(categories) / (grown_exp(local) + categories - 1))
         mechanism.__dict__["epsilon_local"] = local
         return mechanism
 
@@ -85,10 +76,7 @@ class KRR:
     @cached_property
     def epsilon_local(self) -> float:
         """ln(1 + k (1 - gamma) / gamma), rounded up: never below the truth; 0.0 exactly when gamma is 1."""
-        if self.gamma == 1:
-            return 0.0
-        logarithm = PRECISE.ln(exact_decimal(self.likelihood_ratio))
-        return float_above(PRECISE.add(PRECISE.multiply(logarithm, GROWN), Decimal(10) ** -75))
+        return log_above(self.likelihood_ratio)
 
     @property
     def other(self) -> Fraction:

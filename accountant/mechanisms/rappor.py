@@ -1,0 +1,115 @@
+"""One-time RAPPOR: unary encoding, every bit randomized by itself."""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from itertools import product
+from math import prod
+
+from hubbub.accountant.errors import AccountingError, shown
+from hubbub.accountant.mechanisms.exact import (
+    GROWN,
+    PRECISE,
+    checked_epsilon_local,
+    checked_probability,
+    exact_decimal,
+    grown_exp,
+    log_above,
+)
+from hubbub.accountant.mechanisms.krr import check_categories
+
+ENUMERATED = 16
+"""Most categories whose 2^d reports are listed one by one."""
+
+_EXACT_BITS = 20_000
+"""A power with at most so many bits is kept as the exact fraction."""
+
+
+@dataclass(frozen=True)
+class RAPPOR:
+    """Unary encoding of one of `categories` values: the bit of the true value is sent as 1 with probability
+    `truthful`, every other bit with probability `other`, all independently.
+
+    E = truthful(1 − other)/(other(1 − truthful)) is e^epsilon_local. A report y has the smallest probability
+    m(y) = (1 − truthful)/(1 − other)·P[bits of chance `other`] if some bit is 0, which every value without a bit in y
+    attains, and truthful·other^(d−1) if all are 1; so gamma = Σ m(y) = (1−truthful)/(1−other)·(1 − other^d)
+    + other^(d−1)·truthful. Relative to m, a value's probability is E if its bit is 1 and some bit is 0, else 1.
+
+    Raises AccountingError unless both probabilities are exact fractions, 0 < other ≤ truthful < 1.
+    """
+
+    categories: int
+    truthful: Fraction
+    other: Fraction
+
+    def __post_init__(self) -> None:
+        check_categories(self.categories)
+        checked_probability("truthful", self.truthful)
+        checked_probability("other", self.other)
+        if self.other > self.truthful:
+            raise AccountingError(
+                f"other is {shown(self.other)}, must be at most truthful, {shown(self.truthful)}; exchange what 0 and 1 say"
+            )
+        if 0 < self.likelihood_ratio - 1 < Fraction(1, 10**20):
+            raise AccountingError("truthful and other are too close to tell apart; make them equal")
+
+    @classmethod
+    def from_local_epsilon(cls, categories: int, epsilon_local: float, truthful: Fraction | None = None) -> "RAPPOR":
+        """The mechanism of local privacy `epsilon_local`: symmetric (other = 1 − truthful), or with `truthful` given.
+
+        Its probabilities are on the side of less privacy, within 1e-50 relatively, so bounds computed for it hold for
+        the mechanism that was meant; its `epsilon_local` is the number given. With truthful = 1/2 it is "optimized"
+        unary encoding.
+        """
+        check_categories(categories)
+        local = checked_epsilon_local(epsilon_local)
+        if truthful is None:
+            half = grown_exp(local / 2)
+            mechanism = cls(categories, half / (half + 1), 1 / (half + 1))
+        else:
+            checked_probability("truthful", truthful)
+            mechanism = cls(categories, truthful, truthful / (truthful + grown_exp(local) * (1 - truthful)))
+        mechanism.__dict__["epsilon_local"] = local
+        return mechanism
+
+    @cached_property
+    def likelihood_ratio(self) -> Fraction:
+        """Largest ratio of two values' probabilities for one report: e^epsilon_local, exactly."""
+        return self.truthful * (1 - self.other) / (self.other * (1 - self.truthful))
+
+    @cached_property
+    def epsilon_local(self) -> float:
+        """The log of `likelihood_ratio`, rounded up: never below the truth; 0.0 where both probabilities are equal."""
+        return log_above(self.likelihood_ratio)
+
+    @cached_property
+    def all_ones(self) -> Fraction:
+        """other^(categories − 1): exact while that is short to write, else rounded down beyond 50 digits.
+
+        Rounded down, it still gives a law below every report's (the divergence is bounded by it, a little larger):
+        part of the report of all ones is then taken at probability truthful·x/E instead of truthful·x.
+        """
+        bits = self.other.denominator.bit_length() * (self.categories - 1)
+        if bits <= _EXACT_BITS:
+            return self.other ** (self.categories - 1)
+        power = PRECISE.power(exact_decimal(self.other), self.categories - 1)
+        return Fraction(power) / Fraction(GROWN)
+
+    @property
+    def gamma(self) -> Fraction:
+        """Total variation similarity: probability that a report is drawn from the blanket; never above the truth."""
+        thinned = (1 - self.truthful) / (1 - self.other)
+        return thinned * (1 - self.other * self.all_ones) + self.all_ones * self.truthful
+
+    def probability(self, x: int, bits: tuple[int, ...]) -> Fraction:
+        """Probability of the report `bits` (0 or 1 for every category) for the value `x` in range(categories)."""
+        if isinstance(x, bool) or not isinstance(x, int) or not 0 <= x < self.categories:
+            raise AccountingError(f"input is {shown(x)}, must be from 0 to {self.categories - 1}")
+        chances = [self.truthful if place == x else self.other for place in range(self.categories)]
+        return prod((chance if bit else 1 - chance for chance, bit in zip(chances, bits, strict=True)), start=Fraction(1))
+
+    def law(self, x: int) -> tuple[Fraction, ...]:
+        """Exact output law for the value `x`: entry Σ bit_j·2^(d−1−j) is the probability of the bits; d ≤ 16."""
+        if self.categories > ENUMERATED:
+            raise AccountingError(f"categories is {self.categories}, must be at most {ENUMERATED} to list all reports")
+        return tuple(self.probability(x, bits) for bits in product((0, 1), repeat=self.categories))
