@@ -21,7 +21,7 @@ class EpsilonBracket:
 
     epsilon_upper: float
     epsilon_lower: float | None
-    epsilon_local: float
+    epsilon_local: float | None
     delta: float
     bound: str
     source: str
@@ -45,7 +45,7 @@ class DeltaBracket:
     delta_upper: float
     delta_lower: float | None
     epsilon: float
-    epsilon_local: float
+    epsilon_local: float | None
     bound: str
     source: str
     numerical_slack: float

@@ -28,7 +28,7 @@ from hubbub.accountant.brackets import EpsilonBracket
 from hubbub.accountant.composition import compose
 from hubbub.accountant.errors import AccountingError, shown
 from hubbub.accountant.errors import CertificateError as CertificateError
-from hubbub.accountant.mechanisms import GAMMA_DENOMINATOR, KRR, Mechanism
+from hubbub.accountant.mechanisms import GAMMA_DENOMINATOR, KRR, LocalMechanism
 from hubbub.accountant.members import check_members
 from hubbub.accountant.numbers import honest_reports, round_up_significant
 from hubbub.accountant.pairs import Part
@@ -193,7 +193,7 @@ def _round_down(value: float | None) -> float | None:
     return rounded if rounded <= value else math.nextafter(value, 0.0)
 
 
-def _local_sum(mechanisms: Sequence[Mechanism]) -> float:
+def _local_sum(mechanisms: Sequence[LocalMechanism]) -> float:
     """Σ ε_local, never below the exact sum."""
     total = sum((Fraction(mechanism.epsilon_local) for mechanism in mechanisms), Fraction(0))
     result = float(total)

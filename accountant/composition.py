@@ -154,7 +154,7 @@ def _slack(parts: Sequence[Part], delta: float, upper: float, known: float | Non
 def _single(parts: Sequence[Part]) -> Part | None:
     """Return the part if there is only one round of one query, for which the one-round bounds are the tightest."""
     only = parts[0]
-    return only if len(parts) == 1 and only.rounds == 1 and only.clients is None else None
+    return only if len(parts) == 1 and only.rounds == 1 and not only.sampled else None
 
 
 def _basic(grids: Sequence[tuple[LossGrid, int]], delta: float) -> float:
@@ -172,7 +172,7 @@ def _basic_of_best(parts: Sequence[Part], delta: float) -> float:
     """
     rounds = sum(part.rounds for part in parts)
     share = delta / rounds * (1 - 1e-15)
-    if rounds > FEW_ROUNDS or share < DELTA_LEAST or any(part.clients is not None for part in parts):
+    if rounds > FEW_ROUNDS or share < DELTA_LEAST or any(part.sampled for part in parts):
         return math.inf
     each = (
         part.rounds * epsilon_bracket(part.mechanism, part.reports, share, dummies=part.dummies).epsilon_upper

@@ -6,7 +6,7 @@ import math
 
 from hubbub.accountant.brackets import EpsilonBracket
 from hubbub.accountant.composition import compose, one_round_delta
-from hubbub.accountant.mechanisms import Mechanism
+from hubbub.accountant.mechanisms import LocalMechanism
 from hubbub.accountant.numbers import checked_delta, checked_dummies, checked_reports, checked_whole
 from hubbub.accountant.pairs import Part
 
@@ -17,7 +17,9 @@ SPLIT = (
 CHAIN = "several devices: group privacy, (gε, δ(e^{gε} − 1)/(e^ε − 1)) from (ε, δ) of one device"
 
 
-def group_epsilon(mechanism: Mechanism, reports: int, devices: int, delta: float, dummies: int = 0) -> EpsilonBracket:
+def group_epsilon(
+    mechanism: LocalMechanism, reports: int, devices: int, delta: float, dummies: int = 0
+) -> EpsilonBracket:
     """Return ε at `delta` for a person who sends `devices` of the batch's `reports`; never below the truth.
 
     The smaller of two bounds: g-fold composition of one device among ⌊(n−g)/g⌋ others (and ⌊dummies/g⌋ dummies), and

@@ -23,7 +23,7 @@ from typing import Any
 from hubbub.accountant.brackets import EpsilonBracket
 from hubbub.accountant.composition import compose
 from hubbub.accountant.errors import AccountingError, shown
-from hubbub.accountant.mechanisms import KRR, Generic, Mechanism
+from hubbub.accountant.mechanisms import KRR, Generic, LocalMechanism, Mechanism
 from hubbub.accountant.numbers import checked_delta, real
 from hubbub.accountant.pairs import Part
 
@@ -71,6 +71,8 @@ class Entry:
 
     def canonical(self) -> str:
         """Return the entry as canonical JSON: sorted keys, no spaces, rationals as decimal strings."""
+        if self.part.sampling_rate is not None:
+            raise AccountingError("sampling_rate is given, but a ledger counts batches of a size fixed beforehand")
         fields = {
             "clients": self.part.clients,
             "dummies": self.part.dummies,
@@ -96,7 +98,9 @@ class Entry:
         return entry
 
 
-def _mechanism_fields(mechanism: Mechanism) -> dict[str, Any]:
+def _mechanism_fields(mechanism: LocalMechanism) -> dict[str, Any]:
+    if not isinstance(mechanism, Mechanism):
+        raise AccountingError(f"mechanism is {shown(mechanism)}; a ledger holds what tasks ask for, kRR or generic")
     if isinstance(mechanism, KRR):
         return {"categories": mechanism.categories, "gamma": str(mechanism.gamma), "kind": "krr"}
     return {"epsilon_local": mechanism.epsilon_local.hex(), "kind": "generic", "mixed": mechanism.mixed}

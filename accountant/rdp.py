@@ -8,18 +8,18 @@ and D_λ keeps its relative precision down to 1e-18. This is tighter than any cl
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 import numpy as np
 
 from hubbub.accountant.binomials import Array
 from hubbub.accountant.errors import AccountingError, shown
 from hubbub.accountant.losses.envelope import zeros_law
-from hubbub.accountant.losses.grid import LossGrid
-from hubbub.accountant.losses.walks import Atoms, attack_walk, contracted_atoms
-from hubbub.accountant.mechanisms import KRR, Mechanism
+from hubbub.accountant.losses.grid import grid_atoms
+from hubbub.accountant.losses.walks import Atoms, contracted_atoms
+from hubbub.accountant.mechanisms import KRR, LocalMechanism
 from hubbub.accountant.numbers import real
-from hubbub.accountant.pairs import Part, attacked, dominating_atoms, dominating_grid, is_two_rr
+from hubbub.accountant.pairs import Part, attacking_walk, dominating_atoms, dominating_grid, is_two_rr
 
 ORDER_LIMIT = 1e6
 """Largest order accepted."""
@@ -34,7 +34,7 @@ TOO_LARGE = 690.0
 """Exponents from which on sums are not formed; an upper value is then the local one, a lower one still holds."""
 
 
-def rdp_upper(mechanism: Mechanism, reports: int, order: float, dummies: int = 0) -> float:
+def rdp_upper(mechanism: LocalMechanism, reports: int, order: float, dummies: int = 0) -> float:
     """Return an upper bound on the Rényi divergence of order `order` of one round, in nats; never below the truth.
 
     It is at most `rdp_local`. Mass that was cut counts as the pair's hockey stick at all ratios up to e^ε_local, which
@@ -49,34 +49,35 @@ def rdp_upper(mechanism: Mechanism, reports: int, order: float, dummies: int = 0
         return ceiling
     found = _upper(dominating_atoms(part, log_tail), order, local)
     if is_two_rr(part):
-        found = min(found, _upper(_grid_atoms(dominating_grid(part, log_tail)), order, local))
+        found = min(found, _upper([grid_atoms(dominating_grid(part, log_tail))], order, local))
     return min(ceiling, found)
 
 
-def rdp_lower(mechanism: Mechanism, reports: int, order: float, dummies: int = 0) -> float | None:
+def rdp_lower(mechanism: LocalMechanism, reports: int, order: float, dummies: int = 0) -> float | None:
     """Return a Rényi divergence that inputs of one round reach: no valid value is below it. None with dummies.
 
-    kRR with k ≥ 3: everyone else holds a third value. k = 2: everyone else holds 0, the larger of both directions.
-    Generic:
-    the attack on kRR of three values, which is such a randomizer.
+    kRR with k ≥ 3, and RAPPOR: everyone else holds a third value (None for RAPPOR with 2). k = 2: everyone else holds
+    0, the larger of both directions. Generic: the attack on kRR of three values, which is such a randomizer. Laplace:
+    everyone else holds 1/2.
     """
     checked_order(order)
     part = Part(mechanism, reports, dummies=dummies)
     if dummies:
         return None
-    krr = attacked(mechanism)
-    if order * krr.epsilon_local > TOO_LARGE:
+    walk = attacking_walk(part)
+    if walk is None and not isinstance(mechanism, KRR):
+        return None
+    if order * mechanism.epsilon_local > TOO_LARGE:
         return 0.0
-    if krr.categories == 2:
-        moment = max(zeros_moments(krr, part.reports, order))
-    else:
-        walk = attack_walk(part.reports, krr.categories, krr.gamma)
-        log_tail = min(LOG_TAIL_LIMIT, _log_tail(order, krr.epsilon_local, reports))
+    if walk is not None:
+        log_tail = min(LOG_TAIL_LIMIT, _log_tail(order, mechanism.epsilon_local, reports))
         moment = _moment(contracted_atoms(walk, log_tail), order)
+    elif isinstance(mechanism, KRR):
+        moment = max(zeros_moments(mechanism, part.reports, order))
     return math.log1p(moment * (1 - ERROR)) / (order - 1)
 
 
-def rdp_local(mechanism: Mechanism, order: float) -> float:
+def rdp_local(mechanism: LocalMechanism, order: float) -> float:
     """Return min(ε₀, λ·ε₀²/2), what one report alone is bounded by (Bun and Steinke, 2016, Prop. 3.3)."""
     local = mechanism.epsilon_local
     return min(local, checked_order(order) * local * local / 2 * (1 + 1e-15))
@@ -131,15 +132,6 @@ def excess(x: Array, order: float) -> Array:
     powers = (order - 1) * logs
     far = (order - 1) * ((1 + wide) * logs - wide) + (1 + wide) * (np.expm1(powers) - powers)
     return np.asarray(np.where(small, near, far))
-
-
-def _grid_atoms(grid: LossGrid) -> Iterator[Atoms]:
-    """Yield a symmetric grid as atoms."""
-    losses = grid.losses
-    upper = (losses > 0) & (grid.masses > 0)
-    p = grid.masses[upper]
-    even = float(grid.masses[losses == 0].sum())
-    yield Atoms(p * np.exp(-losses[upper]), p * -np.expm1(-losses[upper]), even, grid.infinite)
 
 
 def zeros_moments(mechanism: KRR, reports: int, order: float) -> tuple[float, float]:

@@ -11,16 +11,17 @@ from __future__ import annotations
 import math
 
 from hubbub.accountant.bounds import delta_bracket, epsilon_bracket
+from hubbub.accountant.bounds.best import local_epsilon
 from hubbub.accountant.brackets import DeltaBracket, EpsilonBracket
 from hubbub.accountant.errors import AccountingError
-from hubbub.accountant.mechanisms import Mechanism
+from hubbub.accountant.mechanisms import AnyMechanism
 from hubbub.accountant.numbers import checked_delta, checked_epsilon, checked_reports
 
 SOURCE = "subsampling without replacement, δ_sub(ln(1 + q(e^ε − 1))) ≤ q·δ(ε), of: "
 ROOM = 1 + 1e-14
 
 
-def subsampled_epsilon(mechanism: Mechanism, reports: int, clients: int, delta: float) -> EpsilonBracket:
+def subsampled_epsilon(mechanism: AnyMechanism, reports: int, clients: int, delta: float) -> EpsilonBracket:
     """Return ε of one round at `delta`; `epsilon_upper` is never below the truth.
 
     A batch of `reports` people is drawn from `clients`; who was drawn must stay secret. Raises AccountingError for
@@ -30,14 +31,14 @@ def subsampled_epsilon(mechanism: Mechanism, reports: int, clients: int, delta: 
     share = _share(reports, clients)
     inner = checked_delta(delta) / share
     if inner >= 1:
-        return EpsilonBracket(0.0, None, mechanism.epsilon_local, delta, "subsampling", SOURCE + "δ(0) ≤ q", 0.0)
+        return EpsilonBracket(0.0, None, local_epsilon(mechanism), delta, "subsampling", SOURCE + "δ(0) ≤ q", 0.0)
     found = epsilon_bracket(mechanism, reports, inner * (1 - 1e-15))
     upper = min(_shrunk(found.epsilon_upper, share) * ROOM, found.epsilon_upper)
     source = SOURCE + found.source
     return EpsilonBracket(upper, None, found.epsilon_local, delta, "subsampling", source, found.numerical_slack)
 
 
-def subsampled_delta(mechanism: Mechanism, reports: int, clients: int, epsilon: float) -> DeltaBracket:
+def subsampled_delta(mechanism: AnyMechanism, reports: int, clients: int, epsilon: float) -> DeltaBracket:
     """Return δ of one round at `epsilon`; `delta_upper` is never below the truth. See `subsampled_epsilon`."""
     share = _share(reports, clients)
     inner = math.log1p(math.expm1(checked_epsilon(epsilon)) / share) / ROOM

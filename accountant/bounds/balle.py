@@ -10,13 +10,13 @@ from __future__ import annotations
 from decimal import Decimal
 
 from hubbub.accountant.bounds.closed import Case, DeltaFormula, EpsilonFormula, one_common
-from hubbub.accountant.mechanisms import KRR, Mechanism, amplification, exact_decimal, exp_decimal
+from hubbub.accountant.mechanisms import KRR, AnyMechanism, amplification, exact_decimal, exp_decimal
 from hubbub.accountant.mechanisms.amplification import Amplification
 
 COMMON = "one randomizer with a local ε, common to the batch"
 
 
-def _is_krr(mechanism: Mechanism) -> bool:
+def _is_krr(mechanism: AnyMechanism) -> bool:
     return isinstance(mechanism, KRR)
 
 

@@ -10,34 +10,49 @@ from hubbub.accountant.bounds.exact import EXACT as BOUNDS
 from hubbub.accountant.brackets import DeltaBracket, EpsilonBracket
 from hubbub.accountant.divergence.search import EpsilonEnds
 from hubbub.accountant.errors import AccountingError, shown
-from hubbub.accountant.mechanisms import KRR, Generic, Mechanism
+from hubbub.accountant.mechanisms import KRR, RAPPOR, AnyMechanism, Gaussian, Generic, Laplace
 from hubbub.accountant.numbers import checked_delta, checked_epsilon
 
 _NOTHING = 1e-4
 """Relative gain over the local ε below which there is no amplification to speak of: the local ε itself is returned."""
 
 
-def _candidates(mechanism: Mechanism, bound: str) -> tuple[str, ...]:
+def _candidates(mechanism: AnyMechanism, bound: str) -> tuple[str, ...]:
     """Names of the upper bounds to take the minimum of; `local` holds always and stands last."""
-    if not isinstance(mechanism, KRR | Generic):
-        raise AccountingError(f"mechanism is {shown(mechanism)}, must be a KRR or a Generic; build one of them")
+    if not isinstance(mechanism, AnyMechanism):
+        raise AccountingError(f"mechanism is {shown(mechanism)}, must be a KRR, Generic, …; build one of them")
     if bound != "best":
         if not isinstance(bound, str) or bound not in BOUNDS:
             raise AccountingError(f"bound is {shown(bound)}, must be one of: best, {', '.join(BOUNDS)}")
+        if isinstance(mechanism, Gaussian):
+            return ("blanket",)
         return (bound, "local") if BOUNDS[bound].direction == "upper" and bound != "local" else ("local",)
     if isinstance(mechanism, KRR):
         return ("2rr", "local") if mechanism.categories == 2 else ("blanket", "local")
-    return ("clones", "local") if mechanism.mixed else ("stronger-clones", "local")
+    if isinstance(mechanism, Gaussian):
+        return ("blanket",)
+    if isinstance(mechanism, Generic):
+        return ("clones", "local") if mechanism.mixed else ("stronger-clones", "local")
+    return ("blanket", "stronger-clones", "local")
 
 
-def _attack(mechanism: Mechanism, dummies: int) -> str | None:
+def local_epsilon(mechanism: AnyMechanism) -> float | None:
+    """What is left if shuffler and analyzer collude; None for Gaussian noise, which has no local ε."""
+    return None if isinstance(mechanism, Gaussian) else mechanism.epsilon_local
+
+
+def _attack(mechanism: AnyMechanism, dummies: int) -> str | None:
     if isinstance(mechanism, KRR) and mechanism.categories == 2:
         return "2rr"
-    return None if dummies else "krr-lower"
+    if dummies:
+        return None
+    if isinstance(mechanism, Laplace | Gaussian):
+        return "ends-lower"
+    return "rappor-lower" if isinstance(mechanism, RAPPOR) else "krr-lower"
 
 
 def epsilon_bracket(
-    mechanism: Mechanism, reports: int, delta: float, *, bound: str = "best", dummies: int = 0
+    mechanism: AnyMechanism, reports: int, delta: float, *, bound: str = "best", dummies: int = 0
 ) -> EpsilonBracket:
     """Central ε of one batch of `reports` (and `dummies` uniform ones) at `delta`.
 
@@ -47,13 +62,13 @@ def epsilon_bracket(
     Raises AccountingError on bad values and OutsideConditions where `bound` does not apply.
     """
     names = _candidates(mechanism, bound)
-    delta, local = checked_delta(delta), mechanism.epsilon_local
+    delta, local = checked_delta(delta), local_epsilon(mechanism)
     if bound != "best":
         BOUNDS[bound].conditions(mechanism, reports, dummies)
     found = {name: BOUNDS[name].epsilon(mechanism, reports, delta, dummies) for name in names}
     name = min(names, key=lambda each: (found[each].upper, names.index(each)))
     ends = found[name]
-    if ends.upper >= local * (1 - _NOTHING):
+    if local is not None and ends.upper >= local * (1 - _NOTHING):
         name, ends = "local", EpsilonEnds(local, local)
     lower = _epsilon_lower(mechanism, reports, delta, dummies, found)
     return EpsilonBracket(ends.upper, lower, local, delta, name, BOUNDS[name].source, _slack(ends.lower, ends.upper))
@@ -64,7 +79,7 @@ def _slack(lower: float, upper: float) -> float:
 
 
 def _epsilon_lower(
-    mechanism: Mechanism, reports: int, delta: float, dummies: int, found: Mapping[str, EpsilonEnds]
+    mechanism: AnyMechanism, reports: int, delta: float, dummies: int, found: Mapping[str, EpsilonEnds]
 ) -> float | None:
     attack = _attack(mechanism, dummies)
     if attack is None:
@@ -74,7 +89,7 @@ def _epsilon_lower(
 
 
 def delta_bracket(
-    mechanism: Mechanism, reports: int, epsilon: float, *, bound: str = "best", dummies: int = 0
+    mechanism: AnyMechanism, reports: int, epsilon: float, *, bound: str = "best", dummies: int = 0
 ) -> DeltaBracket:
     """Central δ of one batch of `reports` (and `dummies` uniform ones) at `epsilon`.
 
@@ -93,10 +108,12 @@ def delta_bracket(
     if attack is not None:
         known = (found[attack] if attack in found else BOUNDS[attack].delta(mechanism, reports, epsilon, dummies))[0]
     slack = _slack(lower, upper)
-    return DeltaBracket(upper, known, epsilon, mechanism.epsilon_local, name, BOUNDS[name].source, slack)
+    return DeltaBracket(upper, known, epsilon, local_epsilon(mechanism), name, BOUNDS[name].source, slack)
 
 
-def delta_upper(mechanism: Mechanism, reports: int, epsilon: float, *, bound: str = "best", dummies: int = 0) -> float:
+def delta_upper(
+    mechanism: AnyMechanism, reports: int, epsilon: float, *, bound: str = "best", dummies: int = 0
+) -> float:
     """The certified δ at `epsilon` alone: never below the truth, without looking for an attack."""
     epsilon = checked_epsilon(epsilon)
     names = _candidates(mechanism, bound)

@@ -4,7 +4,7 @@ from typing import Literal, Protocol
 
 from hubbub.accountant.divergence.search import EpsilonEnds
 from hubbub.accountant.errors import OutsideConditions
-from hubbub.accountant.mechanisms import KRR, Generic, Mechanism
+from hubbub.accountant.mechanisms import KRR, RAPPOR, AnyMechanism, Gaussian, Generic, Laplace, LocalMechanism
 
 Direction = Literal["upper", "lower"]
 
@@ -45,16 +45,16 @@ class Bound(Protocol):
     def cost(self) -> str:
         """How the work grows, in words."""
 
-    def conditions(self, mechanism: Mechanism, reports: int, dummies: int = 0) -> None:
+    def conditions(self, mechanism: AnyMechanism, reports: int, dummies: int = 0) -> None:
         """Raise OutsideConditions where the theorem does not apply."""
 
-    def delta(self, mechanism: Mechanism, reports: int, epsilon: float, dummies: int = 0) -> tuple[float, float]:
+    def delta(self, mechanism: AnyMechanism, reports: int, epsilon: float, dummies: int = 0) -> tuple[float, float]:
         """(lower, upper) of the bound's δ at `epsilon`."""
 
-    def epsilon(self, mechanism: Mechanism, reports: int, delta: float, dummies: int = 0) -> EpsilonEnds:
+    def epsilon(self, mechanism: AnyMechanism, reports: int, delta: float, dummies: int = 0) -> EpsilonEnds:
         """Ends of the bound's ε at `delta`; `upper` is checked to hold."""
 
-    def rdp(self, mechanism: Mechanism, reports: int, order: float, dummies: int = 0) -> float:
+    def rdp(self, mechanism: AnyMechanism, reports: int, order: float, dummies: int = 0) -> float:
         """The Rényi divergence of real `order` above 1, in nats, on the side of `direction`."""
 
 
@@ -65,12 +65,27 @@ def described(mechanism: object) -> str:
     if isinstance(mechanism, Generic):
         kind = "randomizers that differ from place to place" if mechanism.mixed else "an unknown common randomizer"
         return f"{kind} of local ε {mechanism.epsilon_local:.4g}"
+    if isinstance(mechanism, Laplace):
+        return f"Laplace noise of local ε {mechanism.epsilon_local:.4g}"
+    if isinstance(mechanism, RAPPOR):
+        return f"RAPPOR with {mechanism.categories} categories and local ε {mechanism.epsilon_local:.4g}"
+    if isinstance(mechanism, Gaussian):
+        return f"Gaussian noise of {mechanism.sigma:.4g} widths of the interval"
     return f"{mechanism!r}"
 
 
-def require(condition: bool, name: str, mechanism: Mechanism, needs: str) -> None:
+def require(condition: bool, name: str, mechanism: AnyMechanism, needs: str) -> None:
     """Raise OutsideConditions, saying what bound `name` needs, unless `condition` holds."""
     if not condition:
         raise OutsideConditions(
             f"bound {name!r} does not cover {described(mechanism)}: it needs {needs}; ask for 'best' instead"
         )
+
+
+def with_local_epsilon(mechanism: AnyMechanism, name: str) -> LocalMechanism:
+    """Return `mechanism`; raise OutsideConditions, in the name of bound `name`, where it has no local ε."""
+    if isinstance(mechanism, Gaussian):
+        raise OutsideConditions(
+            f"bound {name!r} does not cover {described(mechanism)}: it needs a local epsilon; ask for 'blanket' instead"
+        )
+    return mechanism

@@ -20,7 +20,7 @@ from hubbub.accountant.bounds.girgis import GIRGIS
 from hubbub.accountant.bounds.over_rounds import Composition, composed_epsilon, compositions
 from hubbub.accountant.composition import epsilon_local
 from hubbub.accountant.errors import OutsideConditions
-from hubbub.accountant.mechanisms import Mechanism
+from hubbub.accountant.mechanisms import LocalMechanism
 from hubbub.accountant.numbers import checked_delta
 from hubbub.accountant.pairs import Part
 from hubbub.accountant.rdp import checked_order
@@ -69,7 +69,7 @@ class Assessment:
 
 
 def assess(
-    mechanism: Mechanism,
+    mechanism: LocalMechanism,
     reports: int,
     delta: float,
     *,

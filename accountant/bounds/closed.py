@@ -12,11 +12,11 @@ from decimal import Decimal, localcontext
 from math import inf, log10, nextafter
 from typing import Any
 
-from hubbub.accountant.bounds.bound import Direction, Quantity, require
+from hubbub.accountant.bounds.bound import Direction, Quantity, require, with_local_epsilon
 from hubbub.accountant.bounds.renyi import epsilon_from_rdp, interpolated
 from hubbub.accountant.divergence.search import EpsilonEnds
 from hubbub.accountant.errors import OutsideConditions
-from hubbub.accountant.mechanisms import Generic, Mechanism, exact_decimal
+from hubbub.accountant.mechanisms import AnyMechanism, Generic, LocalMechanism, exact_decimal
 from hubbub.accountant.mechanisms.exact import PRECISE
 from hubbub.accountant.numbers import checked_delta, checked_dummies, checked_epsilon, checked_reports
 from hubbub.accountant.rdp import checked_order
@@ -44,7 +44,7 @@ class Case:
     """
 
     bound: str
-    mechanism: Mechanism
+    mechanism: LocalMechanism
     ratio: Decimal
     local: Decimal
     people: int
@@ -55,12 +55,12 @@ class Case:
             raise OutsideConditions(f"bound {self.bound!r} does not hold: {value}, {limit}; {remedy}")
 
 
-def any_local(mechanism: Mechanism) -> bool:
+def any_local(mechanism: AnyMechanism) -> bool:
     """Whether the mechanism has a local ε at all; places of a batch may differ."""
     return hasattr(mechanism, "likelihood_ratio")
 
 
-def one_common(mechanism: Mechanism) -> bool:
+def one_common(mechanism: AnyMechanism) -> bool:
     """Whether it is one randomizer with a local ε, common to the batch."""
     return any_local(mechanism) and not (isinstance(mechanism, Generic) and mechanism.mixed)
 
@@ -77,28 +77,29 @@ class Formula:
     proven: bool = True
     cost: str = "a formula"
 
-    def conditions(self, mechanism: Mechanism, reports: int, dummies: int = 0) -> None:
+    def conditions(self, mechanism: AnyMechanism, reports: int, dummies: int = 0) -> None:
         """Raise OutsideConditions where the theorem does not cover the mechanism; limits on numbers come later."""
         checked_reports(reports)
         require(self.covers(mechanism), self.name, mechanism, self.needs)
         if checked_dummies(dummies) and self.direction == "lower":
             raise OutsideConditions(f"bound {self.name!r} knows no dummies, got {dummies}; leave them out")
 
-    def case(self, mechanism: Mechanism, reports: int, dummies: int) -> Case:
+    def case(self, mechanism: AnyMechanism, reports: int, dummies: int) -> Case:
         """Check and collect what the formula takes."""
         self.conditions(mechanism, reports, dummies)
+        private = with_local_epsilon(mechanism, self.name)
         with localcontext(PRECISE):
-            ratio = exact_decimal(mechanism.likelihood_ratio)
+            ratio = exact_decimal(private.likelihood_ratio)
             ratio *= 1 + ROUNDING if ratio > 1 else 1
             local = ratio.ln()
-        return Case(self.name, mechanism, ratio, local, int(reports) + int(dummies))
+        return Case(self.name, private, ratio, local, int(reports) + int(dummies))
 
-    def delta(self, mechanism: Mechanism, reports: int, epsilon: float, dummies: int = 0) -> tuple[float, float]:
+    def delta(self, mechanism: AnyMechanism, reports: int, epsilon: float, dummies: int = 0) -> tuple[float, float]:
         """Raise OutsideConditions: this theorem says nothing of δ at a given ε."""
         self.conditions(mechanism, reports, dummies)
         raise self._silent(f"δ at ε = {checked_epsilon(epsilon):g}")
 
-    def rdp(self, mechanism: Mechanism, reports: int, order: float, dummies: int = 0) -> float:
+    def rdp(self, mechanism: AnyMechanism, reports: int, order: float, dummies: int = 0) -> float:
         """Raise OutsideConditions: this theorem says nothing of Rényi divergences."""
         self.conditions(mechanism, reports, dummies)
         raise self._silent(f"Rényi divergence of order {checked_order(order):g}")
@@ -122,14 +123,14 @@ class EpsilonFormula(Formula):
         """ε, and δ where there is an inverse."""
         return frozenset(("epsilon", "delta") if self.inverse else ("epsilon",))
 
-    def epsilon(self, mechanism: Mechanism, reports: int, delta: float, dummies: int = 0) -> EpsilonEnds:
+    def epsilon(self, mechanism: AnyMechanism, reports: int, delta: float, dummies: int = 0) -> EpsilonEnds:
         """Ends of the formula's ε at `delta`: its neighbouring doubles."""
         case, wanted = self.case(mechanism, reports, dummies), checked_delta(delta)
         with localcontext(PRECISE):
             value = self.formula(case, Decimal(wanted))
             return EpsilonEnds(double(value * (1 + ROUNDING), inf), double(value * (1 - ROUNDING), -inf))
 
-    def delta(self, mechanism: Mechanism, reports: int, epsilon: float, dummies: int = 0) -> tuple[float, float]:
+    def delta(self, mechanism: AnyMechanism, reports: int, epsilon: float, dummies: int = 0) -> tuple[float, float]:
         """(lower, upper) of the formula's δ at `epsilon`; raises OutsideConditions where the theorem gives ε alone."""
         case, wanted = self.case(mechanism, reports, dummies), checked_epsilon(epsilon)
         if self.inverse is None:
@@ -145,7 +146,7 @@ class DeltaFormula(Formula):
     formula: Callable[[Case, float], Decimal]
     gives: frozenset[Quantity] = frozenset(("delta", "epsilon"))
 
-    def delta(self, mechanism: Mechanism, reports: int, epsilon: float, dummies: int = 0) -> tuple[float, float]:
+    def delta(self, mechanism: AnyMechanism, reports: int, epsilon: float, dummies: int = 0) -> tuple[float, float]:
         """(lower, upper) of the formula's δ at `epsilon`, at most 1."""
         case, wanted = self.case(mechanism, reports, dummies), checked_epsilon(epsilon)
         with localcontext(PRECISE):
@@ -157,7 +158,7 @@ class DeltaFormula(Formula):
             return Decimal("-Infinity")
         return self.formula(case, epsilon) + ROUNDING if epsilon else Decimal("Infinity")
 
-    def epsilon(self, mechanism: Mechanism, reports: int, delta: float, dummies: int = 0) -> EpsilonEnds:
+    def epsilon(self, mechanism: AnyMechanism, reports: int, delta: float, dummies: int = 0) -> EpsilonEnds:
         """The smallest ε found at which the formula is at most `delta`, and one just below where it is not.
 
         Raises OutsideConditions where there is none below the local ε: the theorem then gives nothing.
@@ -195,7 +196,7 @@ class RenyiFormula(Formula):
         """Rényi divergences, and the ε that follows from an upper bound on them."""
         return frozenset(("epsilon", "rdp") if self.direction == "upper" else ("rdp",))
 
-    def rdp(self, mechanism: Mechanism, reports: int, order: float, dummies: int = 0) -> float:
+    def rdp(self, mechanism: AnyMechanism, reports: int, order: float, dummies: int = 0) -> float:
         """The formula's value, rounded to the side of `direction`, in nats."""
         case = self.case(mechanism, reports, dummies)
         return self._at(case, checked_order(order))
@@ -208,14 +209,16 @@ class RenyiFormula(Formula):
             return self.formula(case, order // 1)
         return interpolated(lambda whole: self.formula(case, whole), order)
 
-    def epsilon(self, mechanism: Mechanism, reports: int, delta: float, dummies: int = 0) -> EpsilonEnds:
+    def epsilon(self, mechanism: AnyMechanism, reports: int, delta: float, dummies: int = 0) -> EpsilonEnds:
         """ε by Lemma 2.1 of girgis-2021, at the best order found; any order gives a valid one.
 
         A lower bound gives none: the lemma turns upper bounds into upper bounds only.
         """
         return self.composed(mechanism, reports, delta, 1, dummies)
 
-    def composed(self, mechanism: Mechanism, reports: int, delta: float, rounds: int, dummies: int = 0) -> EpsilonEnds:
+    def composed(
+        self, mechanism: AnyMechanism, reports: int, delta: float, rounds: int, dummies: int = 0
+    ) -> EpsilonEnds:
         """ε of `rounds` adaptive rounds: divergences add up (girgis-2021, Lemma 2.2), then `epsilon`."""
         case, wanted = self.case(mechanism, reports, dummies), checked_delta(delta)
         if self.direction == "lower":

@@ -16,7 +16,7 @@ from scipy.special import gammaln
 
 from hubbub.accountant.bounds.balle import COMMON
 from hubbub.accountant.bounds.closed import ROUNDING, Case, RenyiFormula, double, one_common
-from hubbub.accountant.mechanisms import KRR, Generic, Mechanism
+from hubbub.accountant.mechanisms import KRR, AnyMechanism, Generic
 from hubbub.accountant.mechanisms.exact import PRECISE
 from hubbub.accountant.rdp import ERROR, TOO_LARGE, zeros_moments
 
@@ -152,7 +152,7 @@ def _binary(case: Case) -> KRR:
     return case.mechanism if isinstance(case.mechanism, KRR) else KRR.from_local_epsilon(2, float(case.local))
 
 
-def _reached(mechanism: Mechanism) -> bool:
+def _reached(mechanism: AnyMechanism) -> bool:
     return isinstance(mechanism, Generic) or (isinstance(mechanism, KRR) and mechanism.categories == 2)
 
 

@@ -27,6 +27,10 @@ SHARES = (0.5, 0.9, 0.1)
 """Shares of δ tried for the rounds' own δ; advanced composition spends the rest on the sum's tail."""
 
 
+ONE_ROUND = ("koskela-strong", "koskela-clones")
+"""Exactly evaluated bounds whose pairs are not composed: tighter pairs stand beside them."""
+
+
 def compositions(bound: Bound) -> tuple[Composition, ...]:
     """Return the ways in which `bound` composes, the tightest first."""
     if isinstance(bound, RenyiFormula):
@@ -36,7 +40,7 @@ def compositions(bound: Bound) -> tuple[Composition, ...]:
     if bound.name == "local":
         return ("basic",)
     closed: tuple[Composition, ...] = ("advanced", "basic")
-    return ("losses", *closed) if bound.name in EXACT else closed
+    return ("losses", *closed) if bound.name in EXACT and bound.name not in ONE_ROUND else closed
 
 
 def composed_epsilon(bound: Bound, part: Part, delta: float, composition: Composition) -> float:
@@ -96,6 +100,8 @@ def behind(part: Part, bound: str) -> Part:
     Without amplification (`local`, and an attack, which is no upper bound) it is that of one report alone. The blanket
     pair at k = 2 is the stronger-clone pair of the same local ε (p = γ/2 = 1/(e^ε₀ + 1)).
     """
+    if bound in ONE_ROUND:
+        raise OutsideConditions(f"bound {bound!r} is not composed by its pair; ask for 'best', or for one round")
     if bound not in EXACT:
         raise AccountingError(f"bound is {bound!r}, must be one of: best, {', '.join(EXACT)}")
     mechanism = part.mechanism

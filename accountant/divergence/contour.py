@@ -48,8 +48,11 @@ _FLOOR = -600.0
 _NODES_LIMIT = 300_000
 """Most nodes of one evaluation; a request beyond it is answered with fewer and a wider bracket."""
 
-_BLOCK = 1 << 16
-"""Nodes worked on at once: keeps memory at a few megabytes."""
+_TERMS_LIMIT = 3_000_000
+"""Most nodes times steps, for laws of many steps: a fraction of a second."""
+
+_BLOCK = 1 << 18
+"""Nodes times steps worked on at once: keeps memory at a few megabytes."""
 
 
 @dataclass(frozen=True)
@@ -132,10 +135,10 @@ def _choose_contour(sums: IidSum, steps: Array, masses: Array, tilt: float, prec
         there = _log_peak(sums, steps, masses, smoothing, larger)
         needed = (there - here + _ALIAS + 4) / (larger - tilt)
         period = max(period, float(np.min(needed)))
-    nodes = ceil(_CUT / smoothing * period / (2 * pi))
-    if nodes > _NODES_LIMIT:
-        smoothing *= nodes / _NODES_LIMIT
-        nodes = _NODES_LIMIT
+    nodes, limit = ceil(_CUT / smoothing * period / (2 * pi)), min(_NODES_LIMIT, _TERMS_LIMIT // len(steps))
+    if nodes > limit:
+        smoothing *= nodes / limit
+        nodes = limit
     return Contour(tilt, smoothing, period, nodes)
 
 
@@ -149,8 +152,9 @@ def _integrate(sums: IidSum, steps: Array, masses: Array, contour: Contour) -> t
     tilted = masses * np.exp(contour.tilt * steps)
     tilted = tilted / (1 + float(np.expm1(contour.tilt * steps) @ masses))
     total = np.zeros(3)
-    for start in range(0, contour.nodes + 1, _BLOCK):
-        index = np.arange(start, min(start + _BLOCK, contour.nodes + 1), dtype=np.float64)
+    block = _BLOCK // len(steps) + 1
+    for start in range(0, contour.nodes + 1, block):
+        index = np.arange(start, min(start + block, contour.nodes + 1), dtype=np.float64)
         total += _node_sums(sums, steps, tilted, contour, index)
     step = 2 * pi / contour.period
     cut = step * contour.nodes

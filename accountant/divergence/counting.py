@@ -5,7 +5,8 @@ few units of roundoff); a value's absolute error is charged at the term. No canc
 about 1e-11 of each other unless S sits exactly at 0.
 """
 
-from functools import cache
+from functools import cache, lru_cache
+from itertools import combinations_with_replacement
 from math import comb, factorial, inf, log
 
 import numpy as np
@@ -20,6 +21,9 @@ Array = NDArray[np.float64]
 OUTCOMES_LIMIT = 30_000
 """Most outcomes summed one by one."""
 
+ENTRIES_LIMIT = 1_000_000
+"""Most counts held at a time: outcomes times kinds."""
+
 DRAWS_LIMIT = 240
 """Most draws: keeps the logarithms of probabilities small."""
 
@@ -30,7 +34,8 @@ _RELATIVE = 1e-11
 def countable(sums: IidSum) -> bool:
     """Whether the outcomes are few enough to be summed one by one."""
     kinds = len(sums.steps)
-    return sums.draws <= DRAWS_LIMIT and comb(sums.draws + kinds, kinds) <= OUTCOMES_LIMIT
+    outcomes = comb(sums.draws + kinds, kinds)
+    return sums.draws <= DRAWS_LIMIT and outcomes <= OUTCOMES_LIMIT and outcomes * kinds <= ENTRIES_LIMIT
 
 
 def counted_positive_part(sums: IidSum) -> LogBracket:
@@ -71,9 +76,11 @@ def _log_factorials(draws: int) -> Array:
     return np.array([log(factorial(i)) for i in range(draws + 1)])
 
 
-@cache
+@lru_cache(maxsize=64)
 def _outcomes(draws: int, kinds: int) -> Array:
     """All counts of `kinds` steps with a sum of at most `draws`: outcomes × kinds."""
+    if kinds > 3:
+        return _few_draws(draws, kinds)
     axes = np.indices((draws + 1,) * kinds).reshape(kinds, -1).T if kinds < 3 else _triples(draws)
     kept: Array = axes[np.sum(axes, axis=1) <= draws].astype(np.float64)
     return kept
@@ -86,3 +93,12 @@ def _triples(draws: int) -> NDArray[np.int64]:
     repeated = np.repeat(pairs, left, axis=0)
     third = np.concatenate([np.arange(each) for each in left])
     return np.column_stack([repeated, third])
+
+
+def _few_draws(draws: int, kinds: int) -> Array:
+    """The same one by one: what each draw is, 0 for rest, as a sorted tuple."""
+    drawn = np.array(list(combinations_with_replacement(range(kinds + 1), draws)), dtype=np.int64)
+    counts = np.zeros((len(drawn), kinds + 1))
+    for place in range(draws):
+        counts[np.arange(len(drawn)), drawn[:, place]] += 1
+    return counts[:, 1:]

@@ -8,16 +8,21 @@ hockey-stick divergence of the two views is (1/n)·E[(Σᵢ (μ − e^ε μ')(W�
   (1/(γn))·E[(Σ_{i≤M} Lᵢ)₊], M ~ B(n, γ). So Y = L/γ with probability γ, else 0;
 * stronger clones (math.md §2): ω = (p, p, 1−2p), μ = (Ep, p, 0), p = 1/(E+1), E = e^ε₀;
 * clones (feldman-2022, Thm B.1): ω = (r/2, r/2, 1−r), r = 1/E, μ = (q, 1−q, 0), q = E/(E+1);
+* RAPPOR, Laplace and Gaussian noise: see `blankets`;
 * the kRR attack (feldman-2022, Thm 5.3): ω = (p, p, 1−2p), μ = (Ep, p, 1−(E+1)p), p = 1/(E+k−1).
 
 All values are computed as fractions, with 80 digits of e^ε, and rounded once: each double here is right to half an
 ulp.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from hubbub.accountant.mechanisms import KRR, Generic, Mechanism, exp_decimal
+from hubbub.accountant.mechanisms import KRR, LocalMechanism, exp_decimal
+
+_NOTHING_LEFT = Fraction(1, 10**50)
+"""Masses of laws with 80 digits sum to 1 up to this."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +50,19 @@ def _build(draws: int, values: tuple[Fraction, ...], masses: tuple[Fraction, ...
     best = max([value for value, _ in kept] + ([rest] if left > 0 else []))
     chances = tuple(float(mass) for _, mass in kept)
     return IidSum(draws, steps, chances, float(rest), float(left), float(best), 1.0 / draws)
+
+
+def points_sum(draws: int, points: Sequence[tuple[Fraction, Fraction, Fraction]], epsilon: float) -> IidSum:
+    """The sum of `draws` copies of a − e^ε·a' over points (a, a', mass); 0 with the mass that is left.
+
+    Where nothing is left, Y rests at the point of largest mass but for the highest one.
+    """
+    factor = Fraction(exp_decimal(epsilon))
+    drawn = sorted((first - factor * second, mass) for first, second, mass in points)
+    left, rest = 1 - sum(mass for _, mass in drawn), Fraction(0)
+    if left < _NOTHING_LEFT:
+        rest, _ = drawn.pop(max(range(len(drawn) - 1), key=lambda place: drawn[place][1]))
+    return _build(draws, tuple(value for value, _ in drawn), tuple(mass for _, mass in drawn), rest)
 
 
 def blanket_sum(mechanism: KRR, reports: int, epsilon: float) -> IidSum:
@@ -79,23 +97,42 @@ def _pair_sum(reports: int, others: Fraction, first: Fraction, second: Fraction,
     return _build(reports, (up, down), (others, others), rest)
 
 
-def stronger_clones_sum(mechanism: Mechanism, reports: int, epsilon: float) -> IidSum:
+def stronger_clones_sum(mechanism: LocalMechanism, reports: int, epsilon: float) -> IidSum:
     """The stronger-clone pair, for one common ε₀-LDP randomizer (math.md §2)."""
     ratio = mechanism.likelihood_ratio
     return _pair_sum(reports, 1 / (ratio + 1), ratio / (ratio + 1), 1 / (ratio + 1), epsilon)
 
 
-def clones_sum(mechanism: Mechanism, reports: int, epsilon: float) -> IidSum:
+def clones_sum(mechanism: LocalMechanism, reports: int, epsilon: float) -> IidSum:
     """The clone pair, for places with different or adaptive ε₀-LDP randomizers (feldman-2022, Thm B.1)."""
     ratio = mechanism.likelihood_ratio
     return _pair_sum(reports, 1 / (2 * ratio), ratio / (ratio + 1), 1 / (ratio + 1), epsilon)
 
 
-def attack_sum(mechanism: Mechanism, reports: int, epsilon: float) -> IidSum:
+def half_clones_sum(mechanism: LocalMechanism, reports: int, epsilon: float) -> IidSum:
+    """koskela-2021, (6.1): as the clone pair, but a victim's report that is no clone of its own value vanishes.
+
+    For ε ≥ 0 it is above the clone pair, and so valid wherever that is. Both sums have mean 1 − α, α = e^ε; the values
+    are, with probability 1/(2E) each, up' = 2E(E−α)/(E+1) and down' = 2E(1−αE)/(E+1), else 0, for the clones, and
+    up = 2E²/(E+1) ≥ up', down = −2αE²/(E+1) ≤ down', else v = (1−α)E/(E²−1) ≤ 0, here. E(·−c)₊ is convex and piecewise
+    linear in c. It is at least as large here at c ≥ 0, where only the largest values count, at c ≤ down', where the
+    other equals its mean less c, and at c = v, by 1/(E+1); between these points the other is linear, so it is
+    everywhere. That is the convex order of one draw, hence of sums.
+    """
+    ratio = mechanism.likelihood_ratio
+    return _pair_sum(reports, 1 / (2 * ratio), ratio / (ratio + 1), Fraction(0), epsilon)
+
+
+def given_swap_sum(mechanism: KRR, reports: int, epsilon: float) -> IidSum:
+    """kRR, everyone's blanket bit known, the victim truthful: counts of its two values (koskela-2021, Def. 8)."""
+    return _pair_sum(reports, mechanism.other, Fraction(1), Fraction(0), epsilon)
+
+
+def attack_sum(mechanism: LocalMechanism, reports: int, epsilon: float) -> IidSum:
     """The attack on kRR, k ≥ 3: all others hold a third value (feldman-2022, Thm 5.3).
 
     For `Generic` it is the attack on 3RR, one of the randomizers that the class contains.
     """
-    categories = 3 if isinstance(mechanism, Generic) else mechanism.categories
+    categories = mechanism.categories if isinstance(mechanism, KRR) else 3
     others = 1 / (mechanism.likelihood_ratio + categories - 1)
     return _pair_sum(reports, others, mechanism.likelihood_ratio * others, others, epsilon)

@@ -64,7 +64,7 @@ def grid_from_curve(places: np.ndarray[tuple[int], np.dtype[np.int64]], values: 
     above = np.expm1(places * step)
     values = values.copy()
     values[0] = min([values[0], *((above[1:] + 2 * values[1:]) / (above[1:] + 2))])
-    corners = _hull(above, values)
+    corners = lower_hull(above, values)
     slopes = -np.diff(values[corners]) / np.diff(above[corners])
     q = np.append(slopes[:-1] - slopes[1:], slopes[-1:])
     half = np.zeros(int(places[corners[-1]]) + 1)
@@ -75,7 +75,7 @@ def grid_from_curve(places: np.ndarray[tuple[int], np.dtype[np.int64]], values: 
     return symmetric_grid(half, step, infinite)
 
 
-def _hull(x: Array, y: Array) -> list[int]:
+def lower_hull(x: Array, y: Array) -> list[int]:
     """Return the indices of the lower convex hull's corners (Andrew's monotone chain)."""
     corners: list[int] = []
     for place in range(len(x)):

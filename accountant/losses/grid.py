@@ -93,6 +93,15 @@ def symmetric_grid(half: Array, step: float, infinite: float) -> LossGrid:
     return LossGrid(step, 1 - size, np.concatenate([mirrored[:0:-1], half]), infinite, pessimistic=True)
 
 
+def grid_atoms(grid: LossGrid) -> Atoms:
+    """Return a symmetric grid as atoms."""
+    losses = grid.losses
+    upper = (losses > 0) & (grid.masses > 0)
+    p = grid.masses[upper]
+    even = float(grid.masses[losses == 0].sum())
+    return Atoms(p * np.exp(-losses[upper]), p * -np.expm1(-losses[upper]), even, grid.infinite)
+
+
 def merge_dots(chunks: Iterable[Atoms]) -> LossGrid:
     """Lay a symmetric pair on a grid that it dominates."""
     parts = list(chunks)

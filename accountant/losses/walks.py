@@ -5,7 +5,7 @@ let D, given S, be a sum of S fair signs, and let M ~ B(n − S, p') given S cou
 
     dP/dV = (r + a·S + b·M + c·D)/z,    dQ/dV = (r + a·S + b·M − c·D)/z,    z = E[r + a·S + b·M],
 
-with 0 ≤ c ≤ a, and a constant r that is 0 but for subsampling. V is the law in which all n people are alike; the
+with 0 ≤ c ≤ a, and a constant r that is 0 but for sampling. V is the law in which all n people are alike; the
 size-biasing that the victim brings is in the densities:
 
 - blanket: given B, P has density Σ_y (N_y/m)·k·R(x)(y) = γ + (1−γ)k·N₁/m against m = B+1 uniform values, and
@@ -14,7 +14,7 @@ size-biasing that the victim brings is in the densities:
 - attack on kRR, k ≥ 3 (everyone else holds a third value): p = 2γ/k, M = n − S, a = (e^ε₀+1)/2, c = (e^ε₀−1)/2,
   b = γ(1−2/k)/(1−2γ/k), z = n.
 - kRR subsampled, m of N clients, q = m/N (math.md §2, "Subsampling"): V has s ~ B(m, γ) uniform reports, the density is
-  (1−q) + q·(γ·s + (1−γ)k·N₁)/(mγ): the blanket pair of m reports with r = (1−q)/q·mγ.
+  (1−q) + q·(γ·s + (1−γ)k·N₁)/(mγ): the blanket pair of m reports with r = (1−q)/q·mγ. Poisson: `poisson_walk`.
 
 The hockey stick (x − e^ε y)₊ of the two densities is a convex function of them, and so is that of any product with
 other
@@ -135,6 +135,45 @@ def attack_walk(reports: int, categories: int, gamma: Fraction) -> Walk:
     share = 2 * gamma / categories
     b = gamma * Fraction(categories - 2, categories) / (1 - share)
     return Walk(reports, share, (ratio + 1) / 2, (ratio - 1) / 2, b, Fraction(1))
+
+
+def poisson_walk(people: int, categories: int, gamma: Fraction, rate: Fraction) -> Walk:
+    """Return the exact pair of kRR when each client takes part with probability q = `rate` (math.md §2, "Poisson").
+
+    `people` are the victim and all others but those who took part and answered truthfully, who are shown: T of them.
+    Each other one is then a blanket report with probability r = qγ/u, u = 1 − q(1−γ), or absent. With the victim's own
+    report there with probability q, N reports are seen with density (1−q)·b(N) + q·b(N−1)·(γ + (1−γ)k·N₁/N), b the law
+    of B(T−1, r). Relative to V, N ~ B(T, r) uniform reports, b(N) is (T−N)/(T(1−r)) and b(N−1) is N/(T·r), and as
+    (1−q)/(1−r) = qγ/r = u the N cancels: the density is u·(T + (1−γ)(k/γ)·N₁)/T.
+    """
+    apart = (1 - gamma) * categories / (2 * gamma)
+    share = 2 * rate / (categories * (1 - rate * (1 - gamma))) * gamma
+    return Walk(people, share, apart, apart, rest=Fraction(people))
+
+
+def poisson_attack_walk(people: int, categories: int, gamma: Fraction, rate: Fraction) -> Walk:
+    """Return the pair that kRR attains there, k ≥ 3: all others hold a third value, only two values are looked at."""
+    ratio, other = 1 + categories * (1 - gamma) / gamma, rate * gamma / categories
+    b = (1 - other * (ratio + 1)) / (1 - 2 * other)
+    return Walk(people, 2 * other, (ratio + 1) / 2, (ratio - 1) / 2, b, Fraction(1))
+
+
+def rappor_attack_walk(reports: int, truthful: Fraction, other: Fraction) -> Walk:
+    """Return a pair that RAPPOR with 3 or more categories attains: everyone else holds a third value.
+
+    Of every report only the victim's two bits are looked at, and equal bits are not told apart.
+    """
+    high, low = truthful / other, (1 - truthful) / (1 - other)
+    b = (truthful * other + (1 - truthful) * (1 - other)) / (other**2 + (1 - other) ** 2)
+    return Walk(reports, 2 * other * (1 - other), (high + low) / 2, (high - low) / 2, b, Fraction(1))
+
+
+def sides_walk(reports: int, gamma: Fraction) -> Walk:
+    """Return a pair that noise on [0, 1] attains: everyone else holds 1/2, and reports are seen as below it or not.
+
+    A report of an end falls on the other side with probability gamma/2 (Laplace noise; balle-2019, Lemma 5.1).
+    """
+    return Walk(reports, Fraction(1), Fraction(1), 1 - gamma)
 
 
 def fixed_walk(blankets: int, categories: int, gamma: Fraction) -> Walk:

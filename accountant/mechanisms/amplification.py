@@ -9,9 +9,11 @@ from fractions import Fraction
 from math import inf, nextafter
 
 from hubbub.accountant.errors import AccountingError, OutsideConditions, shown
-from hubbub.accountant.mechanisms.exact import exp_decimal
+from hubbub.accountant.mechanisms.exact import exp_decimal, grown_exp
 from hubbub.accountant.mechanisms.generic import Generic
 from hubbub.accountant.mechanisms.krr import KRR
+from hubbub.accountant.mechanisms.laplace import Laplace
+from hubbub.accountant.mechanisms.rappor import RAPPOR
 
 _PAD = Fraction(1, 10**60)
 """Relative room around 80-digit exponentials."""
@@ -47,6 +49,10 @@ def amplification(mechanism: object, epsilon: float) -> Amplification:
         return _krr(mechanism, power)
     if isinstance(mechanism, Generic):
         return _generic(mechanism, power)
+    if isinstance(mechanism, Laplace):
+        return _laplace(mechanism, power)
+    if isinstance(mechanism, RAPPOR):
+        return _rappor(mechanism, power)
     raise AccountingError(f"mechanism is {shown(mechanism)}, its amplification variable is not known; choose another")
 
 
@@ -74,6 +80,32 @@ def _generic(mechanism: Generic, power: Fraction) -> Amplification:
     above, below = power * (1 + _PAD), power * (1 - _PAD)
     squared = ratio * (above**2 + 1) - 2 * below / ratio**2
     return _rounded(1 / ratio, 1 / ratio - above * ratio, max(ratio - below / ratio, Fraction(0)), squared)
+
+
+def _laplace(mechanism: Laplace, power: Fraction) -> Amplification:
+    """balle-2019, Lemmas 5.1 and 5.8. With s = e^(ε₀/2) rounded up, every term is on its safe side.
+
+    The lemma's second moment is that of the ends of the interval. Its proof writes E[μμ'/ω²] ≤ 2/s − 1/s² where ≥ is
+    needed; that no other two answers have a larger moment follows from the ends being largest in the convex order
+    (`divergence.blankets`), as L² is convex in L.
+    """
+    half = grown_exp(mechanism.epsilon_local / 2)
+    above, below = power * (1 + _PAD), power * (1 - _PAD)
+    squared = (above**2 + 1) / 3 * (2 * half + 1 / half**2) - 2 * below * (2 / half - 1 / half**2)
+    return _rounded(1 / half, 1 / half - above * half, max(half - below / half, Fraction(0)), squared)
+
+
+def _rappor(mechanism: RAPPOR, power: Fraction) -> Amplification:
+    """The four values γ(E − e^ε), γ(1 − Ee^ε), γE(1 − e^ε), γ(1 − e^ε), with the masses of `RAPPOR.kinds`."""
+    gamma, ratio = mechanism.gamma, mechanism.likelihood_ratio
+    above, below = power * (1 + _PAD), power * (1 - _PAD)
+    squared = gamma * sum(mass * (first - power * second) ** 2 for first, second, mass in mechanism.kinds)
+    return _rounded(
+        gamma,
+        gamma * (1 - above * ratio) * (1 + _PAD),
+        max(gamma * (ratio - below) * (1 + _PAD), Fraction(0)),
+        squared * (1 + 4 * _PAD) + _PAD,
+    )
 
 
 def _rounded(gamma: Fraction, lowest: Fraction, highest: Fraction, second_moment: Fraction) -> Amplification:

@@ -14,6 +14,7 @@ from hubbub.accountant.numbers import real
 SIGMA_LEAST, SIGMA_LIMIT = 0.05, 1e6
 """Standard deviations accepted, in widths of the answers' interval: below it a report is the plain answer."""
 
+
 @dataclass(frozen=True)
 class Gaussian:
     """x + N(0, sigma²) for an answer x in [0, 1]; any other interval is scaled to this one first, sigma with it.

@@ -27,9 +27,9 @@ _EXACT_BITS = 20_000
 
 @dataclass(frozen=True)
 class RAPPOR:
-    """Unary encoding of one of `categories` values: the bit of the true value is sent as 1 with probability
-    `truthful`, every other bit with probability `other`, all independently.
+    """Unary encoding of one of `categories` values, every bit randomized by itself.
 
+    The bit of the true value is sent as 1 with probability `truthful`, every other bit with probability `other`.
     E = truthful(1 − other)/(other(1 − truthful)) is e^epsilon_local. A report y has the smallest probability
     m(y) = (1 − truthful)/(1 − other)·P[bits of chance `other`] if some bit is 0, which every value without a bit in y
     attains, and truthful·other^(d−1) if all are 1; so gamma = Σ m(y) = (1−truthful)/(1−other)·(1 − other^d)
@@ -48,7 +48,7 @@ class RAPPOR:
         checked_probability("other", self.other)
         if self.other > self.truthful:
             raise AccountingError(
-                f"other is {shown(self.other)}, must be at most truthful, {shown(self.truthful)}; exchange what 0 and 1 say"
+                f"other is {shown(self.other)}, must be at most truthful, {shown(self.truthful)}; exchange 0 and 1"
             )
         if 0 < self.likelihood_ratio - 1 < Fraction(1, 10**20):
             raise AccountingError("truthful and other are too close to tell apart; make them equal")
@@ -101,12 +101,28 @@ class RAPPOR:
         thinned = (1 - self.truthful) / (1 - self.other)
         return thinned * (1 - self.other * self.all_ones) + self.all_ones * self.truthful
 
+    @property
+    def kinds(self) -> tuple[tuple[Fraction, Fraction, Fraction], ...]:
+        """For two values x, x': (μ_x/m, μ_x'/m, m) of the four kinds of report, m the blanket's mass.
+
+        The bit of x alone is set, that of x' alone, both (and some bit is 0), or neither; all ones count as the last
+        kind, since there all values are alike.
+        """
+        ratio, one, other = self.likelihood_ratio, Fraction(1), self.other
+        thinned = (1 - self.truthful) / (1 - other)
+        alone = thinned * other * (1 - other)
+        both = thinned * other * (other - self.all_ones)
+        neither = thinned * (1 - other) ** 2 + self.truthful * self.all_ones
+        return (ratio, one, alone), (one, ratio, alone), (ratio, ratio, both), (one, one, neither)
+
     def probability(self, x: int, bits: tuple[int, ...]) -> Fraction:
         """Probability of the report `bits` (0 or 1 for every category) for the value `x` in range(categories)."""
         if isinstance(x, bool) or not isinstance(x, int) or not 0 <= x < self.categories:
             raise AccountingError(f"input is {shown(x)}, must be from 0 to {self.categories - 1}")
         chances = [self.truthful if place == x else self.other for place in range(self.categories)]
-        return prod((chance if bit else 1 - chance for chance, bit in zip(chances, bits, strict=True)), start=Fraction(1))
+        return prod(
+            (chance if bit else 1 - chance for chance, bit in zip(chances, bits, strict=True)), start=Fraction(1)
+        )
 
     def law(self, x: int) -> tuple[Fraction, ...]:
         """Exact output law for the value `x`: entry Σ bit_j·2^(d−1−j) is the probability of the bits; d ≤ 16."""

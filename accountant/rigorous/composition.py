@@ -23,7 +23,7 @@ from fractions import Fraction
 from flint import arb_poly
 
 from hubbub.accountant.bounds import epsilon_bracket
-from hubbub.accountant.mechanisms import KRR
+from hubbub.accountant.mechanisms import KRR, Mechanism
 from hubbub.accountant.pairs import Part
 from hubbub.accountant.rigorous.balls import Enclosure, arb, ball, precision, written
 from hubbub.accountant.rigorous.blanket import blanket_delta
@@ -61,7 +61,10 @@ def prove_composed(parts: Sequence[Part], epsilon: float, delta: float, progress
     """
     batches = sum(part.rounds for part in parts)
     if batches == 1:
-        return prove(parts[0].mechanism, parts[0].reports, epsilon, delta, dummies=parts[0].dummies, progress=progress)
+        alone = parts[0].mechanism
+        if not isinstance(alone, Mechanism):
+            raise NotProvenError(f"{alone!r} is no mechanism of a task: only kRR and generic bounds are proven", False)
+        return prove(alone, parts[0].reports, epsilon, delta, dummies=parts[0].dummies, progress=progress)
     if batches > BATCHES_LIMIT:
         raise NotProvenError(f"{batches} batches are more than the {BATCHES_LIMIT} that are composed in balls", False)
     try:

@@ -9,14 +9,18 @@ from hubbub.accountant.bounds.bound import described
 from hubbub.accountant.bounds.catalogue import CATALOGUE, assess
 from hubbub.accountant.composition import compose_upper
 from hubbub.accountant.errors import AccountingError
-from hubbub.accountant.mechanisms import KRR, Generic, Mechanism
+from hubbub.accountant.mechanisms import KRR, RAPPOR, Generic, Laplace, LocalMechanism, Mechanism
 from hubbub.accountant.pairs import Part
 
 MECHANISMS = [KRR.from_local_epsilon(16, 4.0), KRR.from_local_epsilon(2, 1.0), Generic(2.0), Generic(2.0, mixed=True)]
 
 
-@pytest.mark.parametrize("mechanism", MECHANISMS, ids=described)
-def test_every_bound_answers_or_says_why_not(mechanism: Mechanism) -> None:
+@pytest.mark.parametrize(
+    "mechanism",
+    [*MECHANISMS, RAPPOR.from_local_epsilon(5, 2.0), pytest.param(Laplace(1.0), marks=pytest.mark.slow)],
+    ids=described,
+)
+def test_every_bound_answers_or_says_why_not(mechanism: LocalMechanism) -> None:
     found = assess(mechanism, 10_000, 1e-6)
     assert [each.bound for each in found] == list(CATALOGUE)
     for each in found:

@@ -1,0 +1,91 @@
+"""Bounds whose δ is the positive part of an i.i.d. sum, evaluated by the engine of `divergence`."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import inf
+
+from hubbub.accountant.bounds.bound import EVERYTHING, Direction, Quantity, require, with_local_epsilon
+from hubbub.accountant.divergence.contour import positive_part
+from hubbub.accountant.divergence.logs import ZERO, LogBracket
+from hubbub.accountant.divergence.search import FINE, EpsilonEnds, find_epsilon, gaussian_guess
+from hubbub.accountant.divergence.sums import IidSum
+from hubbub.accountant.errors import OutsideConditions
+from hubbub.accountant.mechanisms import AnyMechanism, LocalMechanism
+from hubbub.accountant.numbers import (
+    checked_delta,
+    checked_dummies,
+    checked_epsilon,
+    checked_reports,
+    exp_down,
+    exp_up,
+)
+
+
+@dataclass(frozen=True)
+class SumBound:
+    """A bound whose δ is the positive part of an i.i.d. sum, for mechanisms that have a local ε.
+
+    Dummies are counted as further clients: a uniform report is a report of a uniformly random input, and the
+    divergence is convex in the law of the others. The attack has no such reading and takes none.
+    """
+
+    name: str
+    source: str
+    direction: Direction
+    needs: str
+    applies: Callable[[AnyMechanism], bool]
+    build: Callable[[LocalMechanism, int, float], IidSum]
+    renyi: Callable[[LocalMechanism, int, float, int], float]
+    cost: str = "some thousand nodes of one contour integral, whatever the number of reports"
+    proven: bool = True
+    gives: frozenset[Quantity] = EVERYTHING
+
+    def conditions(self, mechanism: AnyMechanism, reports: int, dummies: int = 0) -> None:
+        """Raise OutsideConditions where the theorem does not apply."""
+        checked_reports(reports)
+        require(self.applies(mechanism), self.name, mechanism, self.needs)
+        if checked_dummies(dummies) and self.direction == "lower":
+            raise OutsideConditions(f"bound {self.name!r} knows no dummies, got {dummies}; leave them out")
+
+    def log_delta(
+        self, mechanism: LocalMechanism, reports: int, epsilon: float, dummies: int, precision: float
+    ) -> LogBracket:
+        """Ends of ln δ; both are -inf from the local ε on, where δ is 0."""
+        if epsilon >= mechanism.epsilon_local:
+            return ZERO
+        return positive_part(self.build(mechanism, reports + dummies, epsilon), precision)
+
+    def guess(self, mechanism: LocalMechanism, people: int, delta: float) -> float:
+        """About the ε at `delta`: a place to start."""
+        return gaussian_guess(self.build(mechanism, people, 0.0), delta)
+
+    def delta(self, mechanism: AnyMechanism, reports: int, epsilon: float, dummies: int = 0) -> tuple[float, float]:
+        """(lower, upper) of the bound's δ at `epsilon`."""
+        self.conditions(mechanism, reports, dummies)
+        local = with_local_epsilon(mechanism, self.name)
+        seen = self.log_delta(local, int(reports), checked_epsilon(epsilon), int(dummies), FINE)
+        return probabilities(seen)
+
+    def epsilon(self, mechanism: AnyMechanism, reports: int, delta: float, dummies: int = 0) -> EpsilonEnds:
+        """Ends of the bound's ε at `delta`; `upper` is checked to hold."""
+        self.conditions(mechanism, reports, dummies)
+        reports, delta, dummies = int(reports), checked_delta(delta), int(dummies)
+        local = with_local_epsilon(mechanism, self.name)
+        if local.epsilon_local == 0:
+            return EpsilonEnds(0.0, 0.0)
+        guess = self.guess(local, reports + dummies, delta)
+
+        def evaluate(epsilon: float, precision: float) -> LogBracket:
+            return self.log_delta(local, reports, epsilon, dummies, precision)
+
+        return find_epsilon(evaluate, delta, local.epsilon_local, guess, refine=not dummies)
+
+    def rdp(self, mechanism: AnyMechanism, reports: int, order: float, dummies: int = 0) -> float:
+        """The Rényi divergence of the bound's pair, in nats, on the side of `direction`."""
+        self.conditions(mechanism, reports, dummies)
+        return self.renyi(with_local_epsilon(mechanism, self.name), int(reports), order, int(dummies))
+
+
+def probabilities(seen: LogBracket) -> tuple[float, float]:
+    """(lower, upper) of a probability whose logarithm lies in `seen`."""
+    return exp_down(seen.lower), 0.0 if seen.upper == -inf else min(1.0, exp_up(seen.upper))

@@ -1,0 +1,43 @@
+"""Data sets on which RAPPOR, Laplace and Gaussian noise reveal most, as far as is known: everyone else holds one value.
+
+With others of one law ω, the divergence of the batch is exactly (1/n)·E[(Σ (μ − e^ε μ')(Wᵢ)/ω(Wᵢ))₊], Wᵢ ~ ω
+(`sums`); looking at part of every report only lowers it.
+
+- RAPPOR, three or more categories: all hold a third value, and only its bit and the two of the victim are looked at.
+  Two categories: all hold one of the victim's values.
+- Noise on [0, 1]: all hold one end, the victim the same one or the other; reports are looked at in cells.
+"""
+
+from fractions import Fraction
+
+from hubbub.accountant.divergence.cells import end_cells
+from hubbub.accountant.divergence.sums import IidSum, points_sum
+from hubbub.accountant.mechanisms import RAPPOR, Gaussian, Laplace
+
+_TAIL = 1e-9
+"""P-mass of the Gaussian's outermost cell."""
+
+Laws = tuple[tuple[Fraction, ...], tuple[Fraction, ...], tuple[Fraction, ...]]
+"""Probabilities of what is looked at: for the victim's two values, and for everyone else's."""
+
+
+def attack_sums(mechanism: RAPPOR | Laplace | Gaussian, reports: int, epsilon: float) -> tuple[IidSum, ...]:
+    """Sums whose positive parts are divergences of data sets: the largest one is the attack."""
+    return tuple(_sum(laws, reports, epsilon) for laws in _data_sets(mechanism))
+
+
+def _data_sets(mechanism: RAPPOR | Laplace | Gaussian) -> tuple[Laws, ...]:
+    if isinstance(mechanism, RAPPOR):
+        kinds = min(mechanism.categories, 3)
+        seen = RAPPOR(kinds, mechanism.truthful, mechanism.other)
+        first, second = seen.law(0), seen.law(1)
+        return ((first, second, seen.law(2)),) if kinds == 3 else ((first, second, first), (first, second, second))
+    cells = end_cells(mechanism, _TAIL)
+    zero = tuple(cell.first for cell in cells) + tuple(cell.second for cell in cells)
+    one = tuple(cell.second for cell in cells) + tuple(cell.first for cell in cells)
+    return (zero, one, zero), (zero, one, one)
+
+
+def _sum(laws: Laws, reports: int, epsilon: float) -> IidSum:
+    points = [(first / other, second / other, other) for first, second, other in zip(*laws, strict=True)]
+    return points_sum(reports, points, epsilon)

@@ -1,0 +1,82 @@
+"""Reports of noise on [0, 1], cut into cells: what each end of the interval gives them, as fractions.
+
+The cells are those below 1/2; the others mirror them with the ends exchanged. A report y of the answer 0 is
+a = e^(ε₀(1−2y)) (Laplace; e^ε₀ below 0) or e^((1−2y)/2σ²) (Gaussian) times as likely as of the answer 1, which is
+what the blanket gives there.
+"""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from itertools import pairwise
+from statistics import NormalDist
+
+from hubbub.accountant.mechanisms import Gaussian, Laplace
+from hubbub.accountant.mechanisms.exact import PRECISE, exact_decimal, grown_exp
+
+CELLS = 80
+"""Cells below 1/2: spreading them adds about 1e-4 to the variance of what is summed, relatively."""
+
+_WIDER = 3.0
+"""Spread of the Gaussian's cells in sigma: dense where most of the variance comes from, not sparse in the tails."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """Reports with a from `low` to `high`: their mass for the answers 0 (`first`) and 1 (`second`, the blanket's)."""
+
+    low: Fraction
+    high: Fraction
+    first: Fraction
+    second: Fraction
+
+
+@lru_cache(maxsize=64)
+def end_cells(mechanism: Laplace | Gaussian, missing: float, count: int = CELLS) -> tuple[Cell, ...]:
+    """`count` cells below 1/2 and one outside; the Gaussian's, with `high` = `low`, has about the mass `missing`."""
+    if isinstance(mechanism, Laplace):
+        return _laplace_cells(mechanism, count)
+    return _gaussian_cells(mechanism, missing, count)
+
+
+def _laplace_cells(mechanism: Laplace, count: int) -> tuple[Cell, ...]:
+    """Everything below 0, where a is constant, and cells between equally spaced values b of √a.
+
+    With s = e^(ε₀/2), a report with √a between b and b' > b has mass (b' − b)/(2s) for 0, and (1/b − 1/b')/(2s) for 1.
+    s is rounded up: Laplace noise of a smaller scale, plus noise, is that of a larger scale, so that is a worse case.
+    """
+    half = grown_exp(mechanism.epsilon_local / 2)
+    roots = [1 + place * (half - 1) / count for place in range(count + 1)]
+    below = Cell(half**2, half**2, Fraction(1, 2), 1 / (2 * half**2))
+    return (
+        below,
+        *(
+            Cell(low**2, high**2, (high - low) / (2 * half), (1 / low - 1 / high) / (2 * half))
+            for low, high in pairwise(roots)
+        ),
+    )
+
+
+def _gaussian_cells(mechanism: Gaussian, missing: float, count: int) -> tuple[Cell, ...]:
+    sigma = mechanism.sigma
+    cut = min(sigma * NormalDist().inv_cdf(missing), -0.5)
+    spaced = NormalDist(-0.5, _WIDER * sigma)
+    low, high = spaced.cdf(cut), spaced.cdf(0.5)
+    inner = [spaced.inv_cdf(low + (high - low) * place / count) for place in range(1, count)]
+    places = [Fraction(cut), *(Fraction(y) for y in inner if cut < y < 0.5), Fraction(1, 2)]
+    ratios = [_gaussian_ratio(mechanism, y) for y in places]
+    masses = [[Fraction(mechanism.below(Fraction(x), y)) for y in places] for x in (0, 1)]
+    tail = Cell(ratios[0], ratios[0], masses[0][0], masses[1][0])
+    bounds = zip(pairwise(ratios), pairwise(masses[0]), pairwise(masses[1]), strict=True)
+    return (
+        tail,
+        *(
+            Cell(after, before, right - left, above - below)
+            for (before, after), (left, right), (below, above) in bounds
+        ),
+    )
+
+
+def _gaussian_ratio(mechanism: Gaussian, y: Fraction) -> Fraction:
+    exponent = exact_decimal((1 - 2 * y) / (2 * Fraction(mechanism.sigma) ** 2))
+    return Fraction(PRECISE.exp(exponent)) if exponent else Fraction(1)
