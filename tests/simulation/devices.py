@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Mapping
 from pathlib import Path
 from random import Random
@@ -140,18 +141,24 @@ class Stranger(Party):
         """Do one bad thing in the round that is on, where its keys can be had."""
         task = self.world.task
         round_number = task.schedule.round_at(self.clock()) or 0
+        if kind == "replay" and self.kept:
+            sends = [self.kept[number % len(self.kept)]]
+            return await self._send(sends)
         try:
             key_set = await self._line.get_round(task.id, round_number, 5.0)
             identities = task.identities
             records = key_set.read(task.id, round_number, task.suite, identities.shuffler, identities.analyzer)
             here = Destination(task.id, round_number, key_set.hash)
             keys = [record.public_key for record in records]
-            sends = getattr(self, f"_{kind}")(here, keys, number)
-            for destination in dict.fromkeys(destination for destination, _ in sends):
-                group = [submission for to, submission in sends if to == destination]
-                await self._line.submit_batch(destination, group, 5.0)
         except HubbubError:
-            return
+            return None
+        return await self._send(getattr(self, f"_{kind}")(here, keys, number))
+
+    async def _send(self, sends: list[tuple[Destination, Submission]]) -> None:
+        for destination in dict.fromkeys(destination for destination, _ in sends):
+            group = [submission for to, submission in sends if to == destination]
+            with contextlib.suppress(HubbubError):
+                await self._line.submit_batch(destination, group, 5.0)
 
     def _seal(
         self, here: Destination, keys: list[bytes], symbols: tuple[int, int], submission_id: bytes | None = None
@@ -243,14 +250,16 @@ class Stranger(Party):
         return [(here, self._seal(here, keys, (0, 0), known[number % len(known)]))]
 
     def _replay(self, here: Destination, keys: list[bytes], number: int) -> list[tuple[Destination, Submission]]:
-        """What was sent before, whenever that was."""
-        return [self.kept[number % len(self.kept)]] if self.kept else self._good(here, keys, number)
+        """Where nothing was sent before: something to send again later."""
+        return self._good(here, keys, number)
 
 
 MISDEEDS = tuple(
     sorted(
         name[1:]
         for name in vars(Stranger)
-        if name.startswith("_") and name not in ("_seal", "_outer", "_begin", "_end") and not name.startswith("__")
+        if name.startswith("_")
+        and name not in ("_seal", "_outer", "_begin", "_end", "_send")
+        and not name.startswith("__")
     )
 )

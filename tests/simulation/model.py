@@ -82,6 +82,15 @@ class Arrival:
     allowed: list[set[str]]
 
 
+@dataclass(frozen=True)
+class Said:
+    """What the shuffler answered to whom, and when."""
+
+    moment: float
+    submission: Submission
+    answer: Answer
+
+
 @dataclass
 class Expected:
     """What a round must come to: reports, and by query what is counted by symbol and left out by reason."""
@@ -103,6 +112,7 @@ class Model:
     clock: Callable[[], float]
     observe: Callable[[int], Round | None]
     is_full: Callable[[], bool]
+    queue: int
     by_envelope: dict[bytes, Content | None] = field(default_factory=dict)
     by_id: dict[bytes, tuple[str, Content]] = field(default_factory=dict)
     held: dict[int, dict[bytes, bytes]] = field(default_factory=dict)
@@ -116,6 +126,7 @@ class Model:
     first_bytes: dict[bytes, bytes] = field(default_factory=dict)
     sent: dict[tuple[str, int], bytes] = field(default_factory=dict)
     open: list[Arrival] = field(default_factory=list)
+    said: list[Said] = field(default_factory=list)
 
     # What was sent
 
@@ -128,7 +139,10 @@ class Model:
         """Note what came to the shuffler."""
         for submission in submissions:
             self._check_sent_once(destination, submission)
-        arrival = Arrival(destination, submissions, [self._allowed(destination, each) for each in submissions])
+        allowed = [self._allowed(destination, each) for each in submissions]
+        if sum(len(arrival.submissions) for arrival in self.open) + len(submissions) > self.queue:
+            allowed = [{*names, "overloaded"} for names in allowed]
+        arrival = Arrival(destination, submissions, allowed)
         self.open.append(arrival)
         return arrival
 
@@ -149,6 +163,7 @@ class Model:
             now_allowed = self._allowed(arrival.destination, submission)
             assert name in allowed | now_allowed, (name, allowed, now_allowed)
             self.answers[name] += 1
+            self.said.append(Said(self.clock(), submission, answer))
             self.at_risk[name] += 1
             if name == RECEIPT:
                 self.held.setdefault(number, {})[submission.id] = submission.envelope

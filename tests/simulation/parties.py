@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-QUEUE = 64
-"""Submissions in work at once at the simulated shuffler."""
+QUEUE = 16
+"""Submissions in work at once at the simulated shuffler: so few that they are opened without processes."""
 
 _CHANGE = re.compile(
     r"\s*(?:(BEGIN|COMMIT|VACUUM|UPDATE)\b|(INSERT|DELETE)\s.*?(?:INTO|FROM)\s+(\w+)|PRAGMA\s+(wal_checkpoint))",

@@ -18,7 +18,7 @@ from simulation import operations as ops
 from simulation.devices import Answers, DeviceParty, SimulatedGateway, Stranger
 from simulation.model import FINAL, RECEIPT, RETRIED, Model, histogram, total
 from simulation.network import DeliveryLine, Link
-from simulation.parties import AnalyzerParty, Life, Party, ShufflerParty
+from simulation.parties import QUEUE, AnalyzerParty, Life, Party, ShufflerParty
 from simulation.virtual import Killed, run
 
 from hubbub.client.errors import NoRound, StateError
@@ -66,7 +66,7 @@ class Simulation:
         self.stranger = Stranger("stranger", folder / "stranger", self)
         everybody: list[Party] = [self.shuffler, self.analyzer, *self.devices, self.gateway, self.stranger]
         self.everybody = {party.name: party for party in everybody}
-        self.model = Model(self.task, self.shuffler.clock, self._round, lambda: self.shuffler.full)
+        self.model = Model(self.task, self.shuffler.clock, self._round, lambda: self.shuffler.full, QUEUE)
         self._running: set[asyncio.Task[Any]] = set()
 
     def now(self) -> float:
