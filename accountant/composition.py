@@ -97,9 +97,9 @@ def compose_upper(parts: Sequence[Part], delta: float) -> float:
     return min(local, _upper_epsilon(merged, wanted, local))
 
 
-def compose_lower(parts: Sequence[Part], delta: float) -> float | None:
-    """Return the `epsilon_lower` of `compose` alone: what attacks on the parts reach, None where none is known."""
-    return _lower_epsilon(_merged(parts), checked_delta(delta), compose_upper(parts, delta))
+def compose_lower(parts: Sequence[Part], delta: float, upper: float) -> float | None:
+    """Return the `epsilon_lower` of `compose` alone, given its `epsilon_upper`: None where no attack is known."""
+    return _lower_epsilon(_merged(parts), checked_delta(delta), upper)
 
 
 def compose_delta(parts: Sequence[Part], epsilon: float) -> DeltaBracket:

@@ -7,6 +7,7 @@ of girgis-2021) and converts; `basic` and `advanced` know nothing but (ε, δ) o
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 from math import inf, nextafter
 from typing import Literal
 
@@ -76,11 +77,17 @@ def _composed(bound: Bound, part: Part, delta: float, composition: Composition) 
 
 def _by_losses(bound: Bound, part: Part, delta: float) -> float:
     if bound.direction == "upper":
-        return compose_upper([behind(part, bound.name)], delta)
-    lower = compose_lower([part], delta)
+        return _upper(behind(part, bound.name), delta)
+    lower = compose_lower([part], delta, _upper(part, delta))
     if lower is None:
         raise OutsideConditions(f"bound {bound.name!r} has no attack over rounds here; leave the dummies out")
     return lower
+
+
+@lru_cache(maxsize=64)
+def _upper(part: Part, delta: float) -> float:
+    """Return what composing losses certifies: asked for by a bound, and again by the attack below it."""
+    return compose_upper([part], delta)
 
 
 def _by_advanced(bound: Bound, part: Part, delta: float, share: float) -> float:
