@@ -72,7 +72,7 @@ def plan_1() -> PicturePlan:
 def plan_2() -> PicturePlan:
     """Plan Fig. 2."""
     x = _values(2.0)
-    curves = [Curve(f"(6.1), T = {rounds}", "upper", x, partial(_half_clones, rounds)) for rounds in ROUNDS]
+    curves = [Curve(f"(6.1), T = {rounds}", "upper", x, partial(half_clones_delta, rounds)) for rounds in ROUNDS]
     curves += [Curve("clones, T = 1", "upper", x, partial(_composed, Generic(4.0, mixed=True), 1))]
     curves += [
         Curve(f"stronger clones, T = {rounds}", "upper", x, partial(_composed, COMMON, rounds), True)
@@ -100,7 +100,8 @@ def strong_delta(rounds: int, epsilon: float) -> float:
     return composed_delta(strong_grid(), rounds, epsilon)
 
 
-def _half_clones(rounds: int, epsilon: float) -> float:
+def half_clones_delta(rounds: int, epsilon: float) -> float:
+    """Return δ of (6.1) at `epsilon`, never below the truth."""
     return composed_delta(half_clones_grid(), rounds, epsilon)
 
 

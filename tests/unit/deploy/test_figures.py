@@ -114,10 +114,25 @@ def test_proven_curves_are_never_below_attained_ones(name: str) -> None:
                 assert all(high >= low for high, low in both)
 
 
+def test_bennett_is_better_for_many_categories_and_not_for_two() -> None:
+    """What the caption of balle-3 says of its panel (iii)."""
+    for label, better in (("RR-2", False), ("RR-100", True)):
+        bennett, hoeffding = kept("balle-3", f"Bennett, {label}", 2), kept("balle-3", f"Hoeffding, {label}", 2)
+        assert all(((bennett[n] or 0) > (hoeffding[n] or 0)) == better for n in bennett)
+
+
 def test_the_strong_adversarys_pair_reaches_the_reference_values() -> None:
     vector = VECTORS["strong_adversary_joint"]
     for delta, epsilon in zip(vector["deltas"], vector["epsilon_exact"], strict=True):
         assert koskela.strong_delta(1, epsilon) / 0.75 == pytest.approx(delta, rel=1e-4)
+
+
+@pytest.mark.parametrize("epsilon", [0.2, 0.5, 0.8])
+def test_the_pairs_composed_once_are_the_bounds_of_one_round(epsilon: float) -> None:
+    strong = CATALOGUE["koskela-strong"].delta(koskela.KRR_4, koskela.KRR_REPORTS, epsilon)
+    clones = CATALOGUE["koskela-clones"].delta(koskela.COMMON, koskela.COMMON_REPORTS, epsilon)
+    for composed, ends in ((koskela.strong_delta, strong), (koskela.half_clones_delta, clones)):
+        assert ends[0] <= composed(1, epsilon) <= ends[1] * 1.001
 
 
 def test_the_printed_pair_of_koskela_is_below_the_truth() -> None:
