@@ -48,7 +48,7 @@ BAD_PER_TICK = 3
 MINIMUM = 50
 """Minimum of a round."""
 
-GROWTH_MEBIBYTES = 24.0
+GROWTH_MEBIBYTES = 16.0
 """Most that a service may have grown over the undisturbed rounds; 4 kB kept of each submission are 3.5 MiB a round."""
 
 SPARE_DESCRIPTORS = 2
