@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
@@ -16,11 +16,33 @@ from hubbub.accountant.bounds.over_rounds import behind
 from hubbub.accountant.brackets import DeltaBracket, EpsilonBracket
 from hubbub.accountant.composition import compose, compose_delta
 from hubbub.accountant.errors import AccountingError, shown
-from hubbub.accountant.mechanisms import GAMMA_DENOMINATOR, KRR, Generic, Mechanism
+from hubbub.accountant.mechanisms import (
+    GAMMA_DENOMINATOR,
+    KRR,
+    RAPPOR,
+    AnyMechanism,
+    Gaussian,
+    Generic,
+    Laplace,
+    LocalMechanism,
+    Mechanism,
+)
 from hubbub.accountant.numbers import checked_reports, checked_whole, honest_reports
 from hubbub.accountant.pairs import Part
 
-ROW_KEYS = ("mechanism", "categories", "local_epsilon", "gamma", "mixed", "reports", "dummies", "rounds")
+ROW_KEYS = (
+    "mechanism",
+    "categories",
+    "local_epsilon",
+    "gamma",
+    "truthful",
+    "other",
+    "mixed",
+    "reports",
+    "dummies",
+    "rounds",
+    "sampling_rate",
+)
 """What a row of a rounds file may say; `mechanism` and `reports` are needed, `rounds` is 1 where it is left out."""
 
 MOST_WRONG_ROWS = 20
@@ -29,13 +51,29 @@ MOST_WRONG_ROWS = 20
 
 @dataclass(frozen=True)
 class Description:
-    """A mechanism as someone wrote it: None where nothing was said. `gamma` is "W/4294967296" or a number."""
+    """A mechanism as someone wrote it: None where nothing was said.
+
+    `gamma` is "W/4294967296" or a number, `truthful` and `other` are "3/4", "0.75" or numbers.
+    """
 
     mechanism: str
     categories: int | None = None
     local_epsilon: float | None = None
     gamma: str | Fraction | None = None
     mixed: bool = False
+    truthful: str | Fraction | None = None
+    other: str | Fraction | None = None
+    sigma: float | None = None
+
+
+TAKES: Mapping[str, tuple[str, ...]] = {
+    "krr": ("categories", "local_epsilon", "gamma"),
+    "generic": ("local_epsilon", "mixed"),
+    "rappor": ("categories", "local_epsilon", "truthful", "other"),
+    "laplace": ("local_epsilon",),
+    "gaussian": ("sigma",),
+}
+"""What each mechanism is described by."""
 
 
 def as_flag(name: str) -> str:
@@ -43,15 +81,76 @@ def as_flag(name: str) -> str:
     return "--" + name.replace("_", "-")
 
 
-def read_mechanism(said: Description, spell: Callable[[str], str] = as_flag) -> Mechanism:
+def read_mechanism(said: Description, spell: Callable[[str], str] = as_flag) -> LocalMechanism:
+    """Return the mechanism, one with a local ε, that flags or a row of a file describe; see `read_any_mechanism`."""
+    known = read_any_mechanism(said, spell)
+    if isinstance(known, Gaussian):
+        raise AccountingError("gaussian has no local epsilon; ask for the epsilon or delta of one round of it")
+    return known
+
+
+def read_any_mechanism(said: Description, spell: Callable[[str], str] = as_flag) -> AnyMechanism:
     """Return the mechanism that flags, or a row of a file, describe; `spell` names fields in errors.
 
     Raises:
         AccountingError: where something is missing, given twice or out of range.
     """
+    if said.mechanism not in TAKES:
+        known = ", ".join(TAKES)
+        raise AccountingError(f"{spell('mechanism')} is {shown(said.mechanism)}, must be one of: {known}")
+    if said.mechanism in ("krr", "generic"):
+        return _read_task_mechanism(said, spell)
+    _refuse_others(said, spell)
+    if said.mechanism == "gaussian":
+        if said.sigma is None:
+            raise AccountingError(f"gaussian needs {spell('sigma')}, in widths of the interval that answers lie in")
+        return Gaussian(said.sigma)
+    if said.mechanism == "laplace":
+        if said.local_epsilon is None:
+            raise AccountingError(
+                f"laplace needs {spell('local_epsilon')}: the width of the interval over the noise's scale"
+            )
+        return Laplace(said.local_epsilon)
+    return _read_rappor(said, spell)
+
+
+def _refuse_others(said: Description, spell: Callable[[str], str]) -> None:
+    given = [
+        each.name for each in fields(said) if each.name != "mechanism" and getattr(said, each.name) not in (None, False)
+    ]
+    extra = [spell(name) for name in given if name not in TAKES[said.mechanism]]
+    if extra:
+        takes = ", ".join(spell(name) for name in TAKES[said.mechanism])
+        raise AccountingError(f"{said.mechanism} takes {takes}, not {', '.join(extra)}; leave that out")
+
+
+def _read_rappor(said: Description, spell: Callable[[str], str]) -> RAPPOR:
+    local, truthful, other = (spell(name) for name in ("local_epsilon", "truthful", "other"))
+    if said.categories is None:
+        raise AccountingError(f"rappor needs {spell('categories')}")
+    kept = None if said.truthful is None else read_exact(said.truthful, truthful)
+    if said.local_epsilon is not None and said.other is None:
+        return RAPPOR.from_local_epsilon(said.categories, said.local_epsilon, kept)
+    if said.local_epsilon is not None or kept is None or said.other is None:
+        raise AccountingError(f"rappor takes {truthful} and {other}, or {local} with or without {truthful}")
+    return RAPPOR(said.categories, kept, read_exact(said.other, other))
+
+
+def read_exact(value: str | Fraction, name: str) -> Fraction:
+    """Return a probability written as 0.75 or 3/4, exactly; `name` is for errors."""
+    try:
+        if isinstance(value, Fraction):
+            return value
+        if len(value) <= 40 and all(character in "0123456789./" for character in value):
+            return Fraction(value)
+    except (ValueError, ZeroDivisionError):
+        pass
+    raise AccountingError(f"{name} is {shown(value)}, must be a number such as 0.75 or 3/4")
+
+
+def _read_task_mechanism(said: Description, spell: Callable[[str], str]) -> Mechanism:
+    _refuse_new(said, spell)
     local, gamma, categories, mixed = (spell(name) for name in ("local_epsilon", "gamma", "categories", "mixed"))
-    if said.mechanism not in ("krr", "generic"):
-        raise AccountingError(f"{spell('mechanism')} is {shown(said.mechanism)}, must be krr or generic")
     if (said.local_epsilon is None) == (said.gamma is None):
         raise AccountingError(f"give exactly one of {local} and {gamma}; they say the same thing")
     if said.mechanism == "generic":
@@ -77,13 +176,20 @@ def _read_gamma(value: str | Fraction, name: str) -> Fraction:
     return KRR.from_numerator(2, int(numerator)).gamma
 
 
+def _refuse_new(said: Description, spell: Callable[[str], str]) -> None:
+    given = [name for name in ("truthful", "other", "sigma") if getattr(said, name) is not None]
+    if given:
+        raise AccountingError(f"{said.mechanism} takes no {spell(given[0])}; that is for rappor or gaussian")
+
+
 def hiding_part(
-    mechanism: Mechanism,
+    mechanism: LocalMechanism,
     reports: int,
     honest_share: float,
     rounds: int = 1,
     dummies: int = 0,
     same: int | None = None,
+    sampling_rate: Fraction | None = None,
 ) -> Part:
     """Return what hides an honest person: `reports` less ⌈(1 − honest_share)·reports⌉, in every round.
 
@@ -94,10 +200,22 @@ def hiding_part(
         AccountingError: a number out of range, or nobody honest left.
     """
     hiding = checked_reports(reports) if same is None else checked_whole("same", same, 1, reports)
+    return Part(mechanism, hidden_by(hiding, reports, honest_share), rounds, dummies, sampling_rate=sampling_rate)
+
+
+def hidden_by(hiding: int, reports: int, honest_share: float) -> int:
+    """Return how many honest reports are surely among `hiding` of all `reports`; at least one, or AccountingError."""
     honest = honest_reports(hiding, reports, honest_share)
     if honest < 1:
         raise AccountingError(f"honest share {honest_share} of {reports} reports leaves nobody; raise either")
-    return Part(mechanism, honest, rounds, dummies)
+    return honest
+
+
+def noise_reports(reports: int, honest_share: float, rounds: int, sampling_rate: str | None) -> int:
+    """Return what hides an honest person under Gaussian noise, which is answered for one whole batch only."""
+    if rounds != 1 or sampling_rate is not None:
+        raise AccountingError("gaussian has no local epsilon and is not composed: ask for one round, without sampling")
+    return hidden_by(checked_reports(reports), reports, honest_share)
 
 
 def epsilon_of(part: Part, delta: float, bound: str = "best") -> EpsilonBracket:
@@ -106,7 +224,7 @@ def epsilon_of(part: Part, delta: float, bound: str = "best") -> EpsilonBracket:
     Raises:
         AccountingError: bad values, or a bound that does not cover the mechanism.
     """
-    if part.rounds == 1:
+    if part.rounds == 1 and not part.sampled:
         return epsilon_bracket(part.mechanism, part.reports, delta, bound=bound, dummies=part.dummies)
     best = compose([part], delta)
     if bound == "best":
@@ -118,7 +236,7 @@ def epsilon_of(part: Part, delta: float, bound: str = "best") -> EpsilonBracket:
 
 def delta_of(part: Part, epsilon: float, bound: str = "best") -> DeltaBracket:
     """Return the δ of all rounds of `part` at `epsilon`; see `epsilon_of`."""
-    if part.rounds == 1:
+    if part.rounds == 1 and not part.sampled:
         return delta_bracket(part.mechanism, part.reports, epsilon, bound=bound, dummies=part.dummies)
     best = compose_delta([part], epsilon)
     if bound == "best":
@@ -190,9 +308,28 @@ def _read_row(row: Any) -> Part:
     if not isinstance(mixed, bool):
         raise AccountingError(f"mixed is {_shown(mixed)}, must be true or false")
     categories = _whole(row, "categories") if "categories" in row else None
-    said = Description(str(row["mechanism"]), categories, _local(row), _gamma(row), mixed)
+    said = Description(
+        str(row["mechanism"]),
+        categories,
+        _local(row),
+        _gamma(row),
+        mixed,
+        _exact(row, "truthful"),
+        _exact(row, "other"),
+    )
     counts = (_whole(row, "reports"), _whole(row, "rounds", 1), _whole(row, "dummies", 0))
-    return Part(read_mechanism(said, str), *counts)
+    return Part(read_mechanism(said, str), *counts, sampling_rate=_exact(row, "sampling_rate"))
+
+
+def _exact(row: Mapping[str, Any], name: str) -> Fraction | None:
+    if name not in row:
+        return None
+    value = row[name]
+    if isinstance(value, Decimal) and Decimal("1e-30") < value < 1:
+        return Fraction(value)
+    if isinstance(value, str):
+        return read_exact(value, name)
+    raise AccountingError(f'{name} is {_shown(value)}, must be a number between 0 and 1, such as 0.75 or "3/4"')
 
 
 def _whole(row: Mapping[str, Any], name: str, default: int | None = None) -> int:

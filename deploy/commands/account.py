@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hubbub.accountant.errors import AccountingError
-from hubbub.accountant.mechanisms import GAMMA_DENOMINATOR
+from hubbub.accountant.mechanisms import GAMMA_DENOMINATOR, Gaussian
 from hubbub.deploy.commands.account_bounds import bounds
 from hubbub.deploy.commands.account_options import (
     Bound,
@@ -25,16 +25,20 @@ from hubbub.deploy.commands.account_options import (
     MechanismName,
     MechanismOption,
     Mixed,
+    Other,
     QueryKind,
     Reports,
     Rounds,
+    SamplingRate,
+    Sigma,
+    Truthful,
 )
 from hubbub.deploy.commands.account_plot import plot
 from hubbub.deploy.output import Json, console, failures, print_json
 
 if TYPE_CHECKING:
     from hubbub.accountant.calibration import Calibration
-    from hubbub.accountant.mechanisms import Mechanism
+    from hubbub.accountant.mechanisms import AnyMechanism
     from hubbub.accountant.pairs import Part
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Ask the accountant.")
@@ -50,8 +54,12 @@ def epsilon(
     categories: Categories = None,
     local_epsilon: LocalEpsilon = None,
     gamma: Gamma = None,
+    truthful: Truthful = None,
+    other: Other = None,
+    sigma: Sigma = None,
     mixed: Mixed = False,
     rounds: Rounds = 1,
+    sampling_rate: SamplingRate = None,
     bound: Bound = "best",
     honest_share: HonestShare = 1.0,
     dummies: Dummies = 0,
@@ -60,14 +68,19 @@ def epsilon(
     """Say the central ε at δ that shuffled batches give everyone in them.
 
     Example: hubbub account epsilon --mechanism krr --categories 16 --local-epsilon 4 --reports 10000 --delta 1e-6
+    or: hubbub account epsilon --mechanism rappor --categories 32 --truthful 0.5 --other 0.1 --reports 5000 --delta 1e-6
     """
     with failures(as_json):
-        from hubbub.deploy.accounting import epsilon_of
+        from hubbub.accountant.bounds import epsilon_bracket
+        from hubbub.deploy.accounting import epsilon_of, noise_reports
 
-        part = _part(
-            _mechanism(mechanism, categories, local_epsilon, gamma, mixed), reports, honest_share, dummies, rounds
-        )
+        known = _mechanism(mechanism, categories, local_epsilon, gamma, mixed, (truthful, other, sigma))
         started = time.perf_counter()
+        if isinstance(known, Gaussian):
+            people = noise_reports(reports, honest_share, rounds, sampling_rate)
+            _show(asdict(epsilon_bracket(known, people, delta, bound=bound, dummies=dummies)), started, as_json)
+            return
+        part = _part(known, reports, honest_share, dummies, rounds, sampling_rate)
         _show(asdict(epsilon_of(part, delta, bound)), started, as_json)
 
 
@@ -79,8 +92,12 @@ def delta(
     categories: Categories = None,
     local_epsilon: LocalEpsilon = None,
     gamma: Gamma = None,
+    truthful: Truthful = None,
+    other: Other = None,
+    sigma: Sigma = None,
     mixed: Mixed = False,
     rounds: Rounds = 1,
+    sampling_rate: SamplingRate = None,
     bound: Bound = "best",
     honest_share: HonestShare = 1.0,
     dummies: Dummies = 0,
@@ -91,12 +108,16 @@ def delta(
     Example: hubbub account delta --mechanism krr --categories 16 --local-epsilon 4 --reports 10000 --epsilon 0.36
     """
     with failures(as_json):
-        from hubbub.deploy.accounting import delta_of
+        from hubbub.accountant.bounds import delta_bracket
+        from hubbub.deploy.accounting import delta_of, noise_reports
 
-        part = _part(
-            _mechanism(mechanism, categories, local_epsilon, gamma, mixed), reports, honest_share, dummies, rounds
-        )
+        known = _mechanism(mechanism, categories, local_epsilon, gamma, mixed, (truthful, other, sigma))
         started = time.perf_counter()
+        if isinstance(known, Gaussian):
+            people = noise_reports(reports, honest_share, rounds, sampling_rate)
+            _show(asdict(delta_bracket(known, people, epsilon, bound=bound, dummies=dummies)), started, as_json)
+            return
+        part = _part(known, reports, honest_share, dummies, rounds, sampling_rate)
         _show(asdict(delta_of(part, epsilon, bound)), started, as_json)
 
 
@@ -108,6 +129,8 @@ def rdp(
     categories: Categories = None,
     local_epsilon: LocalEpsilon = None,
     gamma: Gamma = None,
+    truthful: Truthful = None,
+    other: Other = None,
     mixed: Mixed = False,
     honest_share: HonestShare = 1.0,
     dummies: Dummies = 0,
@@ -120,7 +143,8 @@ def rdp(
     with failures(as_json):
         from hubbub.accountant.rdp import rdp_lower, rdp_upper
 
-        part = _part(_mechanism(mechanism, categories, local_epsilon, gamma, mixed), reports, honest_share, dummies)
+        known = _mechanism(mechanism, categories, local_epsilon, gamma, mixed, (truthful, other, None))
+        part = _part(known, reports, honest_share, dummies)
         started = time.perf_counter()
         asked = (part.mechanism, part.reports, order, part.dummies)
         answer = {
@@ -140,8 +164,9 @@ def compose(
 ) -> None:
     """Say the ε at δ of everything one person sends in the rounds that a file lists.
 
-    A row is an object with mechanism ("krr" or "generic"), categories (krr), local_epsilon or gamma, reports (the
-    fewest that any of its rounds may have, fixed beforehand), rounds; mixed and dummies where they apply.
+    A row is an object with mechanism ("krr", "generic", "rappor" or "laplace"), categories (krr, rappor),
+    local_epsilon, or gamma (krr), or truthful and other (rappor); reports (the fewest that any of its rounds may have,
+    fixed beforehand), rounds; mixed, dummies and sampling_rate (then reports are the clients) where they apply.
 
     Example: hubbub account compose ROUNDS.json --delta 1e-6
     """
@@ -202,21 +227,36 @@ def calibrate(
 
 
 def _mechanism(
-    mechanism: MechanismName, categories: int | None, local_epsilon: float | None, gamma: str | None, mixed: bool
-) -> Mechanism:
-    from hubbub.deploy.accounting import Description, read_mechanism
+    mechanism: MechanismName,
+    categories: int | None,
+    local_epsilon: float | None,
+    gamma: str | None,
+    mixed: bool,
+    more: tuple[str | None, str | None, float | None],
+) -> AnyMechanism:
+    from hubbub.deploy.accounting import Description, read_any_mechanism
     from hubbub.deploy.errors import BadUse
 
     try:
-        return read_mechanism(Description(mechanism.value, categories, local_epsilon, gamma, mixed))
+        return read_any_mechanism(Description(mechanism.value, categories, local_epsilon, gamma, mixed, *more))
     except AccountingError as error:
         raise BadUse(str(error)) from error
 
 
-def _part(mechanism: Mechanism, reports: int, honest_share: float, dummies: int, rounds: int = 1) -> Part:
-    from hubbub.deploy.accounting import hiding_part
+def _part(
+    mechanism: AnyMechanism,
+    reports: int,
+    honest_share: float,
+    dummies: int,
+    rounds: int = 1,
+    sampling_rate: str | None = None,
+) -> Part:
+    from hubbub.deploy.accounting import hiding_part, read_exact
 
-    return hiding_part(mechanism, reports, honest_share, rounds, dummies)
+    rate = None if sampling_rate is None else read_exact(sampling_rate, "--sampling-rate")
+    if isinstance(mechanism, Gaussian):
+        raise AccountingError("gaussian has no local epsilon; ask for the epsilon or delta of one round of it")
+    return hiding_part(mechanism, reports, honest_share, rounds, dummies, sampling_rate=rate)
 
 
 def _chosen(chosen: Calibration) -> dict[str, Any]:

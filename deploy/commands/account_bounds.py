@@ -19,15 +19,17 @@ from hubbub.deploy.commands.account_options import (
     LocalEpsilon,
     MechanismOption,
     Mixed,
+    Other,
     Reports,
     Rounds,
+    Truthful,
 )
 from hubbub.deploy.errors import BadUse
 from hubbub.deploy.output import Json, console, failures, print_json, progress_console
 
 if TYPE_CHECKING:
     from hubbub.accountant.bounds.catalogue import Assessment
-    from hubbub.accountant.mechanisms import Mechanism
+    from hubbub.accountant.mechanisms import LocalMechanism
     from hubbub.accountant.pairs import Part
 
 Order = Annotated[
@@ -50,6 +52,8 @@ def bounds(
     categories: Categories = None,
     local_epsilon: LocalEpsilon = None,
     gamma: Gamma = None,
+    truthful: Truthful = None,
+    other: Other = None,
     mixed: Mixed = False,
     rounds: Rounds = 1,
     honest_share: HonestShare = 1.0,
@@ -70,7 +74,9 @@ def bounds(
 
         started = time.perf_counter()
         try:
-            known = read_mechanism(Description(mechanism.value, categories, local_epsilon, gamma, mixed))
+            known = read_mechanism(
+                Description(mechanism.value, categories, local_epsilon, gamma, mixed, truthful, other)
+            )
         except AccountingError as error:
             raise BadUse(str(error)) from error
         if same is not None and mixed:
@@ -97,7 +103,7 @@ def _document(part: Part, delta: float, found: Sequence[Assessment], seconds: fl
     }
 
 
-def _heading(mechanism: Mechanism, part: Part, delta: float, order: float | None) -> str:
+def _heading(mechanism: LocalMechanism, part: Part, delta: float, order: float | None) -> str:
     from hubbub.accountant.bounds.bound import described
 
     words = [described(mechanism), f"n = {part.reports}", f"δ = {delta:g}"]

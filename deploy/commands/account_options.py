@@ -13,6 +13,9 @@ class MechanismName(StrEnum):
 
     KRR = "krr"
     GENERIC = "generic"
+    RAPPOR = "rappor"
+    LAPLACE = "laplace"
+    GAUSSIAN = "gaussian"
 
 
 class QueryKind(StrEnum):
@@ -24,11 +27,33 @@ class QueryKind(StrEnum):
 
 MechanismOption = Annotated[
     MechanismName,
-    typer.Option("--mechanism", help="krr: k-ary randomized response. generic: any one randomizer, common to all."),
+    typer.Option(
+        "--mechanism",
+        help="krr: k-ary randomized response. generic: any one randomizer, common to all. rappor: one-time unary "
+        "encoding. laplace, gaussian: noise on an answer from an interval; gaussian has no local ε, so it is answered "
+        "for one round.",
+    ),
 ]
-Categories = Annotated[int | None, typer.Option("--categories", help="Categories k of krr.")]
+Categories = Annotated[int | None, typer.Option("--categories", help="Categories of krr or rappor.")]
 LocalEpsilon = Annotated[float | None, typer.Option("--local-epsilon", help="Local privacy, as the real number it is.")]
 Gamma = Annotated[str | None, typer.Option("--gamma", help="Blanket probability of krr, exact: W/4294967296.")]
+Truthful = Annotated[
+    str | None, typer.Option("--truthful", help="rappor: chance that the true bit is sent as 1, exact: 0.75 or 3/4.")
+]
+Other = Annotated[
+    str | None, typer.Option("--other", help="rappor: chance that any other bit is sent as 1, exact: 0.25 or 1/4.")
+]
+Sigma = Annotated[
+    float | None, typer.Option("--sigma", help="gaussian: standard deviation, in widths of the answers' interval.")
+]
+SamplingRate = Annotated[
+    str | None,
+    typer.Option(
+        "--sampling-rate",
+        help="krr: each of --reports clients takes part in a round with this probability, exact as 0.1 or 1/10, by "
+        "itself and in secret (Poisson sampling).",
+    ),
+]
 Mixed = Annotated[
     bool,
     typer.Option(

@@ -195,7 +195,7 @@ WRONG_ROWS = [
     ({}, "mechanism and reports missing"),
     (7, "is 7"),
     ({"mechanism": "krr", "categories": 4, "local_epsilon": 1}, "reports missing"),
-    ({"mechanism": "laplace", "local_epsilon": 1, "reports": 9}, "'laplace'"),
+    ({"mechanism": "staircase", "local_epsilon": 1, "reports": 9}, "'staircase'"),
     ({"mechanism": "krr", "local_epsilon": 1, "reports": 9}, "krr needs categories"),
     ({"mechanism": "krr", "categories": 4, "reports": 9}, "exactly one of local_epsilon and gamma"),
     ({"mechanism": "krr", "categories": 1, "local_epsilon": 1, "reports": 9}, "categories is 1"),

@@ -1,0 +1,111 @@
+"""`hubbub account` for RAPPOR, Laplace and Gaussian noise, and for Poisson sampling."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.command import hubbub
+
+RAPPOR = ("--mechanism", "rappor", "--categories", "8", "--reports", "2000")
+BITS = ("--truthful", "0.5", "--other", "1/10")
+
+
+def test_rappor_is_described_by_its_bits_or_by_its_local_epsilon() -> None:
+    by_bits = hubbub("account", "epsilon", *RAPPOR, *BITS, "--delta", "1e-6", "--json").json
+    assert by_bits["epsilon_local"] == pytest.approx(2.1972245773362196)
+    assert 0 < by_bits["epsilon_lower"] <= by_bits["epsilon_upper"] < 0.3
+    assert by_bits["bound"] == "blanket"
+    words = ("--local-epsilon", str(by_bits["epsilon_local"]), "--truthful", "1/2")
+    by_local = hubbub("account", "epsilon", *RAPPOR, *words, "--delta", "1e-6", "--json").json
+    assert by_local["epsilon_upper"] == pytest.approx(by_bits["epsilon_upper"], rel=1e-5)
+
+
+def test_gaussian_noise_has_no_local_epsilon_in_a_document_that_is_json() -> None:
+    ran = hubbub(
+        "account", "delta", "--mechanism", "gaussian", "--sigma", "3", "--reports", "300", "--epsilon", "0.1", "--json"
+    )
+    assert ran.json["epsilon_local"] is None
+    assert 0 < ran.json["delta_lower"] <= ran.json["delta_upper"] < 1
+    assert "Infinity" not in json.dumps(ran.json)
+
+
+def test_one_laplace_report_is_answered() -> None:
+    ran = hubbub(
+        "account", "delta", "--mechanism", "laplace", "--local-epsilon", "1", "--reports", "1", "--epsilon", "0.5"
+    )
+    assert ran.status == 0
+    assert "delta_upper" in ran.out
+
+
+@pytest.mark.slow
+def test_poisson_sampling_helps_and_composes(tmp_path: Path) -> None:
+    row: dict[str, Any] = {"mechanism": "krr", "categories": 4, "local_epsilon": 1, "reports": 300, "rounds": 2}
+    found = []
+    for sampled in ({}, {"sampling_rate": 0.25}, {"sampling_rate": "1/4"}):
+        path = tmp_path / "rounds.json"
+        path.write_text(json.dumps([{**row, **sampled}]))
+        found.append(hubbub("account", "compose", str(path), "--delta", "1e-6", "--json").json["epsilon_upper"])
+    assert found[1] == found[2] < found[0]
+    words = ("--mechanism", "krr", "--categories", "4", "--local-epsilon", "1", "--reports", "300", "--rounds", "2")
+    asked = hubbub("account", "epsilon", *words, "--sampling-rate", "0.25", "--delta", "1e-6", "--json").json
+    assert asked["epsilon_upper"] == found[1]
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("--mechanism", "laplace", "--sigma", "1"), "laplace takes --local-epsilon, not --sigma"),
+        (
+            (
+                "--mechanism",
+                "laplace",
+            ),
+            "laplace needs --local-epsilon",
+        ),
+        (
+            (
+                "--mechanism",
+                "gaussian",
+            ),
+            "gaussian needs --sigma",
+        ),
+        (("--mechanism", "gaussian", "--sigma", "0"), "sigma is 0"),
+        (("--mechanism", "rappor", "--truthful", "0.5", "--other", "0.1"), "rappor needs --categories"),
+        (("--mechanism", "rappor", "--categories", "4", "--truthful", "0.5"), "rappor takes --truthful and --other"),
+        (("--mechanism", "rappor", "--categories", "4", "--truthful", "x", "--other", "1/3"), "--truthful is 'x'"),
+        (
+            ("--mechanism", "rappor", "--categories", "4", "--truthful", "1/4", "--other", "1/2"),
+            "must be at most truthful",
+        ),
+        (("--mechanism", "krr", "--categories", "4", "--local-epsilon", "1", "--other", "1/2"), "krr takes no --other"),
+        (("--mechanism", "gaussian", "--sigma", "1", "--rounds", "2"), "ask for one round"),
+        (("--mechanism", "laplace", "--local-epsilon", "1", "--sampling-rate", "0.1"), "subsampling is proven for kRR"),
+        (
+            ("--mechanism", "krr", "--categories", "4", "--local-epsilon", "1", "--sampling-rate", "2"),
+            "sampling_rate is Fraction(2, 1)",
+        ),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(words: tuple[str, ...], says: str) -> None:
+    ran = hubbub("account", "epsilon", *words, "--reports", "100", "--delta", "1e-6")
+    assert ran.status in (1, 2)
+    assert says in ran.err
+    assert "Traceback" not in ran.err
+
+
+@pytest.mark.parametrize("command", ["rdp", "bounds"])
+def test_gaussian_noise_is_sent_to_the_questions_it_has_an_answer_for(command: str) -> None:
+    more = ("--order", "2") if command == "rdp" else ("--delta", "1e-6")
+    ran = hubbub("account", command, "--mechanism", "gaussian", "--reports", "100", *more)
+    assert ran.status in (1, 2)
+    assert "sigma" in ran.err or "no local epsilon" in ran.err
+
+
+def test_bounds_of_rappor_choose_the_blanket() -> None:
+    ran = hubbub("account", "bounds", *RAPPOR, *BITS, "--delta", "1e-6", "--json")
+    chosen = [each["bound"] for each in ran.json["bounds"] if each["chosen"]]
+    assert chosen == ["blanket"]
