@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from math import isfinite
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -11,7 +12,7 @@ from hubbub.accountant.bounds import epsilon_bracket
 from hubbub.accountant.bounds.catalogue import CATALOGUE, FORMULAS, assess
 from hubbub.accountant.bounds.closed import EpsilonFormula
 from hubbub.accountant.errors import OutsideConditions
-from hubbub.accountant.mechanisms import KRR, Generic, Mechanism
+from hubbub.accountant.mechanisms import KRR, RAPPOR, Generic, Laplace, LocalMechanism
 
 SLACK = 1e-4
 """Relative width to which exactly evaluated bounds are known: two of the same pair may differ by it."""
@@ -19,12 +20,14 @@ SLACK = 1e-4
 locals_ = st.floats(1e-3, 12)
 people = st.integers(1, 10**7)
 deltas = st.floats(-14, -0.3).map(lambda power: 10.0**power)
-mechanisms = st.one_of(
+usual = st.one_of(
     st.builds(KRR.from_local_epsilon, st.integers(2, 200), locals_), st.builds(Generic, locals_, st.booleans())
 )
+further = st.one_of(st.builds(Laplace, locals_), st.builds(RAPPOR.from_local_epsilon, st.integers(2, 12), locals_))
+mechanisms = st.one_of(usual, further)
 
 
-def epsilon(name: str, mechanism: Mechanism, reports: int, delta: float) -> float | None:
+def epsilon(name: str, mechanism: LocalMechanism, reports: int, delta: float) -> float | None:
     try:
         return CATALOGUE[name].epsilon(mechanism, reports, delta).upper
     except OutsideConditions:
@@ -32,25 +35,41 @@ def epsilon(name: str, mechanism: Mechanism, reports: int, delta: float) -> floa
 
 
 @settings(max_examples=15, deadline=None)
-@given(mechanisms, people, deltas)
+@given(usual, people, deltas)
 def test_uppers_lie_above_lowers_and_the_certified_one_is_the_smallest(
-    mechanism: Mechanism, reports: int, delta: float
+    mechanism: LocalMechanism, reports: int, delta: float
 ) -> None:
-    found = assess(mechanism, reports, delta)
+    assert side_by_side(mechanism, reports, delta) == []
+
+
+@pytest.mark.slow
+@settings(max_examples=10, deadline=None)
+@given(further, people, deltas)
+def test_the_same_of_laplace_noise_and_rappor(mechanism: LocalMechanism, reports: int, delta: float) -> None:
+    assert side_by_side(mechanism, reports, delta) == []
+
+
+def side_by_side(mechanism: LocalMechanism, reports: int, delta: float) -> list[str]:
+    """What is wrong with the answers of all bounds to one question."""
+    found, certified = assess(mechanism, reports, delta), epsilon_bracket(mechanism, reports, delta)
     uppers = [each.epsilon_upper for each in found if each.proven and each.epsilon_upper is not None]
     lowers = [each.epsilon_lower for each in found if each.epsilon_lower is not None]
-    assert all(isfinite(each) and each >= 0 for each in uppers + lowers)
-    certified = epsilon_bracket(mechanism, reports, delta)
-    assert min(uppers) >= certified.epsilon_upper * (1 - SLACK)
-    assert max([*lowers, certified.epsilon_lower or 0.0]) <= min(uppers) * (1 + 1e-12)
-    assert [each.bound for each in found if each.chosen] == [certified.bound]
-    assert all((each.why_not is None) != (each.epsilon_upper is None and each.epsilon_lower is None) for each in found)
+    checks = {
+        "all are finite": all(isfinite(each) and each >= 0 for each in uppers + lowers),
+        "certified is smallest": min(uppers) >= certified.epsilon_upper * (1 - SLACK),
+        "uppers above lowers": max([*lowers, certified.epsilon_lower or 0.0]) <= min(uppers) * (1 + 1e-12),
+        "one is chosen": [each.bound for each in found if each.chosen] == [certified.bound],
+        "a number or a reason": all(
+            (each.why_not is None) != (each.epsilon_upper is None and each.epsilon_lower is None) for each in found
+        ),
+    }
+    return [name for name, holds in checks.items() if not holds]
 
 
 @settings(max_examples=25, deadline=None)
 @given(st.sampled_from(FORMULAS), mechanisms, people, st.integers(0, 10**6), deltas)
 def test_more_reports_never_hurt_a_formula(
-    bound: object, mechanism: Mechanism, reports: int, more: int, delta: float
+    bound: object, mechanism: LocalMechanism, reports: int, more: int, delta: float
 ) -> None:
     name = getattr(bound, "name", "")
     few = epsilon(name, mechanism, reports, delta)
@@ -71,7 +90,7 @@ def test_a_larger_local_epsilon_never_helps_a_formula(
 @settings(max_examples=25, deadline=None)
 @given(st.sampled_from(FORMULAS), mechanisms, people, deltas, st.floats(1, 100))
 def test_a_larger_delta_never_hurts_a_formula(
-    bound: object, mechanism: Mechanism, reports: int, delta: float, factor: float
+    bound: object, mechanism: LocalMechanism, reports: int, delta: float, factor: float
 ) -> None:
     name, larger = getattr(bound, "name", ""), min(0.5, delta * factor)
     strict, loose = epsilon(name, mechanism, reports, delta), epsilon(name, mechanism, reports, max(delta, larger))
@@ -82,7 +101,7 @@ def test_a_larger_delta_never_hurts_a_formula(
 @settings(max_examples=25, deadline=None)
 @given(st.sampled_from(FORMULAS), mechanisms, people, st.floats(1.001, 5000))
 def test_renyi_formulas_are_finite_or_refused_and_above_zero(
-    bound: object, mechanism: Mechanism, reports: int, order: float
+    bound: object, mechanism: LocalMechanism, reports: int, order: float
 ) -> None:
     formula = CATALOGUE[getattr(bound, "name", "")]
     try:

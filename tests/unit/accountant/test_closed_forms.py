@@ -10,18 +10,19 @@ import pytest
 
 from hubbub.accountant.bounds.catalogue import CATALOGUE
 from hubbub.accountant.errors import OutsideConditions
-from hubbub.accountant.mechanisms import KRR, Generic, Mechanism
+from hubbub.accountant.mechanisms import KRR, Generic, Laplace, LocalMechanism, Mechanism
 
 VECTORS: dict[str, Any] = json.loads((Path(__file__).parents[2] / "vectors" / "accountant.json").read_text())
 
 
-def epsilon(name: str, mechanism: Mechanism, reports: int, delta: float) -> float:
+def epsilon(name: str, mechanism: LocalMechanism, reports: int, delta: float) -> float:
     return CATALOGUE[name].epsilon(mechanism, reports, delta).upper
 
 
 @pytest.mark.parametrize(
     ("key", "name", "categories"),
     [
+        ("hoeffding_laplace", "balle-hoeffding", 0),
         ("hoeffding_rr2", "balle-hoeffding", 2),
         ("bennett_rr2", "balle-bennett", 2),
         ("hoeffding_rr10", "balle-hoeffding", 10),
@@ -30,7 +31,8 @@ def epsilon(name: str, mechanism: Mechanism, reports: int, delta: float) -> floa
 )
 def test_published_values_of_the_blanket_inequalities(key: str, name: str, categories: int) -> None:
     case = VECTORS["balle"][0]
-    mechanism = KRR.from_local_epsilon(categories, case["local_epsilon"])
+    local = case["local_epsilon"]
+    mechanism = KRR.from_local_epsilon(categories, local) if categories else Laplace(local)
     assert epsilon(name, mechanism, case["reports"], case["delta"]) == pytest.approx(case[key], rel=1e-8)
 
 
