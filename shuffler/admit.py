@@ -17,11 +17,11 @@ from hubbub.protos.messages import Answer, Receipt, RoundState, Submission
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.task import Task
 from hubbub.shuffler.hold import Store
+from hubbub.shuffler.ids import DIGEST_BYTES
 from hubbub.shuffler.keys import RoundKeys, at_hand
 from hubbub.shuffler.opener import Lock
 from hubbub.shuffler.opening import Openers
 from hubbub.shuffler.records import Held, Opened, Round, StoreError
-from hubbub.shuffler.tables import DIGEST_BYTES
 from hubbub.shuffler.tasks import Tasks, at, next_round
 from hubbub.shuffler.unit import RETRIED
 

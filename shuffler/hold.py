@@ -1,7 +1,7 @@
 """Hold: what a round's store does, and its SQLite form. What it has answered is on disk.
 
-Ids are looked up in memory, rebuilt at start: a unique index on random 16-byte ids would hold the writer at about
-31,000 rows a second, as many as two cores open. A commit appends one block per round instead of one row per
+Ids are looked up in memory (`ids`), rebuilt at start: a unique index on random 16-byte ids would hold the writer at
+about 31,000 rows a second, as many as two cores open. A commit appends one block per round instead of one row per
 submission: ids with digests in `known`, inner envelopes in `arrived`. `arrived` is deleted when its permuted lists are
 stored, `known` serves retries until the round is erased.
 """
@@ -137,13 +137,13 @@ class SqliteStore:
 
     def known(self, round_: Round, submission_id: bytes) -> bytes | None:
         """Return the digest of the submission that is held under an id."""
-        return self._view.known.get(round_.key, {}).get(submission_id)
+        return self._view.ids(round_.key).get(submission_id)
 
     def submissions(self, round_: Round) -> int:
         """Return how many submissions were acknowledged."""
         current = self._view.rounds[round_.task_id, round_.number]
         if current.state is RoundState.OPEN:
-            return len(self._view.known.get(round_.key, {}))
+            return len(self._view.ids(round_.key))
         return current.submissions
 
     def tally(self, task_id: bytes, number: int) -> Mapping[str, int]:

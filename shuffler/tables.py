@@ -15,15 +15,13 @@ from hubbub.protos.messages import RoundState
 from hubbub.protos.service.erasing import put_away, taken_out
 from hubbub.protos.signed import SignedDocument
 from hubbub.protos.task import Close
+from hubbub.shuffler.ids import DIGEST_BYTES, Ids
 from hubbub.shuffler.keys import RoundKeys
 from hubbub.shuffler.mix import RELEASED_BLOCK
 from hubbub.shuffler.records import FINAL, Charge, Round, StoredBatch
 
 if TYPE_CHECKING:
     from hubbub.shuffler.unit import View
-
-DIGEST_BYTES = 16
-"""Length of the digest by which a retry is told from a conflict."""
 
 _ENTRY_BYTES = SUBMISSION_ID_BYTES + DIGEST_BYTES
 _ROUND_SHIFT = 32
@@ -71,14 +69,14 @@ def _round(row: tuple[int, bytes, int, str, int, str, str, str, bytes, bytes, by
     return Round(key, task, number, RoundState(state), keys, submissions, close, json.loads(refusals), reason)
 
 
-def _known(connection: sqlite3.Connection, round_: Round) -> tuple[dict[bytes, bytes], int]:
-    known: dict[bytes, bytes] = {}
+def _known(connection: sqlite3.Connection, round_: Round) -> tuple[Ids, int]:
+    known = Ids()
     next_block = 0
     stretch = _stretch(round_)
     query = "SELECT key, entries FROM known WHERE key >= ? AND key < ? ORDER BY key"
     for key, entries in connection.execute(query, stretch):
         starts = range(0, len(entries), _ENTRY_BYTES)
-        known.update((entries[at : at + SUBMISSION_ID_BYTES], entries[at + 16 : at + _ENTRY_BYTES]) for at in starts)
+        known.update({entries[at : at + SUBMISSION_ID_BYTES]: entries[at + 16 : at + _ENTRY_BYTES] for at in starts})
         next_block = key - stretch[0] + 1
     return known, next_block
 

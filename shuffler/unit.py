@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 
 from hubbub.protos.messages import RoundState
 from hubbub.shuffler import tables
+from hubbub.shuffler.ids import Ids
 from hubbub.shuffler.keys import RoundKeys
 from hubbub.shuffler.records import Charge, Held, Opened, Round
 
@@ -22,6 +23,7 @@ RETRIED = "retried"
 
 Tally = Counter[str]
 RoundId = tuple[bytes, int]
+_NO_IDS = Ids()
 
 
 @dataclass
@@ -29,13 +31,17 @@ class View:
     """What is on disk, and counts that are still to be written."""
 
     rounds: dict[RoundId, Round] = field(default_factory=dict)
-    known: dict[int, dict[bytes, bytes]] = field(default_factory=dict)
+    known: dict[int, Ids] = field(default_factory=dict)
     tallies: dict[RoundId, Tally] = field(default_factory=dict)
     next_block: dict[int, int] = field(default_factory=dict)
     charges: dict[bytes, list[Charge]] = field(default_factory=dict)
     pending: dict[RoundId, Tally] = field(default_factory=dict)
     writing: dict[RoundId, Tally] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def ids(self, round_key: int) -> Ids:
+        """Return the ids that a round holds."""
+        return self.known.get(round_key, _NO_IDS)
 
     def add_pending(self, counts: Mapping[RoundId, Tally]) -> None:
         """Add counts that are still to be written."""
@@ -98,7 +104,7 @@ class Unit:
 
     def submissions(self, round_: Round) -> int:
         """Return how many submissions are held."""
-        return len(self._view.known.get(round_.key, {})) + len(self._fresh.get(round_.key, {}))
+        return len(self._view.ids(round_.key)) + len(self._fresh.get(round_.key, {}))
 
     def tally(self, round_: Round) -> Tally:
         """Return everything that was counted for a round."""
@@ -117,7 +123,7 @@ class Unit:
     def hold(self, round_: Round, submissions: Sequence[Opened]) -> list[Held]:
         """Gather what is new, and say of each what became of it."""
         is_open = self.current(round_).state is RoundState.OPEN
-        known = self._view.known.get(round_.key, {})
+        known = self._view.ids(round_.key)
         fresh = self._fresh.setdefault(round_.key, {})
         inners = self._inners.setdefault(round_.key, [])
         outcomes = []
@@ -198,7 +204,7 @@ class Unit:
         """Show what was written."""
         for key, fresh in self._fresh.items():
             if fresh:
-                self._view.known.setdefault(key, {}).update(fresh)
+                self._view.known.setdefault(key, Ids()).update(fresh)
                 self._view.next_block[key] = self._view.next_block.get(key, 0) + 1
         self._view.show_counts(self._counts, self._taken)
         for task_id, charges in self._charges.items():

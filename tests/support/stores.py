@@ -29,7 +29,7 @@ async def shuffler_content(store: SqliteStore) -> dict[str, Any]:
 
 async def _shuffler_round(store: SqliteStore, round_: ShufflerRound) -> dict[str, Any]:
     batches = await store.batches(round_)
-    known = sorted(store._view.known.get(round_.key, {}).items())
+    known = sorted(store._view.ids(round_.key).items())
     lists = [await store.envelopes(round_, batch.query, 0) for batch in batches if round_.state not in FINAL]
     keys = round_.keys
     return {

@@ -1,0 +1,67 @@
+"""A table of ids answers as a dictionary does, whichever of its entries are sorted already."""
+
+from __future__ import annotations
+
+import os
+import threading
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hubbub.shuffler.ids import Ids
+
+# Few different bytes: ids that begin alike, in one part and with one key.
+IDS = st.tuples(
+    st.sampled_from(b"\x00\x10\xff"), st.sampled_from([bytes(7), b"\xff" * 7]), st.binary(min_size=8, max_size=8)
+)
+BATCHES = st.lists(st.lists(st.tuples(IDS, st.binary(min_size=16, max_size=16)), max_size=12), max_size=6)
+
+
+def joined(parts: tuple[int, bytes, bytes]) -> bytes:
+    return bytes([parts[0]]) + parts[1] + parts[2]
+
+
+@given(BATCHES, st.lists(IDS, max_size=10), st.integers(1, 10))
+def test_it_answers_as_a_dictionary(
+    batches: list[list[tuple[tuple[int, bytes, bytes], bytes]]], others: list[tuple[int, bytes, bytes]], recent: int
+) -> None:
+    ids, expected = Ids(recent), dict[bytes, bytes]()
+    for batch in batches:
+        fresh = {joined(parts): digest for parts, digest in batch if joined(parts) not in expected}
+        ids.update(fresh)
+        expected |= fresh
+        assert len(ids) == len(expected)
+        assert all(ids.get(each) == expected.get(each) for each in [*expected, *map(joined, others)])
+    assert dict(ids.items()) == expected
+
+
+def test_a_million_entries_take_far_less_than_a_dictionary() -> None:
+    ids = Ids(recent=1000)
+    for _ in range(100):
+        ids.update({os.urandom(16): os.urandom(16) for _ in range(1000)})
+    in_arrays = sum(array.nbytes for part in ids._parts for array in part.sorted)
+    in_dictionaries = sum(len(part.recent) for part in ids._parts)
+    assert in_dictionaries < 16 * 1000
+    assert in_arrays == 32 * (100_000 - in_dictionaries)
+
+
+@pytest.mark.parametrize("recent", [1, 7])
+def test_what_was_added_is_found_while_more_is_added(recent: int) -> None:
+    ids, added, missed = Ids(recent), list[bytes](), list[bytes]()
+    done = threading.Event()
+
+    def look() -> None:
+        while not done.is_set():
+            missed.extend(each for each in added[-50:] if ids.get(each) is None)
+
+    looking = threading.Thread(target=look)
+    looking.start()
+    for _ in range(3000):
+        fresh = os.urandom(16)
+        ids.update({fresh: fresh})
+        added.append(fresh)
+    done.set()
+    looking.join()
+    assert len(added) == 3000
+    assert missed == []
