@@ -102,7 +102,10 @@ def _held(store: SqliteStore, round_: Any) -> int:
     """How many submissions' envelopes are there, as they came or permuted."""
     connection = store._database.writer
     if round_.state in (RoundState.OPEN, RoundState.CUT):
-        return sum(len(inners) for inners in tables.RoundTables(connection, round_).arrived()) // 104
+        return (
+            sum(len(inners) for inners in tables.RoundTables(connection, round_, store._database.path.parent).arrived())
+            // 104
+        )
     return len(tables.envelopes(connection, round_, 0, 0))
 
 
