@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from hubbub.accountant.bounds import BOUNDS, DeltaBracket, EpsilonBracket, delta_bracket, delta_upper, epsilon_bracket
 from hubbub.accountant.errors import AccountingError, OutsideConditions
-from hubbub.accountant.mechanisms import KRR, Generic, Mechanism
+from hubbub.accountant.mechanisms import KRR, RAPPOR, Generic, LocalMechanism, Mechanism
 
 many = st.floats(0.31, 12.0).map(lambda exponent: int(10**exponent))
 local = st.floats(-3.0, 1.3).map(lambda exponent: 10**exponent)
@@ -18,12 +18,14 @@ mechanisms = st.one_of(
     st.builds(KRR.from_local_epsilon, st.sampled_from([2, 3, 4, 16, 1000, 10**6]), local),
     st.builds(KRR.from_numerator, st.sampled_from([2, 3, 20, 10**6]), st.integers(1, 2**32)),
     st.builds(Generic, local, st.booleans()),
+    st.builds(RAPPOR.from_local_epsilon, st.sampled_from([2, 3, 50, 10**6]), local),
 )
 quick = settings(deadline=None, max_examples=15)
 
 
 def assert_sound(found: EpsilonBracket) -> None:
     assert isfinite(found.epsilon_upper)
+    assert found.epsilon_local is not None
     assert 0 <= found.epsilon_upper <= found.epsilon_local
     assert found.epsilon_lower is None or 0 <= found.epsilon_lower <= found.epsilon_upper
     assert 0 <= found.numerical_slack <= 1
@@ -44,27 +46,29 @@ def not_above(small_side: EpsilonBracket, large_side: EpsilonBracket) -> bool:
 @quick
 @given(mechanism=mechanisms, reports=many, delta=small)
 def test_epsilon_brackets_are_finite_ordered_and_within_the_local_epsilon(
-    mechanism: Mechanism, reports: int, delta: float
+    mechanism: LocalMechanism, reports: int, delta: float
 ) -> None:
     assert_sound(epsilon_bracket(mechanism, reports, delta))
 
 
 @quick
 @given(mechanism=mechanisms, reports=many, share=st.floats(0, 1.2), dummies=st.sampled_from([0, 0, 7, 10**5]))
-def test_delta_brackets_are_finite_and_ordered(mechanism: Mechanism, reports: int, share: float, dummies: int) -> None:
+def test_delta_brackets_are_finite_and_ordered(
+    mechanism: LocalMechanism, reports: int, share: float, dummies: int
+) -> None:
     assert_delta_sound(delta_bracket(mechanism, reports, share * mechanism.epsilon_local, dummies=dummies))
 
 
 @quick
 @given(mechanism=mechanisms, reports=many, delta=small)
-def test_epsilon_upper_is_confirmed_by_delta(mechanism: Mechanism, reports: int, delta: float) -> None:
+def test_epsilon_upper_is_confirmed_by_delta(mechanism: LocalMechanism, reports: int, delta: float) -> None:
     upper = epsilon_bracket(mechanism, reports, delta).epsilon_upper
     assert delta_bracket(mechanism, reports, upper).delta_upper <= delta * (1 + 0.05)
 
 
 @quick
 @given(mechanism=mechanisms, reports=many, delta=small, growth=st.floats(1.0, 100.0))
-def test_more_reports_never_hurt(mechanism: Mechanism, reports: int, delta: float, growth: float) -> None:
+def test_more_reports_never_hurt(mechanism: LocalMechanism, reports: int, delta: float, growth: float) -> None:
     more = min(int(reports * growth) + 1, 10**12)
     if more > reports:
         assert not_above(epsilon_bracket(mechanism, more, delta), epsilon_bracket(mechanism, reports, delta))
@@ -73,7 +77,7 @@ def test_more_reports_never_hurt(mechanism: Mechanism, reports: int, delta: floa
 @quick
 @given(mechanism=mechanisms, reports=many, delta=small, factor=st.floats(1.0, 1e4))
 def test_a_larger_delta_never_needs_a_larger_epsilon(
-    mechanism: Mechanism, reports: int, delta: float, factor: float
+    mechanism: LocalMechanism, reports: int, delta: float, factor: float
 ) -> None:
     larger = min(delta * factor, 0.99)
     assert not_above(
@@ -115,7 +119,7 @@ def test_more_categories_hurt_at_a_fixed_gamma(categories: int, extra: int, w: i
 
 @settings(deadline=None, max_examples=6)
 @given(mechanism=mechanisms, reports=many, delta=small, dummies=st.sampled_from([1, 100, 10**6]))
-def test_dummies_never_hurt(mechanism: Mechanism, reports: int, delta: float, dummies: int) -> None:
+def test_dummies_never_hurt(mechanism: LocalMechanism, reports: int, delta: float, dummies: int) -> None:
     with_dummies = epsilon_bracket(mechanism, reports, delta, dummies=dummies)
     assert_sound(with_dummies)
     assert not_above(with_dummies, epsilon_bracket(mechanism, reports, delta))

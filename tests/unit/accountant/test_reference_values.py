@@ -95,6 +95,17 @@ def test_strong_adversary_is_above_the_weak_one() -> None:
     assert all(upper < exact for upper, exact in zip(uppers, case["epsilon_exact"], strict=True))
 
 
+def test_the_strong_adversary_has_the_joint_values_times_the_chance_of_a_truthful_victim() -> None:
+    case = VECTORS["strong_adversary_joint"]
+    mechanism = KRR.from_numerator(case["categories"], int(case["gamma"] * 2**32))
+    for delta, exact in zip(case["deltas"], case["epsilon_exact"], strict=True):
+        found = BOUNDS["koskela-strong"].epsilon(mechanism, case["reports"], delta * (1 - case["gamma"]))
+        assert found.lower * (1 - 1e-6) <= exact <= found.upper * (1 + 1e-6)
+        assert found.upper <= exact * (1 + 2e-5)
+    stated = BOUNDS["koskela-strong"].epsilon(mechanism, case["reports"], 1e-4).upper
+    assert stated == pytest.approx(0.531, abs=5e-4)
+
+
 def scalar_delta(epsilon: float, reports: int, chance: float) -> float:
     """What koskela-2021 (5.1) compares: Bin(n − 1, γ/k) + 1 against Bin(n − 1, γ/k), the scalars alone."""
     law = binom.pmf(np.arange(reports), reports - 1, chance)
