@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -44,7 +45,10 @@ def trace(library: Path, folder: Path, before: str = "") -> Trace:
     data, log = folder / "data", folder / "log"
     data.mkdir()
     program = f"{before}\nfrom pathlib import Path\nfrom simulation import traced\ntraced.main(Path({str(data)!r}))"
-    environment = {**disk.environment(library, data, log), "PYTHONPATH": str(TESTS)}
+    environment = {
+        **disk.environment(library, data, log),
+        "PYTHONPATH": os.pathsep.join([str(TESTS), os.environ.get("PYTHONPATH", "")]),
+    }
     subprocess.run([sys.executable, "-c", program], env=environment, check=True, timeout=120)
     return list(disk.events(log)), (data / "task.json").read_bytes()
 
@@ -102,10 +106,8 @@ def _held(store: SqliteStore, round_: Any) -> int:
     """How many submissions' envelopes are there, as they came or permuted."""
     connection = store._database.writer
     if round_.state in (RoundState.OPEN, RoundState.CUT):
-        return (
-            sum(len(inners) for inners in tables.RoundTables(connection, round_, store._database.path.parent).arrived())
-            // 104
-        )
+        query = "SELECT coalesce(sum(length(inners)), 0) FROM arrived WHERE key >> 32 = ?"
+        return int(connection.execute(query, (round_.key,)).fetchone()[0]) // 104
     return len(tables.envelopes(connection, round_, 0, 0))
 
 

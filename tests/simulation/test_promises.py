@@ -57,6 +57,7 @@ def test_promise_1_acknowledged_means_kept(point: str) -> None:
         Kill("shuffler", "before sending put", 2),
         Kill("analyzer", "before commit"),
         Kill("analyzer", "after commit"),
+        Kill("analyzer", "after commit", 2),
         Lose("delivery", "requests", 3),
         Lose("delivery", "answers", 3),
     ],
@@ -148,9 +149,15 @@ def test_promise_7_peers_come_and_go(order: tuple[str, str]) -> None:
     assert 0 in simulation.model.delivered
 
 
+def test_promise_7_a_round_of_long_ago_is_gone_on_with() -> None:
+    down = [Wait(30.0), Kill("analyzer", ""), Close(), Wait(1.0), Kill("shuffler", ""), Wait(1400.0)]
+    simulation = run([*EVERYBODY, *down, Start("shuffler"), Wait(3.0), Start("analyzer"), Wait(60.0)])
+    assert len(simulation.model.delivered[0]) == 2 * ops.DEVICES
+
+
 def test_promise_8_clocks_differ_up_to_the_grace_without_effect() -> None:
     behind, ahead = Skew("device 0", -59.0), Skew("device 1", 59.0)
-    simulation = run([Wait(590.0), behind, ahead, *EVERYBODY, Wait(20.0), Submit(0, "AA", 0.0), Wait(20.0)])
+    simulation = run([Wait(590.0), behind, ahead, *EVERYBODY[1:], Wait(55.0), *EVERYBODY[:1], Wait(20.0)])
     assert simulation.model.answers == {"receipt": ops.DEVICES}
     assert {(device, number) for device, number in simulation.model.sent} == {
         ("device 1", 1),

@@ -237,6 +237,7 @@ class Simulation:
         await asyncio.sleep(max(0.0, SCHEDULE.cut(SCHEDULE.rounds - 1) - self.now()) + 120.0)
         await self.settle()
         self.model.abandon()
+        self._check_erased(self.shuffler)
         # Keys of rounds that never came to the analyzer are destroyed when they are a month old.
         self.analyzer.skew = 31 * 86_400.0
         await self._restart(self.analyzer)
@@ -260,7 +261,8 @@ class Simulation:
             else:
                 await self._check_released(number, status.submissions)
         self._check_counts(reports)
-        self._check_erased()
+        self._check_erased(self.shuffler)
+        self._check_erased(self.analyzer)
 
     async def _check_expired(self, number: int, reports: int) -> None:
         """Under its minimum: nothing left the shuffler, nothing is published."""
@@ -323,15 +325,14 @@ class Simulation:
             )
         assert model.answers[RECEIPT] - model.lost[RECEIPT] <= receipts <= model.answers[RECEIPT] + model.unanswered
 
-    def _check_erased(self) -> None:
-        """Neither file holds an id, an envelope, or a key of a round that is over."""
-        shuffler, analyzer = self.shuffler.files(), self.analyzer.files()
+    def _check_erased(self, party: Party) -> None:
+        """No file of the party's holds an id, an envelope, or a key of a round that is over."""
+        files = party.files()
         ids = {each for held in self.model.held.values() for each in held} | set(self.model.by_id)
         envelopes = {envelope for released in self.model.delivered.values() for envelope in released}
         envelopes |= {inner for content in self.model.by_envelope.values() for inner, _ in content or ()}
         for secret in [*ids, *envelopes, *self.secrets]:
-            assert secret[:16] not in shuffler
-            assert secret[:16] not in analyzer
+            assert secret[:16] not in files
 
     async def close(self) -> None:
         """End every process."""
