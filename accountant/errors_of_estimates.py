@@ -1,4 +1,4 @@
-"""Exact worst-case errors of the unbiased estimators, which calibration minimises (math.md §5)."""
+"""Exact worst-case errors of the unbiased estimators, which calibration minimises (docs/accounting.md)."""
 
 from math import inf
 

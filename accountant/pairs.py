@@ -127,7 +127,7 @@ def dominating_atoms(part: Part, log_tail: float) -> Iterator[Atoms]:
 def generic_walk(part: Part) -> Walk:
     """Return the pair of any ε₀-LDP randomizer: stronger clones where it is common to the batch, else clones.
 
-    Dummies count as clients (math.md §2): each must have the law of the randomizer at some random input.
+    Dummies count as clients (docs/accounting.md): each must have the law of the randomizer at some random input.
     """
     if not isinstance(part.mechanism, Generic):
         raise AccountingError(f"mechanism is {part.mechanism}, must be generic; others have pairs of their own")

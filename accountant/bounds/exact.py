@@ -52,10 +52,10 @@ def _is_noise(mechanism: AnyMechanism) -> bool:
 
 @dataclass(frozen=True)
 class TwoRRBound:
-    """k = 2: the worst number of ones among the others, covered by blocks (math.md §2, "k = 2")."""
+    """k = 2: the worst number of ones among the others, covered by blocks (docs/accounting.md, "Two categories")."""
 
     name: str = "2rr"
-    source: str = "math.md: blocks of the others' ones, balle-2019 Lemma A.2"
+    source: str = "docs/accounting.md: blocks of the others' ones, balle-2019 Lemma A.2"
     direction: Direction = "upper"
     cost: str = "some ten thousand blocks, refined only where they could matter"
     proven: bool = True
@@ -147,7 +147,7 @@ EXACT: Mapping[str, Bound] = MappingProxyType(
         "2rr": TwoRRBound(),
         "stronger-clones": SumBound(
             "stronger-clones",
-            "math.md: stronger-clone pair for one common randomizer",
+            "docs/accounting.md: stronger-clone pair for one common randomizer",
             "upper",
             "one randomizer common to the batch",
             _is_common,

@@ -14,7 +14,7 @@ from hubbub.accountant.pairs import Part
 
 
 def blanket_masses(reports: int, categories: int, gamma: float) -> tuple[dict, dict]:
-    """P and Q of the blanket pair, outcome (B, N₁, N₂), from scipy's masses and the ratio of math.md §2."""
+    """P and Q of the blanket pair, outcome (B, N₁, N₂), from scipy's masses and the ratio of that pair."""
     log_p, log_q = {}, {}
     share = [1 / categories, 1 / categories, 1 - 2 / categories]
     for blankets in range(reports):

@@ -261,7 +261,7 @@ def sampled_batch(laws: list[Law], rate: Fraction) -> View:
 
 
 def poisson_pair(mechanism: KRR, people: int, rate: Fraction) -> tuple[dict[tuple[int, ...], Fraction], ...]:
-    """math.md's pair listed: t truthful others are shown, s blankets and perhaps the victim shuffled."""
+    """The pair listed: t truthful others are shown, s blankets and perhaps the victim shuffled."""
     gamma, k = mechanism.gamma, mechanism.categories
     uniform = tuple(Fraction(1, k) for _ in range(k))
     sides: tuple[dict[tuple[int, ...], Fraction], ...] = ({}, {})

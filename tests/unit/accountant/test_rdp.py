@@ -16,7 +16,7 @@ VECTORS = Path(__file__).parents[2] / "vectors" / "accountant.json"
 
 
 def exact_moment(reports: int, categories: int, gamma: Fraction, order: int) -> Fraction:
-    """E_Q[r^λ] of the blanket pair, from the ratio of math.md §2, all outcomes."""
+    """E_Q[r^λ] of the blanket pair, from the ratio of the blanket pair, all outcomes."""
     total, share = Fraction(0), Fraction(1, categories)
     for blankets in range(reports):
         weight = math.comb(reports - 1, blankets) * gamma**blankets * (1 - gamma) ** (reports - 1 - blankets)
