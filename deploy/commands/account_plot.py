@@ -18,7 +18,10 @@ from hubbub.deploy.commands.account_options import (
     LocalEpsilon,
     MechanismName,
     Mixed,
+    Other,
     Rounds,
+    Sigma,
+    Truthful,
 )
 from hubbub.deploy.errors import BadUse
 from hubbub.deploy.output import Json, console, failures, print_json, progress_console
@@ -73,6 +76,9 @@ def plot(
     categories: Categories = None,
     local_epsilon: LocalEpsilon = None,
     gamma: Gamma = None,
+    truthful: Truthful = None,
+    other: Other = None,
+    sigma: Sigma = None,
     mixed: Mixed = False,
     rounds: Rounds = 1,
     honest_share: HonestShare = 1.0,
@@ -100,7 +106,7 @@ def plot(
         if mechanism is None or over is None or first is None or last is None:
             raise BadUse("give --mechanism, --over, --from and --to; or --figure with a name that --list shows")
         _check_output(out, as_json)
-        said = Description(mechanism.value, categories, local_epsilon, gamma, mixed)
+        said = Description(mechanism.value, categories, local_epsilon, gamma, mixed, truthful, other, sigma)
         question = Question(said, reports, delta, rounds, honest_share, dummies)
         scale: Scale | None = None if axis is None else "linear" if axis is AxisScale.LINEAR else "log"
         picture = _evaluated(sweep(question, Range(over, first, last, points, scale), bound or ()))

@@ -6,13 +6,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 
+from hubbub.accountant.bounds import epsilon_bracket
 from hubbub.accountant.bounds.bound import Bound
 from hubbub.accountant.bounds.catalogue import CATALOGUE
 from hubbub.accountant.bounds.over_rounds import composed_epsilon, compositions
 from hubbub.accountant.brackets import EpsilonBracket
+from hubbub.accountant.composition import compose
 from hubbub.accountant.errors import AccountingError, OutsideConditions
+from hubbub.accountant.mechanisms import AnyMechanism, Gaussian
+from hubbub.accountant.numbers import checked_reports
 from hubbub.accountant.pairs import Part
-from hubbub.deploy.accounting import Description, epsilon_of, hiding_part, read_mechanism
+from hubbub.deploy.accounting import Description, hidden_by, read_any_mechanism
 from hubbub.deploy.errors import BadUse
 from hubbub.deploy.pictures.plan import Axis, Curve, Panel, PanelPlan, Picture, PicturePlan, Role, Series
 from hubbub.deploy.pictures.variables import KINDS, POINTS_LIMIT, Range, Variable
@@ -22,6 +26,23 @@ BEST = "best"
 
 ATTACK = "attack"
 """What the best known attack reaches."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One point: what hides an honest person, and the δ. Over several rounds, the mechanism needs a local ε."""
+
+    mechanism: AnyMechanism
+    reports: int
+    delta: float
+    rounds: int = 1
+    dummies: int = 0
+
+    def part(self) -> Part:
+        """Return the rounds, to be composed, or raise OutsideConditions."""
+        if isinstance(self.mechanism, Gaussian):
+            raise OutsideConditions("gaussian has no local epsilon and is not composed; ask for one round")
+        return Part(self.mechanism, self.reports, self.rounds, self.dummies)
 
 
 @dataclass(frozen=True)
@@ -47,19 +68,18 @@ class Question:
         if said[variable]:
             raise BadUse(f"--{variable.value} is what --over varies: leave it out")
         try:
-            read_mechanism(self._varied(variable, x).said)
+            read_any_mechanism(self._varied(variable, x).said)
         except AccountingError as error:
             raise BadUse(str(error)) from error
         self.at(variable, x)
 
-    def at(self, variable: Variable, x: float) -> tuple[Part, float]:
-        """Return the rounds and the δ that are asked about where `variable` is `x`."""
+    def at(self, variable: Variable, x: float) -> Asked:
+        """Return what is asked where `variable` is `x`."""
         varied = self._varied(variable, x)
         if varied.reports is None or varied.delta is None:
             raise BadUse("give --reports and --delta, unless one of them is what --over varies")
-        mechanism = read_mechanism(varied.said)
-        part = hiding_part(mechanism, varied.reports, varied.honest_share, varied.rounds, varied.dummies)
-        return part, varied.delta
+        honest = hidden_by(checked_reports(varied.reports), varied.reports, varied.honest_share)
+        return Asked(read_any_mechanism(varied.said), honest, varied.delta, varied.rounds, varied.dummies)
 
     def _varied(self, variable: Variable, x: float) -> Question:
         changes: dict[Variable, Callable[[], Question]] = {
@@ -107,39 +127,40 @@ def role_of(name: str) -> Role:
 
 def _value(question: Question, variable: Variable, name: str, x: float) -> float:
     try:
-        part, delta = question.at(variable, x)
-        return epsilon_at(name, part, delta)
+        return epsilon_at(name, question.at(variable, x))
     except OutsideConditions:
         raise
     except AccountingError as error:
         raise AccountingError(f"where {variable.value} is {x:g}: {error}") from error
 
 
-def epsilon_at(name: str, part: Part, delta: float) -> float:
-    """Return what `name` says of ε at `delta`, on its own safe side.
+def epsilon_at(name: str, asked: Asked) -> float:
+    """Return what `name` says of ε, on its own safe side.
 
     Raises:
         OutsideConditions: it does not apply, or no attack is known.
         AccountingError: numbers out of range.
     """
     if name in (BEST, ATTACK):
-        bracket = _certified(part, delta)
+        bracket = _certified(asked)
         if name == BEST:
             return bracket.epsilon_upper
         if bracket.epsilon_lower is None:
             raise OutsideConditions("no attack is known for this case")
         return bracket.epsilon_lower
     bound = CATALOGUE[name]
-    if part.rounds > 1:
-        return _composed(bound, part, delta)
-    ends = bound.epsilon(part.mechanism, part.reports, delta, part.dummies)
+    if asked.rounds > 1:
+        return _composed(bound, asked.part(), asked.delta)
+    ends = bound.epsilon(asked.mechanism, asked.reports, asked.delta, asked.dummies)
     return ends.upper if bound.direction == "upper" else ends.lower
 
 
 @lru_cache(maxsize=POINTS_LIMIT)
-def _certified(part: Part, delta: float) -> EpsilonBracket:
+def _certified(asked: Asked) -> EpsilonBracket:
     """Both ends of what is certified: asked for once a point, for two curves."""
-    return epsilon_of(part, delta)
+    if asked.rounds > 1:
+        return compose([asked.part()], asked.delta)
+    return epsilon_bracket(asked.mechanism, asked.reports, asked.delta, dummies=asked.dummies)
 
 
 def _composed(bound: Bound, part: Part, delta: float) -> float:
@@ -183,8 +204,8 @@ def _title(question: Question, variable: Variable) -> str:
         Variable.ROUNDS: question.rounds > 1 and f"T = {question.rounds}",
     }
     parts = [text for each, text in shown.items() if text and each is not variable]
-    if said.gamma is not None:
-        parts.append(f"γ = {said.gamma}")
+    exact = {"γ": said.gamma, "p₁": said.truthful, "p₀": said.other, "σ": said.sigma}
+    parts += [f"{sign} = {value}" for sign, value in exact.items() if value is not None]
     parts += [f"{question.dummies} dummies"] if question.dummies else []
     parts += [f"honest share {question.honest_share:g}"] if question.honest_share < 1 else []
     name = said.mechanism + (", mixed" if said.mixed else "")

@@ -16,7 +16,7 @@ from hubbub.accountant.bounds.catalogue import CATALOGUE
 from hubbub.accountant.bounds.over_rounds import Composition, composed_epsilon
 from hubbub.accountant.composition import compose
 from hubbub.accountant.errors import AccountingError, OutsideConditions
-from hubbub.accountant.mechanisms import KRR, Generic
+from hubbub.accountant.mechanisms import KRR, RAPPOR, Generic, Laplace
 from hubbub.accountant.pairs import Part
 from hubbub.deploy.accounting import Description
 from hubbub.deploy.errors import BadUse
@@ -92,6 +92,28 @@ def test_the_last_point_of_every_variable_is_what_composition_says(
     bracket = compose([part], delta) if part.rounds > 1 else epsilon_bracket(part.mechanism, part.reports, delta)
     assert (found["best"].y[-1], found["attack"].y[-1]) == (bracket.epsilon_upper, bracket.epsilon_lower)
     assert found["best"].x == (first, last)
+
+
+@pytest.mark.parametrize(
+    ("said", "mechanism"),
+    [
+        (Description("laplace", local_epsilon=1.0), Laplace(1.0)),
+        (Description("rappor", categories=8, local_epsilon=2.0), RAPPOR.from_local_epsilon(8, 2.0)),
+    ],
+)
+def test_every_mechanism_can_be_drawn(said: Description, mechanism: Laplace | RAPPOR) -> None:
+    found = series_of(
+        sweep(Question(said, delta=1e-6), Range(Variable.REPORTS, 500, 1000, 2), ("best", "balle-bennett"))
+    )
+    assert found["best"].y[0] == epsilon_bracket(mechanism, 500, 1e-6).epsilon_upper
+    assert found["balle-bennett"].y[0] == CATALOGUE["balle-bennett"].epsilon(mechanism, 500, 1e-6).upper
+
+
+def test_gaussian_noise_has_gaps_where_rounds_would_be_composed() -> None:
+    question = Question(Description("gaussian", sigma=1.0), 100, 1e-6)
+    found = series_of(sweep(question, Range(Variable.ROUNDS, 2, 3, 2), ("best", "clones")))
+    assert found["best"].y == found["clones"].y == (None, None)
+    assert "no local epsilon" in str(found["best"].why_not)
 
 
 def test_honest_share_and_dummies_are_asked_about_too() -> None:
