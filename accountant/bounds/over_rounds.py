@@ -104,8 +104,9 @@ def _once(bound: Bound, part: Part, delta: float) -> float:
 def behind(part: Part, bound: str) -> Part:
     """Return the part whose own pair is that of the exactly evaluated `bound`.
 
-    Without amplification (`local`, and an attack, which is no upper bound) it is that of one report alone. The blanket
-    pair at k = 2 is the stronger-clone pair of the same local ε (p = γ/2 = 1/(e^ε₀ + 1)).
+    Without amplification (`local`, and an attack, which is no upper bound) it is that of one report alone, also where
+    who takes part is secret: one of so many clients would be a far rarer draw than the round's. The blanket pair at
+    k = 2 is the stronger-clone pair of the same local ε (p = γ/2 = 1/(e^ε₀ + 1)).
     """
     if bound in ONE_ROUND:
         raise OutsideConditions(f"bound {bound!r} is not composed by its pair; ask for 'best', or for one round")
@@ -114,7 +115,7 @@ def behind(part: Part, bound: str) -> Part:
     mechanism = part.mechanism
     EXACT[bound].conditions(mechanism, part.reports, part.dummies)
     if EXACT[bound].direction == "lower" or bound == "local":
-        return replace(part, reports=1, dummies=0)
+        return replace(part, reports=1, dummies=0, clients=None, sampling_rate=None)
     binary = isinstance(mechanism, KRR) and mechanism.categories == 2
     if bound == "clones":
         return replace(part, mechanism=Generic(mechanism.epsilon_local, mixed=True))

@@ -1,9 +1,12 @@
 import math
+from fractions import Fraction
+from typing import Any
 
 import pytest
 
 from hubbub.accountant.bounds import epsilon_bracket
-from hubbub.accountant.composition import compose, compose_delta
+from hubbub.accountant.bounds.over_rounds import behind
+from hubbub.accountant.composition import compose, compose_delta, compose_upper
 from hubbub.accountant.errors import AccountingError
 from hubbub.accountant.mechanisms import KRR, Generic
 from hubbub.accountant.pairs import Part
@@ -46,3 +49,12 @@ def test_rounds_cost_less_than_basic_composition() -> None:
 def test_more_reports_than_clients_are_refused() -> None:
     with pytest.raises(AccountingError, match="clients is 10"):
         subsampled_epsilon(MECHANISM, 11, 10, 1e-6)
+
+
+@pytest.mark.parametrize("secret", [{"clients": 5000}, {"sampling_rate": Fraction(1, 5)}])
+@pytest.mark.parametrize("bound", ["local", "krr-lower"])
+def test_without_amplification_the_draw_does_not_help_either(bound: str, secret: dict[str, Any]) -> None:
+    """One report of 5000 clients would be drawn with probability 1/5000, not 1/5: far below what rounds reveal."""
+    part = Part(MECHANISM, 1000, rounds=2, **secret)
+    assert behind(part, bound) == Part(MECHANISM, 1, rounds=2)
+    assert compose_upper([behind(part, bound)], 1e-6) >= compose_upper([part], 1e-6)
