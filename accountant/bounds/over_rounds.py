@@ -11,7 +11,7 @@ from functools import lru_cache
 from math import inf, nextafter
 from typing import Literal
 
-from hubbub.accountant.bounds.bound import Bound
+from hubbub.accountant.bounds.bound import Bound, described
 from hubbub.accountant.bounds.closed import RenyiFormula
 from hubbub.accountant.bounds.exact import EXACT
 from hubbub.accountant.bounds.renyi import advanced
@@ -80,7 +80,10 @@ def _by_losses(bound: Bound, part: Part, delta: float) -> float:
         return _upper(behind(part, bound.name), delta)
     lower = compose_lower([part], delta, _upper(part, delta))
     if lower is None:
-        raise OutsideConditions(f"bound {bound.name!r} has no attack over rounds here; leave the dummies out")
+        raise OutsideConditions(
+            f"bound {bound.name!r} knows no attack over {part.rounds} rounds of {described(part.mechanism)}; "
+            "ask for one round"
+        )
     return lower
 
 

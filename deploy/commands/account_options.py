@@ -76,7 +76,14 @@ Bound = Annotated[
 HonestShare = Annotated[
     float, typer.Option("--honest-share", help="Share of the reports made as prescribed; only they hide anyone.")
 ]
-Dummies = Annotated[int, typer.Option("--dummies", help="Uniform reports that the shuffler adds to every round.")]
+Dummies = Annotated[
+    int,
+    typer.Option(
+        "--dummies",
+        help="Reports that the shuffler adds to every round: uniform ones of krr, else the randomizer's own of random "
+        "answers.",
+    ),
+]
 Cap = Annotated[
     float | None, typer.Option("--local-epsilon-cap", help="Largest local ε: what holds if all servers collude.")
 ]

@@ -80,3 +80,10 @@ def test_numbers_out_of_range_are_refused_as_a_whole(wrong: dict[str, float]) ->
     asked: dict[str, Any] = {"reports": 100, "delta": 1e-6, **wrong}
     with pytest.raises(AccountingError, match="must be"):
         assess(Generic(1.0), asked.pop("reports"), asked.pop("delta"), **asked)
+
+
+def test_an_attack_that_is_known_for_one_round_only_says_so() -> None:
+    mechanism = RAPPOR.from_local_epsilon(2, 1.0)
+    [attack] = [each for each in assess(mechanism, 20, 1e-2, rounds=2) if each.bound == "rappor-lower"]
+    assert attack.epsilon_lower is None
+    assert "no attack over 2 rounds of RAPPOR with 2 categories" in (attack.why_not or "")
