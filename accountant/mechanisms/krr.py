@@ -5,7 +5,7 @@ from fractions import Fraction
 from functools import cached_property
 
 from hubbub.accountant.errors import AccountingError, shown
-from hubbub.accountant.mechanisms.exact import checked_epsilon_local, grown_exp, log_above
+from hubbub.accountant.mechanisms.exact import EPSILON_LOCAL_LEAST, checked_epsilon_local, grown_exp, log_above
 
 GAMMA_DENOMINATOR = 2**32
 """A task writes its blanket probability as w / 2**32: a client compares a 32-bit draw with w."""
@@ -42,7 +42,7 @@ class KRR:
             raise AccountingError(f"gamma is {shown(self.gamma)}, must be above 0 and at most 1")
         if self.gamma < Fraction(1, 2**80):
             raise AccountingError(f"gamma is {shown(self.gamma)}, must be at least 2**-80; raise it for any privacy")
-        if 0 < self.likelihood_ratio - 1 < Fraction(1, 10**20):
+        if 0 < self.likelihood_ratio - 1 < Fraction(EPSILON_LOCAL_LEAST):
             raise AccountingError(f"gamma is {shown(self.gamma)}, too close to 1 to tell apart; make it 1")
 
     @classmethod

@@ -8,6 +8,7 @@ from math import prod
 
 from hubbub.accountant.errors import AccountingError, shown
 from hubbub.accountant.mechanisms.exact import (
+    EPSILON_LOCAL_LEAST,
     GROWN,
     PRECISE,
     checked_epsilon_local,
@@ -50,7 +51,7 @@ class RAPPOR:
             raise AccountingError(
                 f"other is {shown(self.other)}, must be at most truthful, {shown(self.truthful)}; exchange 0 and 1"
             )
-        if 0 < self.likelihood_ratio - 1 < Fraction(1, 10**20):
+        if 0 < self.likelihood_ratio - 1 < Fraction(EPSILON_LOCAL_LEAST):
             raise AccountingError("truthful and other are too close to tell apart; make them equal")
 
     @classmethod

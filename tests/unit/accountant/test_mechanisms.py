@@ -6,8 +6,9 @@ from math import nextafter
 
 import pytest
 
+from hubbub.accountant.bounds import epsilon_bracket
 from hubbub.accountant.errors import AccountingError
-from hubbub.accountant.mechanisms import GAMMA_DENOMINATOR, KRR, Generic
+from hubbub.accountant.mechanisms import EPSILON_LOCAL_LEAST, GAMMA_DENOMINATOR, KRR, RAPPOR, Generic
 
 
 def real_epsilon(mechanism: KRR) -> Decimal:
@@ -98,3 +99,10 @@ def test_mechanisms_load_no_numerical_library() -> None:
     script = "import sys, hubbub.accountant.mechanisms; print({'numpy', 'scipy', 'pyarrow'} & set(sys.modules))"
     shown = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert shown.stdout.strip() == "set()"
+
+
+def test_the_smallest_local_epsilon_is_accepted_by_all_that_take_one() -> None:
+    """The double 1e-20 lies just below 10⁻²⁰: the limit is the double."""
+    krr, rappor = KRR.from_local_epsilon(3, EPSILON_LOCAL_LEAST), RAPPOR.from_local_epsilon(3, EPSILON_LOCAL_LEAST)
+    assert krr.epsilon_local == rappor.epsilon_local == EPSILON_LOCAL_LEAST
+    assert epsilon_bracket(Generic(EPSILON_LOCAL_LEAST), 3, 1e-30).epsilon_upper <= EPSILON_LOCAL_LEAST
