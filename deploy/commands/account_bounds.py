@@ -22,6 +22,7 @@ from hubbub.deploy.commands.account_options import (
     Other,
     Reports,
     Rounds,
+    SamplingRate,
     Truthful,
 )
 from hubbub.deploy.errors import BadUse
@@ -59,18 +60,21 @@ def bounds(
     honest_share: HonestShare = 1.0,
     dummies: Dummies = 0,
     same: Same = None,
+    sampling_rate: SamplingRate = None,
     order: Order = None,
     as_json: Json = False,
 ) -> None:
     """Say what every bound gives at δ, which of them a certificate takes, and why others do not apply.
 
-    Over several rounds, each bound stands once for every way of composing it, which can take some seconds.
+    Over several rounds, each bound stands once for every way of composing it, which can take some seconds. With a
+    sampling rate, the exact pair stands beside what girgis-2021 plots, which is marked as not proven.
 
     Example: hubbub account bounds --mechanism krr --categories 16 --local-epsilon 4 --reports 10000 --delta 1e-6
     """
     with failures(as_json):
         from hubbub.accountant.bounds.catalogue import assess
-        from hubbub.deploy.accounting import Description, hiding_part, read_mechanism
+        from hubbub.accountant.bounds.sampled import assess_sampled
+        from hubbub.deploy.accounting import Description, hiding_part, read_exact, read_mechanism
 
         started = time.perf_counter()
         try:
@@ -81,9 +85,15 @@ def bounds(
             raise BadUse(str(error)) from error
         if same is not None and mixed:
             raise BadUse("--same counts clients of one randomizer, --mixed is about places of the batch; give one")
+        if sampling_rate is not None and (dummies or order is not None or same is not None):
+            raise BadUse("--sampling-rate goes with neither --dummies, --order nor --same; leave them out")
         part = hiding_part(known, reports, honest_share, rounds, dummies, same)
         with progress_console().status("asking every bound"):
-            found = assess(known, part.reports, delta, dummies=dummies, rounds=rounds, order=order)
+            if sampling_rate is not None:
+                rate = read_exact(sampling_rate, "--sampling-rate")
+                found = assess_sampled(known, part.reports, delta, rate, rounds=rounds)
+            else:
+                found = assess(known, part.reports, delta, dummies=dummies, rounds=rounds, order=order)
         if as_json:
             print_json(_document(part, delta, found, time.perf_counter() - started))
         else:
@@ -115,19 +125,22 @@ def _heading(mechanism: LocalMechanism, part: Part, delta: float, order: float |
 
 def _print(heading: str, found: Sequence[Assessment]) -> None:
     from hubbub.accountant.bounds.exact import EXACT
+    from hubbub.accountant.bounds.sampled import EXACT_PAIR
 
+    exact = {*EXACT, EXACT_PAIR}
     holding = [each for each in found if _numbers(each)]
     upper = [each for each in holding if each.direction == "upper"]
     groups = {
-        "evaluated exactly": _rows([each for each in upper if each.bound in EXACT]),
-        "formulas, to compare with": _rows([each for each in upper if each.bound not in EXACT]),
+        "evaluated exactly": _rows([each for each in upper if each.bound in exact]),
+        "formulas, to compare with": _rows([each for each in upper if each.bound not in exact and each.proven]),
+        "not proven, only what a paper plots": _rows([each for each in upper if not each.proven]),
         "what attacks reach": _rows([each for each in holding if each.direction == "lower"]),
         "do not apply, or say nothing of ε": _reasons([each for each in found if not _numbers(each)]),
     }
     lines = [heading, ""]
     for title, rows in groups.items():
         lines += [title, *rows, ""] if rows else []
-    for line in [*lines, "* what a certificate takes"]:
+    for line in [*lines, *(["* what a certificate takes"] if any(each.chosen for each in found) else [])]:
         console().print(line, markup=False, soft_wrap=True)
 
 

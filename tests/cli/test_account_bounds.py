@@ -93,3 +93,13 @@ def test_help_has_an_example() -> None:
     assert "Example: hubbub account bounds" in out
     for flag in ("--mechanism", "--honest-share", "--dummies", "--rounds", "--same", "--order", "--mixed", "--json"):
         assert flag in out
+
+
+def test_a_sampling_rate_shows_the_exact_pair_beside_what_is_not_proven() -> None:
+    words = ("--mechanism", "krr", "--categories", "3", "--local-epsilon", "1", "--reports", "100", "--delta", "1e-3")
+    found = {row["bound"]: row for row in rows(*words, "--sampling-rate", "1/2")}
+    assert set(found) == {"sampled-blanket", "sampled-attack", "girgis-sampled"}
+    assert [found[name]["proven"] for name in ("sampled-blanket", "girgis-sampled")] == [True, False]
+    assert found["sampled-attack"]["epsilon_lower"] < found["sampled-blanket"]["epsilon_upper"]
+    assert "not proven" in hubbub(*words, "--sampling-rate", "1/2").out
+    assert hubbub(*words, "--sampling-rate", "1/2", "--dummies", "5").status == 2
