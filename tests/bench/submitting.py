@@ -69,7 +69,7 @@ def submissions() -> Iterator[Outcome]:
 
 
 async def _measured(pool: Any) -> list[Outcome]:
-    async with LocalPipeline(TASK.format(start=_now())) as pipeline, _empty(pipeline) as idle:
+    async with LocalPipeline(TASK.format(start=now())) as pipeline, _empty(pipeline) as idle:
         tls = TLS(pipeline.authority)
         async with open_channel(pipeline.shuffler, tls) as channel, open_channel(idle, tls) as bare:
             caller = SubmissionCaller(channel)
@@ -117,7 +117,7 @@ async def _by_turns_batch(channel: grpc.aio.Channel, pool: Any, to: Destination,
     return Row("submit_batch", statistics.median(values), "devices/s", statistics.median(limits), ">=", 0.7)
 
 
-def _now() -> str:
+def now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
