@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from hubbub.accountant.certificate import Terms, parts_at_minimum
-from hubbub.accountant.composition import compose
+from hubbub.accountant.composition import compose_upper
 from hubbub.accountant.ledger import Entry, Ledger
 from hubbub.accountant.mechanisms import KRR
 
@@ -31,8 +31,8 @@ def epsilon_spent(terms: Terms, task: str, records: Iterable[tuple[str, str]]) -
     Raises:
         LedgerBroken: where the records do not hold.
     """
-    kept = ledger(terms, task, records)
-    return kept.spent().epsilon_upper if kept.links else 0.0
+    entries = ledger(terms, task, records).entries
+    return compose_upper([entry.part for entry in entries], terms.delta) if entries else 0.0
 
 
 def round_entries(terms: Terms, task: str, number: int, queries: Sequence[tuple[str, KRR]]) -> tuple[Entry, ...]:
@@ -60,7 +60,7 @@ def outlook(terms: Terms, mechanisms: Sequence[KRR], rounds: int) -> Outlook:
     parts = parts_at_minimum(terms, mechanisms)
 
     def spent(count: int) -> float:
-        return compose([replace(part, rounds=count) for part in parts], terms.delta).epsilon_upper
+        return compose_upper([replace(part, rounds=count) for part in parts], terms.delta)
 
     one, every = spent(1), spent(rounds)
     budget = math.inf if terms.epsilon_total is None else terms.epsilon_total

@@ -21,7 +21,7 @@ from fractions import Fraction
 from typing import Any
 
 from hubbub.accountant.brackets import EpsilonBracket
-from hubbub.accountant.composition import compose
+from hubbub.accountant.composition import compose, compose_upper
 from hubbub.accountant.errors import AccountingError, shown
 from hubbub.accountant.mechanisms import KRR, Generic, LocalMechanism, Mechanism
 from hubbub.accountant.numbers import checked_delta, real
@@ -216,7 +216,7 @@ class Ledger:
     def _exceeds(self, fresh: Sequence[Entry]) -> bool:
         if self.epsilon == math.inf:
             return False
-        return _composed((*self.entries, *fresh), self.delta).epsilon_upper > self.epsilon
+        return _upper((*self.entries, *fresh), self.delta) > self.epsilon
 
     def _appended(self, fresh: Iterable[Entry]) -> Ledger:
         links, digest = list(self.links), self.head
@@ -226,7 +226,7 @@ class Ledger:
         return replace(self, links=tuple(links))
 
     def _refusal(self, fresh: Sequence[Entry]) -> str:
-        after = _composed((*self.entries, *fresh), self.delta).epsilon_upper
+        after = _upper((*self.entries, *fresh), self.delta)
         rounds = ", ".join(str(number) for number in sorted({entry.round for entry in fresh}))
         return (
             f"charging round {rounds} of task {self.task!r} would bring epsilon to {after:.6g} "
@@ -237,14 +237,19 @@ class Ledger:
     def _history(self) -> str:
         if not self.links:
             return "nothing is spent yet"
-        spent = self.spent().epsilon_upper
+        spent = _upper(self.entries, self.delta)
         groups = list(_like_rounds(self.entries))
         told = [
-            f"{_span(rounds)} {_composed(entries, self.delta).epsilon_upper:.6g}"
+            f"{_span(rounds)} {_upper(entries, self.delta):.6g}"
             for rounds, entries in groups[:EXPLAINED]
         ]
         more = f" and {len(groups) - EXPLAINED} further groups" if len(groups) > EXPLAINED else ""
         return f"spent so far: {spent:.6g}, of it by themselves {', '.join(told)}{more}"
+
+
+def _upper(entries: Sequence[Entry], delta: float) -> float:
+    """Return the certified ε alone: what a charge is decided by needs no attack."""
+    return compose_upper([entry.part for entry in entries], delta) if entries else 0.0
 
 
 def _composed(entries: Sequence[Entry], delta: float) -> EpsilonBracket:
