@@ -239,10 +239,7 @@ class Ledger:
             return "nothing is spent yet"
         spent = _upper(self.entries, self.delta)
         groups = list(_like_rounds(self.entries))
-        told = [
-            f"{_span(rounds)} {_upper(entries, self.delta):.6g}"
-            for rounds, entries in groups[:EXPLAINED]
-        ]
+        told = [f"{_span(rounds)} {_upper(entries, self.delta):.6g}" for rounds, entries in groups[:EXPLAINED]]
         more = f" and {len(groups) - EXPLAINED} further groups" if len(groups) > EXPLAINED else ""
         return f"spent so far: {spent:.6g}, of it by themselves {', '.join(told)}{more}"
 

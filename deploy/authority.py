@@ -12,17 +12,19 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from hubbub.protos.errors import HubbubError
 from hubbub.protos.keys import write_private
 
 AUTHORITY_DAYS = 3650
 """Validity of the authority's own certificate."""
 
 CERTIFICATE_DAYS = 825
-"""Validity of a party's certificate; `hubbub init` must be run again, or another authority used, before it ends."""
+"""Validity of a party's certificate; `hubbub certificate` makes the next one before it ends."""
 
 _BACKDATE = timedelta(hours=1)
 """Certificates are valid a little before they are made, for machines whose clocks are behind."""
@@ -49,6 +51,26 @@ class Authority:
             .sign(key, hashes.SHA256())
         )
         return cls(key, certificate)
+
+    @classmethod
+    def load(cls, key: Path, certificate: Path) -> Authority:
+        """Read an authority that was saved.
+
+        Raises:
+            HubbubError: where a file is missing, is no such key or certificate, or the two do not belong together.
+        """
+        try:
+            private = serialization.load_pem_private_key(key.read_bytes(), password=None)
+            known = x509.load_pem_x509_certificate(certificate.read_bytes())
+        except OSError as error:
+            raise HubbubError(f"cannot read {error.filename}: {error.strerror}; name the operator's folder") from error
+        except (ValueError, TypeError, UnsupportedAlgorithm) as error:
+            raise HubbubError(
+                f"{key} or {certificate} is not PEM that can be read; name the operator's folder"
+            ) from error
+        if not isinstance(private, ec.EllipticCurvePrivateKey) or known.public_key() != private.public_key():
+            raise HubbubError(f"{key} is not the key of {certificate}; name the folder that `hubbub init` made")
+        return cls(private, known)
 
     def save_certificate(self, path: Path) -> None:
         """Write the authority's certificate: what everyone trusts."""

@@ -13,6 +13,7 @@ COMMANDS = (
     "demo",
     "init",
     "identity",
+    "certificate",
     "plan",
     "sign",
     "shuffler",

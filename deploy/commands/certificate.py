@@ -1,0 +1,62 @@
+"""`hubbub certificate PARTY`."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hubbub.deploy.output import Json, console, failures, print_json
+
+
+class Party(StrEnum):
+    """Whom services tell apart by the common name of their TLS certificate."""
+
+    OPERATOR = "operator"
+    SHUFFLER = "shuffler"
+    ANALYZER = "analyzer"
+    READER = "reader"
+    MONITOR = "monitor"
+
+
+def command(
+    party: Annotated[
+        Party,
+        typer.Argument(help="reader may read results, monitor metrics; the others are as `hubbub init` makes them."),
+    ],
+    authority: Annotated[
+        Path, typer.Option("--authority", help="The operator's folder, with authority.key and tls/authority.pem.")
+    ],
+    out: Annotated[Path, typer.Option("--out", help="Folder for PARTY.pem and PARTY.key.")] = Path(),
+    host: Annotated[
+        list[str] | None,
+        typer.Option("--host", help="Name or address a service is called by; repeat for more. Loopback always is."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Make a TLS certificate with the operator's authority: for a reader or a monitor, or before one runs out.
+
+    Certificates are valid for 825 days. Nothing is overwritten: make a new one into another folder, put it in the place
+    of the old one and restart the service; the authority stays, so nobody else changes anything.
+
+    Example: hubbub certificate monitor --authority deployment/operator --out monitoring
+    """
+    with failures(as_json):
+        from hubbub.deploy.authority import Authority
+        from hubbub.deploy.initialise import LOOPBACK
+        from hubbub.protos.errors import HubbubError
+
+        certificate, key = out / f"{party.value}.pem", out / f"{party.value}.key"
+        taken = [path for path in (certificate, key) if path.exists()]
+        if taken:
+            raise HubbubError(f"{taken[0]} exists; nothing is overwritten, name another folder with --out")
+        issuer = Authority.load(authority / "authority.key", authority / "tls" / "authority.pem")
+        serves = party in (Party.SHUFFLER, Party.ANALYZER)
+        out.mkdir(parents=True, exist_ok=True)
+        issuer.issue(party.value, dict.fromkeys((*(host or ()), *LOOPBACK)) if serves else (), certificate, key)
+        if as_json:
+            print_json({"certificate": str(certificate), "key": str(key)})
+            return
+        console().print(f"{certificate}\n{key} is secret: only {party.value} may have it", markup=False, soft_wrap=True)
