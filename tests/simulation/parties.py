@@ -135,7 +135,10 @@ def watched(life: Life) -> type[sqlite3.Connection]:
 
 
 class Party:
-    """Somebody with a process and files. `skew` (seconds) is how far its clock is ahead."""
+    """Somebody with a process and files. `skew` (seconds) is how far its clock is ahead.
+
+    `passed` counts how often it came to points at which it was to be killed then.
+    """
 
     def __init__(self, name: str, folder: Path, world: Simulation) -> None:
         self.name = name
@@ -145,6 +148,7 @@ class Party:
         self.life: Life | None = None
         self.reached: Counter[str] = Counter()
         self.killed_at: list[str] = []
+        self.passed = 0
         self._due: tuple[str, int] | None = None
         self._base = folder
         self._lives = 0
@@ -161,6 +165,7 @@ class Party:
         if self._due is None or self._due[0] != point:
             return False
         self._due = (point, self._due[1] - 1)
+        self.passed += 1
         if self._due[1] > 0:
             return False
         self.killed_at.append(point)
