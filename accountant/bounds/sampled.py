@@ -22,11 +22,14 @@ from hubbub.accountant.pairs import Part
 EXACT_PAIR = "sampled-blanket"
 """Name of what is proven."""
 
+NAMES = (EXACT_PAIR, "sampled-attack", "girgis-sampled")
+"""What stands side by side under Poisson sampling."""
+
 ORDERS = 128
 """Orders 2 … 128 are tried: each needs the divergences of all smaller ones."""
 
 AS_PLOTTED = Assessment(
-    "girgis-sampled",
+    NAMES[2],
     "girgis-2021, §4: (5) of the mean batch in the sampling theorem of Zhu and Wang (2019), as plotted",
     "upper",
     composition="rdp",
@@ -48,7 +51,7 @@ def assess_sampled(
     wanted = checked_delta(delta)
     plotted = _as_plotted(mechanism, clients, wanted, rate, rounds)
     exact = Assessment(EXACT_PAIR, "Poisson sampling, the exact pair of kRR (docs/accounting.md)", "upper", "losses")
-    attack = replace(exact, bound="sampled-attack", direction="lower")
+    attack = replace(exact, bound=NAMES[1], direction="lower")
     try:
         found = compose([Part(mechanism, clients, rounds, sampling_rate=rate)], wanted)
     except OutsideConditions as error:
