@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 DEMO_VENV := .venv-demo
 RUN := $(VENV)/bin/python
-SOURCES := pyproject.toml $(shell find protos client shuffler analyzer accountant deploy -type f -not -path '*/__pycache__/*' 2>/dev/null)
+SOURCES := pyproject.toml $(shell find queries service protos client shuffler analyzer accountant deploy -type f -not -path '*/__pycache__/*' 2>/dev/null)
 PIP := -m pip install --quiet --disable-pip-version-check
 WORKERS ?= auto
 

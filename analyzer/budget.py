@@ -9,11 +9,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
-from hubbub.accountant.budget import epsilon_spent, ledger, round_entries
-from hubbub.accountant.certificate import Terms
+from hubbub.accountant.certificate.statement import Terms
 from hubbub.accountant.errors import AccountingError
-from hubbub.accountant.ledger import BudgetExceeded, Ledger
 from hubbub.accountant.mechanisms import KRR
+from hubbub.accountant.spending.budget import epsilon_spent, ledger, round_entries
+from hubbub.accountant.spending.ledger import BudgetExceeded, Ledger
 from hubbub.analyzer.tables import Charge
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.refusals import Reason, Refusal

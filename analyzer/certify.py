@@ -23,10 +23,10 @@ from hubbub.analyzer.store import Store
 from hubbub.analyzer.tables import StoredBatch, Tables
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.keys import Identity
-from hubbub.protos.service.stages import Observe, unobserved
 from hubbub.protos.signed import Label, SignedDocument, canonical
 from hubbub.protos.signed_task import SignedTask
 from hubbub.protos.task import Task
+from hubbub.service.stages import Observe, unobserved
 
 _LOG = structlog.get_logger(__name__)
 

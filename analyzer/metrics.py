@@ -28,10 +28,10 @@ from hubbub.protos.keys import KeySet
 from hubbub.protos.messages import Committed, Envelopes
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.results import Progress
-from hubbub.protos.service.metrics import Since
-from hubbub.protos.service.stages import Observe, unobserved
 from hubbub.protos.signed import SignedDocument
 from hubbub.protos.task import Task
+from hubbub.service.metrics import Since
+from hubbub.service.stages import Observe, unobserved
 
 PREFIX = "hubbub_analyzer"
 

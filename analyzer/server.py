@@ -19,13 +19,13 @@ from hubbub.analyzer.store import Store
 from hubbub.analyzer.tables import Tables
 from hubbub.analyzer.tasks import Tasks, load_tasks
 from hubbub.analyzer.workers import Workers
-from hubbub.protos import transport, wire
+from hubbub.protos import wire
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.keys import Identity, load_public
-from hubbub.protos.service import logs
-from hubbub.protos.service.metrics import Disk, Metrics
-from hubbub.protos.service.ports import Announce, Ports, asked_to_stop
 from hubbub.protos.task import Identities
+from hubbub.service import listening, logs
+from hubbub.service.metrics import Disk, Metrics
+from hubbub.service.ports import Announce, Ports, asked_to_stop
 
 DELIVERERS = frozenset({"shuffler"})
 """Common names that may deliver batches."""
@@ -118,7 +118,7 @@ async def _opened(settings: Settings, metrics: Metrics) -> AsyncIterator[tuple[S
 
 async def _listen(settings: Settings, acceptor: TimedAcceptor, results: Results, metrics: Metrics) -> Ports:
     credentials = settings.tls.paths().server(mutual=True)
-    deliverers, readers = transport.new_server(MAXIMUM_CALLS), transport.new_server(MAXIMUM_CALLS)
+    deliverers, readers = listening.new_server(MAXIMUM_CALLS), listening.new_server(MAXIMUM_CALLS)
     wire.serve_delivery(deliverers, acceptor, DELIVERERS)
     wire.serve_results(readers, results, READERS)
     ports = Ports()

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from pydantic import Field
 
-from hubbub.protos.service.settings import ADDRESS, File, LogSettings, Table, TLSSettings
-from hubbub.protos.service.settings import load as load_table
+from hubbub.service.settings import ADDRESS, File, LogSettings, Table, TLSSettings
+from hubbub.service.settings import load as load_table
 
 
 class Settings(Table):

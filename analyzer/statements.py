@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hubbub.accountant.certificate import CERTIFICATE_FORMAT, QueryCount, RoundCounts, Terms, statement
+from hubbub.accountant.certificate.statement import CERTIFICATE_FORMAT, QueryCount, RoundCounts, Terms, statement
 from hubbub.accountant.mechanisms import KRR
 from hubbub.analyzer.certify import History
 from hubbub.analyzer.tables import StoredBatch

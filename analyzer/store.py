@@ -22,9 +22,9 @@ from typing import Any, TypeVar
 from hubbub.analyzer.tables import SCHEMA, VERSION, Tables
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.refusals import Reason, Refusal
-from hubbub.protos.service import erasing
-from hubbub.protos.service.stages import Observe, unobserved
 from hubbub.protos.stored import check_version
+from hubbub.service import erasing
+from hubbub.service.stages import Observe, unobserved
 
 FILE_NAME = "analyzer.db"
 

@@ -15,8 +15,8 @@ from typing import Any
 from hubbub.protos.batch import BatchId, BatchRecord
 from hubbub.protos.messages import Committed
 from hubbub.protos.results import RoundId
-from hubbub.protos.service.erasing import put_away, taken_out
 from hubbub.protos.signed import SignedDocument
+from hubbub.service.erasing import put_away, taken_out
 
 VERSION = 2
 """Version of these tables, in the file's `user_version`."""

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from hubbub.protos.errors import SignatureError
-from hubbub.protos.service.tasks import read_tasks
 from hubbub.protos.signed_task import SignedTask
 from hubbub.protos.task import Identities
+from hubbub.service.tasks import read_tasks
 
 Tasks = Mapping[bytes, SignedTask]
 """Signed tasks by their ids."""

@@ -10,7 +10,8 @@ from pathlib import Path
 from cryptography import x509
 
 from hubbub.protos.errors import HubbubError
-from hubbub.protos.transport import TLS, is_serving, open_channel
+from hubbub.protos.transport import TLS, open_channel
+from hubbub.service.health import is_serving
 
 PAUSE_SECONDS = 0.1
 """Between two questions to a port that is open and does not serve yet."""

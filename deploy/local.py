@@ -25,8 +25,9 @@ from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.results import RoundResults
 from hubbub.protos.signed_task import SignedTask
 from hubbub.protos.task import Draft, Identities
-from hubbub.protos.transport import TLS, is_serving, open_channel
+from hubbub.protos.transport import TLS, open_channel
 from hubbub.protos.wire import ControlCaller, ResultsCaller
+from hubbub.service.health import is_serving
 
 CALL_SECONDS = 30.0
 """Deadline of a control call."""

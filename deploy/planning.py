@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from hubbub.accountant.budget import Outlook, outlook
 from hubbub.accountant.calibration import Calibration, QueryShape, calibrate_queries
-from hubbub.accountant.certificate import Terms, check_minimum
+from hubbub.accountant.certificate.statement import Terms, check_minimum
 from hubbub.accountant.errors import AccountingError
 from hubbub.accountant.mechanisms import KRR
+from hubbub.accountant.spending.budget import Outlook, outlook
 from hubbub.protos.draft import check_draft
 from hubbub.protos.errors import TaskError
 from hubbub.protos.task import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from hubbub.protos.service.settings import ADDRESS, File, Table, TLSSettings
+from hubbub.service.settings import ADDRESS, File, Table, TLSSettings
 
 
 class ClientSettings(Table):

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from hubbub.accountant.certificate import QueryCount, RoundCounts, Terms, statement
+from hubbub.accountant.certificate.statement import QueryCount, RoundCounts, Terms, statement
 from hubbub.accountant.mechanisms import KRR
 from hubbub.analyzer.estimate import estimate
 from hubbub.client.draws import Random

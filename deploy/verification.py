@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from hubbub.accountant.certificate import CERTIFICATE_FORMAT, Terms, check_statement
+from hubbub.accountant.certificate.statement import CERTIFICATE_FORMAT, Terms, check_statement
 from hubbub.accountant.errors import AccountingError
 from hubbub.deploy.planning import mechanisms_of
 from hubbub.protos.batch import BatchRecord

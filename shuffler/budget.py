@@ -11,10 +11,10 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from hubbub.accountant.budget import ledger, round_entries
-from hubbub.accountant.certificate import Terms
+from hubbub.accountant.certificate.statement import Terms
 from hubbub.accountant.errors import AccountingError
-from hubbub.accountant.ledger import Ledger
+from hubbub.accountant.spending.budget import ledger, round_entries
+from hubbub.accountant.spending.ledger import Ledger
 from hubbub.protos.task import Task
 from hubbub.shuffler.records import Charge, StoreError
 from hubbub.shuffler.tasks import mechanisms

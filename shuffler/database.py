@@ -12,8 +12,8 @@ import os
 import sqlite3
 from pathlib import Path
 
-from hubbub.protos.service import erasing
 from hubbub.protos.stored import check_version
+from hubbub.service import erasing
 from hubbub.shuffler.records import StoreError
 
 FILE_NAME = "shuffler.db"
@@ -111,7 +111,7 @@ class Database:
         return bool(self.writer.execute("PRAGMA freelist_count").fetchone()[0])
 
     def rewrite(self) -> None:
-        """Leave nothing of what was deleted in pages that other rows stand on; see `protos.service.erasing`."""
+        """Leave nothing of what was deleted in pages that other rows stand on; see `service.erasing`."""
         erasing.rewrite(self.writer)
 
     def cut_log(self) -> None:

@@ -20,8 +20,8 @@ from typing import Protocol, TypeVar
 
 from hubbub.protos.messages import RoundState
 from hubbub.protos.refusals import Reason, Refusal
-from hubbub.protos.service.stages import Observe, unobserved
 from hubbub.protos.task import Close
+from hubbub.service.stages import Observe, unobserved
 from hubbub.shuffler import tables
 from hubbub.shuffler.budget import check_ledgers
 from hubbub.shuffler.database import Database

@@ -16,15 +16,15 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from hubbub.accountant.budget import epsilon_spent
-from hubbub.accountant.certificate import Terms
+from hubbub.accountant.certificate.statement import Terms
+from hubbub.accountant.spending.budget import epsilon_spent
 from hubbub.protos.envelope import Destination
 from hubbub.protos.keys import KeySet
 from hubbub.protos.messages import Answer, RoundState, Submission
 from hubbub.protos.refusals import Reason
-from hubbub.protos.service.metrics import Since
-from hubbub.protos.service.stages import Observe
 from hubbub.protos.task import Task
+from hubbub.service.metrics import Since
+from hubbub.service.stages import Observe
 from hubbub.shuffler.admit import ANY_ROUND, Admission
 from hubbub.shuffler.hold import Store
 from hubbub.shuffler.records import Charge, Round

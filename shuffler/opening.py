@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from hubbub.protos.envelope import OuterOpener
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.messages import Submission
-from hubbub.protos.service.stages import Observe, unobserved
+from hubbub.service.stages import Observe, unobserved
 from hubbub.shuffler.opener import LENGTH, Lock, open_each, read_answer, write_header, write_records
 
 ON_THE_SPOT = 16

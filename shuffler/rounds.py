@@ -17,7 +17,7 @@ from collections.abc import Callable
 
 import structlog
 
-from hubbub.accountant.ledger import BudgetExceeded
+from hubbub.accountant.spending.ledger import BudgetExceeded
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.keys import Identity
 from hubbub.protos.messages import RoundState

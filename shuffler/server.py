@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from hubbub.protos import transport, wire
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.keys import Identity, load_public
-from hubbub.protos.service import logs
-from hubbub.protos.service.metrics import Disk, Metrics
-from hubbub.protos.service.ports import Announce, Ports, asked_to_stop
+from hubbub.service import listening, logs
+from hubbub.service.metrics import Disk, Metrics
+from hubbub.service.ports import Announce, Ports, asked_to_stop
 from hubbub.shuffler.admit import Admission
 from hubbub.shuffler.control import Control
 from hubbub.shuffler.hold import SqliteStore
@@ -108,7 +108,7 @@ def _identity(settings: Settings) -> Identity:
 
 async def _listen(settings: Settings, service: _Service) -> Ports:
     tls = settings.tls.paths()
-    devices, operators = transport.new_server(SUBMISSION_CALLS), transport.new_server(CONTROL_CALLS)
+    devices, operators = listening.new_server(SUBMISSION_CALLS), listening.new_server(CONTROL_CALLS)
     wire.serve_submissions(devices, service.admission)
     wire.serve_control(operators, service.control, OPERATORS)
     ports = Ports()

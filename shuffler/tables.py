@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 from hubbub.protos.envelope import INNER_BYTES, SUBMISSION_ID_BYTES
 from hubbub.protos.keys import KeySet
 from hubbub.protos.messages import RoundState
-from hubbub.protos.service.erasing import put_away, taken_out
 from hubbub.protos.signed import SignedDocument
 from hubbub.protos.task import Close
+from hubbub.service.erasing import put_away, taken_out
 from hubbub.shuffler.ids import DIGEST_BYTES, Ids
 from hubbub.shuffler.keys import RoundKeys
 from hubbub.shuffler.mix import RELEASED_BLOCK

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
-from hubbub.accountant.certificate import Terms, check_minimum
+from hubbub.accountant.certificate.statement import Terms, check_minimum
 from hubbub.accountant.mechanisms import KRR
-from hubbub.protos.service.tasks import read_tasks
 from hubbub.protos.signed_task import SignedTask
 from hubbub.protos.task import Schedule, Task
+from hubbub.service.tasks import read_tasks
 
 Tasks = Mapping[bytes, Task]
 """Checked tasks by their ids."""

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
 from hubbub.protos.errors import HubbubError
-from hubbub.protos.service.stages import Observe, unobserved
+from hubbub.service.stages import Observe, unobserved
 from hubbub.shuffler.records import StoreError
 
 GROUP_LIMIT = 1000

@@ -27,7 +27,7 @@ def command(
         from hubbub.deploy.commands.status import describe
         from hubbub.deploy.files import signed_task_in
         from hubbub.deploy.settings import OperatorSettings
-        from hubbub.protos.service.settings import load
+        from hubbub.service.settings import load
 
         signed = signed_task_in(task)
         status = asyncio.run(close_round(load(settings, OperatorSettings, "operator"), signed.task.id, round_number))

@@ -11,7 +11,7 @@ from rich.table import Table
 from hubbub.deploy.output import Json, console, failures, print_json
 
 if TYPE_CHECKING:
-    from hubbub.accountant.budget import Outlook
+    from hubbub.accountant.spending.budget import Outlook
     from hubbub.deploy.planning import Plan
 
 

@@ -41,7 +41,7 @@ def command(
         from hubbub.analyzer.export import as_json as document
         from hubbub.analyzer.export import write_csv, write_parquet
         from hubbub.deploy.settings import OperatorSettings
-        from hubbub.protos.service.settings import load
+        from hubbub.service.settings import load
 
         results = _fetch(load(settings, OperatorSettings, "operator"), task, round_number, wait)
         if csv is not None:

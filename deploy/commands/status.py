@@ -71,7 +71,7 @@ def command(
         from hubbub.deploy.calls import fetch_overview
         from hubbub.deploy.output import fail
         from hubbub.deploy.settings import OperatorSettings
-        from hubbub.protos.service.settings import load
+        from hubbub.service.settings import load
 
         overview = asyncio.run(fetch_overview(load(settings, OperatorSettings, "operator")))
         if as_json:

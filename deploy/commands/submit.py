@@ -34,7 +34,7 @@ def command(
     with failures(as_json):
         from hubbub.client import Device
         from hubbub.deploy.settings import ClientSettings
-        from hubbub.protos.service.settings import load
+        from hubbub.service.settings import load
 
         files = load(settings, ClientSettings, "client")
         device = Device(

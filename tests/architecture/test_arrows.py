@@ -1,4 +1,4 @@
-"""Who may import whom, read from the source of all six folders."""
+"""Who may import whom, read from the source of all folders."""
 
 import ast
 from collections.abc import Iterator
@@ -6,21 +6,19 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
-FOLDERS = ("protos", "client", "shuffler", "analyzer", "accountant", "deploy")
+from support.tree import FOLDERS, MODULES, ROOT
+
 ARROWS = {
-    "protos": set(),
     "accountant": set(),
-    "client": {"protos", "accountant.mechanisms"},
-    "shuffler": {"protos", "accountant"},
-    "analyzer": {"protos", "accountant"},
-    "deploy": {"protos", "client", "shuffler", "analyzer", "accountant"},
+    "queries": {"accountant.mechanisms"},
+    "protos": {"queries"},
+    "service": {"protos", "accountant.spending"},
+    "client": {"protos", "queries", "accountant.mechanisms"},
+    "shuffler": {"service", "protos", "queries", "accountant"},
+    "analyzer": {"service", "protos", "queries", "accountant"},
+    "deploy": {"service", "protos", "queries", "client", "shuffler", "analyzer", "accountant"},
 }
 """What each folder may import besides itself."""
-
-MODULES = sorted(
-    path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py") if not path.match("protos/v1/*_pb2*.py")
-)
 
 
 def module_name(path: Path) -> str:

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from support.tree import FOLDERS
+
 HEAVY = {
     "flint",
     "scipy",
@@ -49,7 +51,7 @@ def test_mechanisms_are_light() -> None:
     assert not any(name.startswith("hubbub.protos") for name in loaded)
 
 
-@pytest.mark.parametrize("package", ["protos", "client", "shuffler", "analyzer", "accountant", "deploy"])
+@pytest.mark.parametrize("package", FOLDERS)
 def test_importing_a_package_alone_is_light(package: str) -> None:
     assert heavy(loaded_by(f"hubbub.{package}")) == set()
 

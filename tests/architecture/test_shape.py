@@ -5,11 +5,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
-FOLDERS = ("protos", "client", "shuffler", "analyzer", "accountant", "deploy")
-MODULES = sorted(
-    path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py") if not path.match("protos/v1/*_pb2*.py")
-)
+from support.tree import FOLDERS, MODULES, ROOT
+
 MODULE_LINES = 450
 FUNCTION_LINES = 60
 

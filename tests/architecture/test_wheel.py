@@ -1,4 +1,4 @@
-"""The wheel holds what git tracks in the six folders: nothing is forgotten, nothing strays in."""
+"""The wheel holds what git tracks in the folders: nothing is forgotten, nothing strays in."""
 
 import subprocess
 import sys
@@ -8,8 +8,7 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
-FOLDERS = ("protos", "client", "shuffler", "analyzer", "accountant", "deploy")
+from support.tree import FOLDERS, ROOT
 
 
 def tracked(*paths: str) -> set[str]:
@@ -45,7 +44,7 @@ def wheel(source: Path, tmp_path_factory: pytest.TempPathFactory) -> zipfile.Zip
 
 
 def in_folders(source: Path) -> dict[str, Path]:
-    """The files of the six folders, by the names they have in the wheel."""
+    """The files of the folders, by the names they have in the wheel."""
     files = (path for folder in FOLDERS for path in (source / folder).rglob("*") if path.is_file())
     return {f"hubbub/{path.relative_to(source)}": path for path in files}
 

@@ -19,13 +19,14 @@ from rows import Outcome, Row
 
 from hubbub.client.submit import Pacing
 from hubbub.deploy.local import LocalPipeline
-from hubbub.protos import codec, transport
+from hubbub.protos import codec
 from hubbub.protos.envelope import INNER_BYTES, Destination
 from hubbub.protos.keys import KeyRecord
 from hubbub.protos.messages import Submission
 from hubbub.protos.transport import TLS, open_channel
 from hubbub.protos.v1 import submission_pb2, submission_pb2_grpc
 from hubbub.protos.wire import SubmissionCaller
+from hubbub.service import listening
 from hubbub.shuffler.server import SUBMISSION_CALLS
 
 CALLS = 4000
@@ -177,9 +178,9 @@ def _serve_nothing(connection: Connection, tls: TLS) -> None:
 
 
 async def _serving_nothing(connection: Connection, tls: TLS) -> None:
-    server = transport.new_server(SUBMISSION_CALLS)
+    server = listening.new_server(SUBMISSION_CALLS)
     submission_pb2_grpc.add_SubmissionServiceServicer_to_server(_Nothing(), server)
-    port = transport.listen(server, "127.0.0.1:0", tls.server(mutual=False))
+    port = listening.listen(server, "127.0.0.1:0", tls.server(mutual=False))
     await server.start()
     connection.send(f"127.0.0.1:{port}")
     await asyncio.to_thread(connection.recv)

@@ -21,8 +21,8 @@ from hubbub.deploy.settings import ClientSettings, OperatorSettings
 from hubbub.protos.messages import RoundState
 from hubbub.protos.refusals import TRANSIENT, Reason
 from hubbub.protos.results import Progress
-from hubbub.protos.service.settings import Table, setting_names
 from hubbub.protos.task import Privacy
+from hubbub.service.settings import Table, setting_names
 from hubbub.shuffler import settings as shuffler_settings
 from support.samples import sample_task, signed
 from support.scrape import Scraped, scrape

@@ -18,7 +18,7 @@ import typer
 from hubbub.deploy.cli import build
 from hubbub.deploy.initialise import Folder, Placement, initialise, sample
 from hubbub.protos.keys import Identity, Role
-from hubbub.protos.service.ports import DRAIN_SECONDS
+from hubbub.service.ports import DRAIN_SECONDS
 from support.deployment import CONTAINERS, GUIDE, ROOT, SERVICES, SYSTEMD, Unit, commands_in, compose, stages
 
 PROGRAM = "/opt/hubbub/bin/hubbub"

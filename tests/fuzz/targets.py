@@ -28,9 +28,9 @@ from google.protobuf.message import DecodeError, Message
 
 import hubbub.protos
 from hubbub.accountant.errors import AccountingError
-from hubbub.accountant.ledger import Entry, LedgerBroken
 from hubbub.accountant.mechanisms import KRR, Generic
 from hubbub.accountant.pairs import Part
+from hubbub.accountant.spending.ledger import Entry, LedgerBroken
 from hubbub.analyzer import settings as analyzer_settings
 from hubbub.client.trust import trusted_task
 from hubbub.deploy.accounting import read_rounds
@@ -71,12 +71,12 @@ from hubbub.protos.results import (
     RoundStanding,
     SumEstimate,
 )
-from hubbub.protos.service.settings import SettingsError, Table
-from hubbub.protos.service.settings import load as load_settings
 from hubbub.protos.signed import Label, SignedDocument, canonical, parse_canonical, sign
 from hubbub.protos.signed_task import read_task
 from hubbub.protos.task import Histogram, Query, Sum, Task, task_content
 from hubbub.protos.v1 import control_pb2, delivery_pb2, results_pb2, submission_pb2
+from hubbub.service.settings import SettingsError, Table
+from hubbub.service.settings import load as load_settings
 from hubbub.shuffler import settings as shuffler_settings
 from support.certificates import content_of, counts
 from support.mutation import Mutator, of_bytes, of_json, of_text

@@ -5,15 +5,15 @@ from dataclasses import replace
 
 import pytest
 
-from hubbub.accountant.budget import ledger, outlook, round_entries
 from hubbub.accountant.calibration import QueryShape, calibrate_queries
-from hubbub.accountant.certificate import Terms, check_minimum, parts_at_minimum
+from hubbub.accountant.certificate.statement import Terms, check_minimum, parts_at_minimum
 from hubbub.accountant.composition import compose
 from hubbub.accountant.errors import AccountingError
 from hubbub.accountant.errors_of_estimates import histogram_mse
-from hubbub.accountant.ledger import BudgetExceeded
 from hubbub.accountant.mechanisms import KRR
 from hubbub.accountant.pairs import Part
+from hubbub.accountant.spending.budget import ledger, outlook, round_entries
+from hubbub.accountant.spending.ledger import BudgetExceeded
 
 TERMS = Terms(epsilon=1.0, delta=1e-6, epsilon_local=8.0, honest_share=0.9, minimum_reports=20_000)
 CARRIER, DELAY = KRR.from_numerator(16, 2**30), KRR.from_numerator(9, 2**31)

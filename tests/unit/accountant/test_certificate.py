@@ -7,7 +7,14 @@ from typing import Any
 
 import pytest
 
-from hubbub.accountant.certificate import QueryCount, RoundCounts, Terms, check_minimum, check_statement, statement
+from hubbub.accountant.certificate.statement import (
+    QueryCount,
+    RoundCounts,
+    Terms,
+    check_minimum,
+    check_statement,
+    statement,
+)
 from hubbub.accountant.errors import AccountingError, CertificateError
 from hubbub.accountant.mechanisms import KRR
 

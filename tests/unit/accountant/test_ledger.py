@@ -6,9 +6,9 @@ import pytest
 
 from hubbub.accountant.composition import compose
 from hubbub.accountant.errors import AccountingError
-from hubbub.accountant.ledger import BudgetExceeded, ChargeConflict, Entry, Ledger, LedgerBroken, Link
 from hubbub.accountant.mechanisms import KRR, Generic
 from hubbub.accountant.pairs import Part
+from hubbub.accountant.spending.ledger import BudgetExceeded, ChargeConflict, Entry, Ledger, LedgerBroken, Link
 
 PART = Part(KRR(16, Fraction(1, 4)), 18000)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hubbub.accountant.certificate import QueryCount, RoundCounts, Terms, check_statement, statement
+from hubbub.accountant.certificate.statement import QueryCount, RoundCounts, Terms, check_statement, statement
 from hubbub.accountant.mechanisms import KRR
 
 CASES = [

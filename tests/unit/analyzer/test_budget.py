@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from hubbub.accountant.ledger import Ledger
+from hubbub.accountant.spending.ledger import Ledger
 from hubbub.analyzer.budget import check_ledger
 from hubbub.analyzer.server import _check_ledgers
 from hubbub.protos.envelope import INNER_BYTES

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from hubbub.accountant.certificate import Terms, check_statement
+from hubbub.accountant.certificate.statement import Terms, check_statement
 from hubbub.accountant.errors import AccountingError
 from hubbub.accountant.mechanisms import KRR
 from hubbub.analyzer.certify import Certifier, History, accountant_statement

@@ -25,9 +25,9 @@ from hubbub.protos.keys import KeyRecord, KeySet, Role
 from hubbub.protos.messages import Committed, Envelopes
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.results import QueryState
-from hubbub.protos.service.settings import LogSettings, TLSSettings
 from hubbub.protos.transport import TLS
 from hubbub.protos.wire import DeliveryCaller, ResultsCaller
+from hubbub.service.settings import LogSettings, TLSSettings
 from support.samples import Parties, make_tls, sample_task, signed
 
 

@@ -14,6 +14,7 @@ from hubbub.protos import transport
 from hubbub.protos.signed_task import SignedTask
 from hubbub.protos.task import Task
 from hubbub.protos.wire import serve_submissions
+from hubbub.service import listening
 from support.fake_shuffler import Clock, FakeShuffler
 from support.samples import Parties, make_tls, sample_task, signed
 
@@ -51,9 +52,9 @@ def pacing(clock: Clock) -> Pacing:
 @pytest.fixture
 async def shuffler(task: Task, parties: Parties, tls: transport.TLS) -> AsyncIterator[FakeShuffler]:
     fake = FakeShuffler(task, parties)
-    server = transport.new_server()
+    server = listening.new_server()
     serve_submissions(server, fake)
-    fake.address = f"127.0.0.1:{transport.listen(server, '127.0.0.1:0', tls.server(mutual=False))}"
+    fake.address = f"127.0.0.1:{listening.listen(server, '127.0.0.1:0', tls.server(mutual=False))}"
     await server.start()
     yield fake
     await server.stop(0)

@@ -12,7 +12,9 @@ from hubbub.deploy.health import ask, ports_of
 from hubbub.deploy.initialise import Placement, initialise
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.keys import Role
-from hubbub.protos.transport import TLS, Health, listen, new_server
+from hubbub.protos.transport import TLS
+from hubbub.service.health import Health
+from hubbub.service.listening import listen, new_server
 
 WAIT = 5.0
 

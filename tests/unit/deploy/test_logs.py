@@ -25,10 +25,10 @@ from hubbub.protos.envelope import Destination
 from hubbub.protos.keys import Role
 from hubbub.protos.messages import Submission
 from hubbub.protos.refusals import Reason, Refusal
-from hubbub.protos.service.erasing import put_away
 from hubbub.protos.task import Draft, Histogram, Privacy, Schedule, Sum
 from hubbub.protos.transport import TLS, open_channel
 from hubbub.protos.wire import SubmissionCaller
+from hubbub.service.erasing import put_away
 
 pytestmark = pytest.mark.slow
 

@@ -15,7 +15,7 @@ from hubbub.deploy.settings import ClientSettings, OperatorSettings
 from hubbub.protos.draft import read_draft
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.keys import Identity, Role, load_public
-from hubbub.protos.service.settings import load
+from hubbub.service.settings import load
 from hubbub.shuffler import settings as shuffler_settings
 
 MODELS: dict[str, type[BaseModel]] = {

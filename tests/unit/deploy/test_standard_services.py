@@ -16,8 +16,10 @@ from unit.shuffler.test_server import Deployment as ShufflerDeployment
 from unit.shuffler.test_server import running
 
 from hubbub.protos import transport, wire
-from hubbub.protos.service.ports import Ports
 from hubbub.protos.transport import TLS
+from hubbub.service import listening
+from hubbub.service.health import is_serving
+from hubbub.service.ports import Ports
 
 SERVING = health_pb2.HealthCheckResponse.SERVING
 NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
@@ -85,7 +87,7 @@ async def test_every_port_answers_health_and_reflection(tmp_path: Path) -> None:
 async def test_a_port_says_not_serving_until_all_serve_and_from_the_drain_on(tmp_path: Path) -> None:
     deployment = ShufflerDeployment(tmp_path)
     tls = deployment.tls["shuffler"]
-    server, ports = transport.new_server(), Ports()
+    server, ports = listening.new_server(), Ports()
     await ports.open("submission", "127.0.0.1:0", wire.SUBMISSION_SERVICE, server, tls.server(mutual=False))
     address = ports._addresses["submission"]
     async with transport.open_channel(address, TLS(tls.authority)) as channel:
@@ -100,4 +102,4 @@ async def test_a_port_says_not_serving_until_all_serve_and_from_the_drain_on(tmp
         assert (await seen.read()).status == NOT_SERVING
         seen.cancel()
         await draining
-        assert not await transport.is_serving(channel, 0.2)
+        assert not await is_serving(channel, 0.2)

@@ -6,7 +6,9 @@ import grpc
 import pytest
 
 from hubbub.protos.errors import HubbubError
-from hubbub.protos.transport import TLS, Health, is_serving, listen, new_server, open_channel
+from hubbub.protos.transport import TLS, open_channel
+from hubbub.service.health import Health, is_serving
+from hubbub.service.listening import listen, new_server
 from support.samples import make_tls
 
 LOOPBACK = "127.0.0.1:0"

@@ -18,9 +18,10 @@ from hubbub.protos.messages import Answer, Committed, Envelopes, Receipt, RoundS
 from hubbub.protos.refusals import TRANSIENT, Reason, Refusal
 from hubbub.protos.results import Progress, QueryStanding, RoundId, RoundResults, RoundStanding
 from hubbub.protos.signed import SignedDocument
-from hubbub.protos.transport import MAXIMUM_MESSAGE_BYTES, MAXIMUM_SUBMISSIONS, TLS, listen, new_server, open_channel
+from hubbub.protos.transport import MAXIMUM_MESSAGE_BYTES, MAXIMUM_SUBMISSIONS, TLS, open_channel
 from hubbub.protos.v1 import submission_pb2
 from hubbub.protos.wire.statuses import STATUS
+from hubbub.service.listening import listen, new_server
 from support.samples import make_tls
 
 TASK = b"t" * 32

@@ -15,8 +15,8 @@ from unit.shuffler.world import FakeAnalyzer, World, reason
 from hubbub.protos.keys import KeySet
 from hubbub.protos.messages import Receipt, RoundState
 from hubbub.protos.refusals import Reason
-from hubbub.protos.service import erasing
 from hubbub.protos.signed import SignedDocument
+from hubbub.service import erasing
 from hubbub.shuffler.hold import SqliteStore
 from hubbub.shuffler.keys import RoundKeys, make_keys
 from hubbub.shuffler.records import Held, Opened, StoreError

@@ -20,10 +20,11 @@ from hubbub.protos.envelope import Destination, Sealer
 from hubbub.protos.errors import HubbubError, TaskError
 from hubbub.protos.messages import Receipt, RoundState, Submission
 from hubbub.protos.refusals import Reason, Refusal
-from hubbub.protos.service.settings import TLSSettings
 from hubbub.protos.signed_task import SignedTask
 from hubbub.protos.task import Privacy, Schedule, Task
 from hubbub.protos.transport import TLS
+from hubbub.service import health, listening
+from hubbub.service.settings import TLSSettings
 from hubbub.shuffler.records import StoreError
 from hubbub.shuffler.server import serve
 from hubbub.shuffler.settings import Settings
@@ -67,9 +68,9 @@ class Deployment:
 @contextlib.asynccontextmanager
 async def analyzer_at(deployment: Deployment) -> AsyncIterator[tuple[str, FakeAnalyzer]]:
     fake = FakeAnalyzer(deployment.task, deployment.parties)
-    server = transport.new_server()
+    server = listening.new_server()
     wire.serve_delivery(server, fake, {"shuffler"})
-    port = transport.listen(server, "127.0.0.1:0", deployment.tls["analyzer"].server(mutual=True))
+    port = listening.listen(server, "127.0.0.1:0", deployment.tls["analyzer"].server(mutual=True))
     await server.start()
     yield f"127.0.0.1:{port}", fake
     await server.stop(None)
@@ -126,7 +127,7 @@ async def test_whole_round_over_real_sockets(deployment: Deployment) -> None:
         name, analyzer = await stack.enter_async_context(analyzer_at(deployment))
         addresses = await stack.enter_async_context(running(deployment.settings(name)))
         public = await stack.enter_async_context(channel(addresses["submission"], devices))
-        assert await transport.is_serving(public, DEADLINE)
+        assert await health.is_serving(public, DEADLINE)
         caller = wire.SubmissionCaller(public)
         destination, submissions = await seal(caller, deployment.task, 60)
         answers = await caller.submit_batch(destination, submissions[:59], DEADLINE)

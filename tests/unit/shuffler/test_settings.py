@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hubbub.protos.service.settings import LogSettings, SettingsError, TLSSettings
+from hubbub.service.settings import LogSettings, SettingsError, TLSSettings
 from hubbub.shuffler.settings import Settings, load
 
 COMPLETE = """

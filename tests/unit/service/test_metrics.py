@@ -15,8 +15,8 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from hubbub.protos.errors import HubbubError
-from hubbub.protos.service.metrics import CONNECTIONS, Disk, Metrics, MetricsPort, Since
 from hubbub.protos.transport import TLS
+from hubbub.service.metrics import CONNECTIONS, Disk, Metrics, MetricsPort, Since
 from support.samples import make_tls
 from support.scrape import Scraped, fetch
 

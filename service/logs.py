@@ -8,7 +8,7 @@ import sys
 import structlog
 from google.protobuf.message import DecodeError
 
-from hubbub.protos.service.settings import LogSettings
+from hubbub.service.settings import LogSettings
 
 
 class _StderrHandler(logging.Handler):

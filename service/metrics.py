@@ -26,8 +26,8 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from hubbub.protos.errors import HubbubError
-from hubbub.protos.service.stages import Observe
 from hubbub.protos.transport import LARGEST_PORT, TLS
+from hubbub.service.stages import Observe
 
 MONITORS = frozenset({"monitor", "operator"})
 """Common names that may read metrics at an address that is not loopback."""

@@ -25,11 +25,11 @@ from typing import Any, Protocol
 
 from hubbub.accountant.bounds import delta_bracket, epsilon_bracket
 from hubbub.accountant.brackets import EpsilonBracket
+from hubbub.accountant.certificate.members import check_members
 from hubbub.accountant.composition import compose
 from hubbub.accountant.errors import AccountingError, shown
 from hubbub.accountant.errors import CertificateError as CertificateError
 from hubbub.accountant.mechanisms import GAMMA_DENOMINATOR, KRR, LocalMechanism
-from hubbub.accountant.members import check_members
 from hubbub.accountant.numbers import honest_reports, round_up_significant
 from hubbub.accountant.pairs import Part
 

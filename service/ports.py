@@ -11,9 +11,10 @@ import grpc
 import structlog
 from prometheus_client import CollectorRegistry
 
-from hubbub.protos import transport
-from hubbub.protos.service.metrics import MetricsPort
 from hubbub.protos.transport import TLS
+from hubbub.service import listening
+from hubbub.service.health import Health
+from hubbub.service.metrics import MetricsPort
 
 DRAIN_SECONDS = 10.0
 """How long calls in work may take to finish when a service stops."""
@@ -29,7 +30,7 @@ class Ports:
 
     def __init__(self) -> None:
         self._servers: list[grpc.aio.Server] = []
-        self._healths: list[transport.Health] = []
+        self._healths: list[Health] = []
         self._metrics: list[MetricsPort] = []
         self._addresses: dict[str, str] = {}
 
@@ -42,8 +43,8 @@ class Ports:
             HubbubError: where the address cannot be used; the ports opened before are closed.
         """
         try:
-            self._healths.append(transport.Health(server, [service]))
-            port = transport.listen(server, address, credentials)
+            self._healths.append(Health(server, [service]))
+            port = listening.listen(server, address, credentials)
             self._servers.append(server)
             self._addresses[name] = f"{address.rpartition(':')[0]}:{port}"
             await server.start()

@@ -9,10 +9,10 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from hubbub.accountant.certificate import Terms, parts_at_minimum
+from hubbub.accountant.certificate.statement import Terms, parts_at_minimum
 from hubbub.accountant.composition import compose_upper
-from hubbub.accountant.ledger import Entry, Ledger
 from hubbub.accountant.mechanisms import KRR
+from hubbub.accountant.spending.ledger import Entry, Ledger
 
 
 def ledger(terms: Terms, task: str, records: Iterable[tuple[str, str]] = ()) -> Ledger:

@@ -9,8 +9,8 @@ import pytest
 import structlog
 from google.protobuf.message import DecodeError
 
-from hubbub.protos.service import logs
-from hubbub.protos.service.settings import LogSettings
+from hubbub.service import logs
+from hubbub.service.settings import LogSettings
 
 
 def log_a_failure() -> None:
