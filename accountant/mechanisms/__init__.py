@@ -15,9 +15,11 @@ from hubbub.accountant.mechanisms.exact import (
 )
 from hubbub.accountant.mechanisms.gaussian import Gaussian
 from hubbub.accountant.mechanisms.generic import Generic
-from hubbub.accountant.mechanisms.krr import CATEGORIES_LIMIT, GAMMA_DENOMINATOR, KRR, check_categories
+from hubbub.accountant.mechanisms.krr import CATEGORIES_LIMIT, KRR, check_categories
 from hubbub.accountant.mechanisms.laplace import Laplace
 from hubbub.accountant.mechanisms.rappor import RAPPOR
+from hubbub.accountant.mechanisms.registry import LocalMechanism, mechanism_kind, mechanism_members, read_mechanism
+from hubbub.accountant.mechanisms.written import GAMMA_DENOMINATOR
 
 __all__ = [
     "CATEGORIES_LIMIT",
@@ -38,13 +40,13 @@ __all__ = [
     "checked_epsilon_local",
     "exact_decimal",
     "exp_decimal",
+    "mechanism_kind",
+    "mechanism_members",
+    "read_mechanism",
 ]
 
 Mechanism = KRR | Generic
 """What a task can ask for, and what is certified."""
-
-LocalMechanism = KRR | Generic | Laplace | RAPPOR
-"""What has a local ε, and so composes over rounds and has Rényi divergences."""
 
 AnyMechanism = KRR | Generic | Laplace | RAPPOR | Gaussian
 """What the accountant can be asked about."""

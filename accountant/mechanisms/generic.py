@@ -1,9 +1,12 @@
 """Any local randomizer, known only by its local ε."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any, ClassVar
 
 from hubbub.accountant.mechanisms.exact import checked_epsilon_local, grown_exp
+from hubbub.accountant.mechanisms.written import Fits, check_content, is_flag, is_text, read_real
 
 
 @dataclass(frozen=True)
@@ -16,11 +19,24 @@ class Generic:
     count as reports (erlingsson-2019, Cor. 9).
     """
 
+    kind: ClassVar[str] = "generic"
+    members: ClassVar[Mapping[str, Fits]] = {"epsilon_local_hex": is_text, "mixed": is_flag}
+
     epsilon_local: float
     mixed: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon_local", checked_epsilon_local(self.epsilon_local))
+
+    def content(self) -> dict[str, Any]:
+        """Return its one form as JSON values."""
+        return {"mechanism": self.kind, "epsilon_local_hex": self.epsilon_local.hex(), "mixed": self.mixed}
+
+    @classmethod
+    def read(cls, content: Mapping[str, Any]) -> "Generic":
+        """Read what `content` wrote; raises AccountingError for anything else."""
+        check_content(cls.kind, cls.members, content)
+        return cls(read_real("epsilon_local_hex", content["epsilon_local_hex"]), content["mixed"])
 
     @property
     def likelihood_ratio(self) -> Fraction:

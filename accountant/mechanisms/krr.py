@@ -1,14 +1,21 @@
 """k-ary randomized response: the mechanism of every histogram and sum that is certified."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from typing import Any, ClassVar
 
 from hubbub.accountant.errors import AccountingError, shown
 from hubbub.accountant.mechanisms.exact import EPSILON_LOCAL_LEAST, checked_epsilon_local, grown_exp, log_above
-
-GAMMA_DENOMINATOR = 2**32
-"""A task writes its blanket probability as w / 2**32: a client compares a 32-bit draw with w."""
+from hubbub.accountant.mechanisms.written import (
+    GAMMA_DENOMINATOR,
+    Fits,
+    check_content,
+    is_count,
+    is_ratio,
+    written_probability,
+)
 
 CATEGORIES_LIMIT = 2**31
 """Most categories of kRR; far beyond any histogram, it keeps intermediate numbers finite."""
@@ -30,6 +37,9 @@ class KRR:
 
     `gamma` is exact (balle-2019, Alg. 1): 0 < gamma <= 1. Raises AccountingError for anything else.
     """
+
+    kind: ClassVar[str] = "krr"
+    members: ClassVar[Mapping[str, Fits]] = {"categories": is_count, "gamma": is_ratio}
 
     categories: int
     gamma: Fraction
@@ -67,6 +77,17 @@ class KRR:
         mechanism = cls(categories, Fraction(categories) / (grown_exp(local) + categories - 1))
         mechanism.__dict__["epsilon_local"] = local
         return mechanism
+
+    def content(self) -> dict[str, Any]:
+        """Return its one form as JSON values; AccountingError where gamma is not a multiple of 1/2**32."""
+        gamma = written_probability("gamma", self.gamma)
+        return {"mechanism": self.kind, "categories": self.categories, "gamma": gamma}
+
+    @classmethod
+    def read(cls, content: Mapping[str, Any]) -> "KRR":
+        """Read what `content` wrote; raises AccountingError for anything else."""
+        check_content(cls.kind, cls.members, content)
+        return cls.from_numerator(content["categories"], content["gamma"][0])
 
     @cached_property
     def likelihood_ratio(self) -> Fraction:

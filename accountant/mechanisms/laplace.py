@@ -1,11 +1,14 @@
 """Laplace noise on an answer from an interval."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
+from typing import Any, ClassVar
 
 from hubbub.accountant.errors import AccountingError
 from hubbub.accountant.mechanisms.exact import PRECISE, checked_epsilon_local, exact_decimal, grown_exp
+from hubbub.accountant.mechanisms.written import Fits, check_content, is_text, read_real
 
 
 @dataclass(frozen=True)
@@ -17,12 +20,25 @@ class Laplace:
     argument, and hubbub's clients do not make such reports. Raises AccountingError unless 1e-20 ≤ epsilon_local ≤ 40.
     """
 
+    kind: ClassVar[str] = "laplace"
+    members: ClassVar[Mapping[str, Fits]] = {"epsilon_local_hex": is_text}
+
     epsilon_local: float
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon_local", checked_epsilon_local(self.epsilon_local))
         if self.epsilon_local == 0:
             raise AccountingError("epsilon_local is 0, must be above 0: Laplace noise of infinite scale is no law")
+
+    def content(self) -> dict[str, Any]:
+        """Return its one form as JSON values."""
+        return {"mechanism": self.kind, "epsilon_local_hex": self.epsilon_local.hex()}
+
+    @classmethod
+    def read(cls, content: Mapping[str, Any]) -> "Laplace":
+        """Read what `content` wrote; raises AccountingError for anything else."""
+        check_content(cls.kind, cls.members, content)
+        return cls(read_real("epsilon_local_hex", content["epsilon_local_hex"]))
 
     @property
     def likelihood_ratio(self) -> Fraction:

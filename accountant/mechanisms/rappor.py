@@ -1,10 +1,12 @@
 """One-time RAPPOR: unary encoding, every bit randomized by itself."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import product
 from math import prod
+from typing import Any, ClassVar
 
 from hubbub.accountant.errors import AccountingError, shown
 from hubbub.accountant.mechanisms.exact import (
@@ -18,6 +20,14 @@ from hubbub.accountant.mechanisms.exact import (
     log_above,
 )
 from hubbub.accountant.mechanisms.krr import check_categories
+from hubbub.accountant.mechanisms.written import (
+    GAMMA_DENOMINATOR,
+    Fits,
+    check_content,
+    is_count,
+    is_ratio,
+    written_probability,
+)
 
 ENUMERATED = 16
 """Most categories whose 2^d reports are listed one by one."""
@@ -39,6 +49,9 @@ class RAPPOR:
     Raises AccountingError unless both probabilities are exact fractions, 0 < other ≤ truthful < 1.
     """
 
+    kind: ClassVar[str] = "unary"
+    members: ClassVar[Mapping[str, Fits]] = {"categories": is_count, "truthful": is_ratio, "other": is_ratio}
+
     categories: int
     truthful: Fraction
     other: Fraction
@@ -53,6 +66,17 @@ class RAPPOR:
             )
         if 0 < self.likelihood_ratio - 1 < Fraction(EPSILON_LOCAL_LEAST):
             raise AccountingError("truthful and other are too close to tell apart; make them equal")
+
+    @classmethod
+    def from_numerators(cls, categories: int, truthful: int, other: int) -> "RAPPOR":
+        """The mechanism with truthful = `truthful` / 2**32 and other = `other` / 2**32, the form that a task fixes."""
+        for name, value in (("truthful", truthful), ("other", other)):
+            if isinstance(value, bool) or not isinstance(value, int) or not 0 < value < GAMMA_DENOMINATOR:
+                raise AccountingError(
+                    f"{name} numerator is {shown(value)}, must be a whole number from 1 to 2**32 - 1: "
+                    "a bit that is always sent, or never, hides nothing"
+                )
+        return cls(categories, Fraction(truthful, GAMMA_DENOMINATOR), Fraction(other, GAMMA_DENOMINATOR))
 
     @classmethod
     def from_local_epsilon(cls, categories: int, epsilon_local: float, truthful: Fraction | None = None) -> "RAPPOR":
@@ -72,6 +96,21 @@ class RAPPOR:
             mechanism = cls(categories, truthful, truthful / (truthful + grown_exp(local) * (1 - truthful)))
         mechanism.__dict__["epsilon_local"] = local
         return mechanism
+
+    def content(self) -> dict[str, Any]:
+        """Return its one form as JSON values; AccountingError where a probability is not a multiple of 1/2**32."""
+        return {
+            "mechanism": self.kind,
+            "categories": self.categories,
+            "truthful": written_probability("truthful", self.truthful),
+            "other": written_probability("other", self.other),
+        }
+
+    @classmethod
+    def read(cls, content: Mapping[str, Any]) -> "RAPPOR":
+        """Read what `content` wrote; raises AccountingError for anything else."""
+        check_content(cls.kind, cls.members, content)
+        return cls.from_numerators(content["categories"], content["truthful"][0], content["other"][0])
 
     @cached_property
     def likelihood_ratio(self) -> Fraction:

@@ -1,0 +1,73 @@
+"""How exact numbers of a mechanism are written as JSON values, and read back.
+
+A signed form must read the same everywhere, and a JSON float need not (1e-06 here, 0.000001 in a browser). So
+probabilities are pairs of whole numbers [numerator, 2**32], and real numbers are texts in C's hexadecimal notation.
+"""
+
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+from typing import Any
+
+from hubbub.accountant.errors import AccountingError, shown
+
+GAMMA_DENOMINATOR = 2**32
+"""A task writes its probabilities as w / 2**32: a client compares a 32-bit draw with w."""
+
+Fits = Callable[[Any], bool]
+"""Whether a JSON value has the shape that a member must have; its range is the mechanism's business."""
+
+
+def is_count(value: Any) -> bool:
+    """Whether `value` is a whole number from 0. `True` is an `int` to Python, but another value in JSON."""
+    return type(value) is int and value >= 0
+
+
+def is_ratio(value: Any) -> bool:
+    """Whether `value` is a probability as `written_probability` writes it."""
+    return type(value) is list and len(value) == 2 and all(map(is_count, value)) and value[1] == GAMMA_DENOMINATOR
+
+
+def is_flag(value: Any) -> bool:
+    """Whether `value` is true or false."""
+    return type(value) is bool
+
+
+def is_text(value: Any) -> bool:
+    """Whether `value` is a text."""
+    return type(value) is str
+
+
+def written_probability(name: str, value: Fraction) -> list[int]:
+    """Return `value` as [numerator, 2**32]; raises AccountingError where it is not such a fraction."""
+    numerator = value * GAMMA_DENOMINATOR
+    if numerator.denominator != 1:
+        raise AccountingError(
+            f"{name} is {shown(value)}, not a multiple of 1/{GAMMA_DENOMINATOR}, so it cannot be written exactly; "
+            "build the mechanism from numerators, as a task does"
+        )
+    return [numerator.numerator, GAMMA_DENOMINATOR]
+
+
+def read_real(name: str, value: str) -> float:
+    """Return the double that `float.hex` wrote as `value`, or raise AccountingError."""
+    try:
+        return float.fromhex(value)
+    except (ValueError, OverflowError) as wrong:
+        raise AccountingError(f"{name} is {shown(value)}, must be a number as float.hex writes it: 0x1.0p-1") from wrong
+
+
+def check_content(kind: str, members: Mapping[str, Fits], content: Mapping[str, Any]) -> None:
+    """Return only if `content` names `kind` and has exactly its `members`, each of its shape; else AccountingError."""
+    if content.get("mechanism") != kind:
+        raise AccountingError(f"mechanism is {shown(content.get('mechanism'))}, must be {kind!r} to be read as one")
+    if set(content) != {"mechanism", *members}:
+        raise AccountingError(
+            f"the members of a {kind!r} mechanism are {shown(sorted(map(str, content)))}, "
+            f"must be {sorted({'mechanism', *members})}; leave out the others and add what is missing"
+        )
+    for name, fits in members.items():
+        if not fits(content[name]):
+            raise AccountingError(
+                f"{name} of a {kind!r} mechanism is {shown(content[name])}, which is not of its form; "
+                "write it as the mechanism's content() does"
+            )
