@@ -17,13 +17,14 @@ from hubbub.analyzer.tables import Charge, StoredBatch, StoredKey, Tables
 from hubbub.analyzer.tasks import Tasks
 from hubbub.analyzer.workers import Job, Workers
 from hubbub.protos.batch import BatchId, BatchRecord
-from hubbub.protos.envelope import INNER_BYTES, Destination, generate_key
+from hubbub.protos.envelope import Destination, generate_key
 from hubbub.protos.errors import HubbubError, KeyRecordError, SignatureError
 from hubbub.protos.keys import Identity, KeyRecord, KeySet, Role
 from hubbub.protos.messages import Committed, Envelopes
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.signed import Label, SignedDocument
 from hubbub.protos.task import Task
+from hubbub.queries.randomizer import Randomizer
 
 KEY_LEAD_SECONDS = 86_400
 """A round's key is valid this long before the round opens: devices fetch early, and clocks differ."""
@@ -101,11 +102,13 @@ class Acceptor:
         """Store a stretch and return the offset to go on from. A stretch that repeats what is stored changes nothing.
 
         Raises:
-            Refusal: WRONG_OFFSET where it leaves a gap or goes beyond the batch, DIGEST_DIFFERS where it says otherwise
-                than what is stored, INCOMPLETE where the batch was not announced.
+            Refusal: MALFORMED where its envelopes are not the query's, WRONG_OFFSET where it leaves a gap or is beyond
+                the batch, DIGEST_DIFFERS where it says otherwise than what is stored, INCOMPLETE where the batch was
+                not announced.
         """
-        self._task(stretch.batch.task_id, stretch.batch.round)
-        return await self._store.run(lambda tables: _append(tables, stretch))
+        task = self._task(stretch.batch.task_id, stretch.batch.round)
+        width = _width(task, stretch)
+        return await self._store.run(lambda tables: _append(tables, stretch, width))
 
     async def commit(self, batch: BatchId, digest: bytes) -> Committed:
         """Open, count and commit a batch; return the counts. Calls that come together wait for the same work.
@@ -143,7 +146,7 @@ class Acceptor:
         started = time.monotonic()
         opening = await self._open(task, stored)
         committed = Committed(_valid_reports(stored, opening), opening.left_out)
-        counts = opening.counts.astype("<i8").tobytes()
+        counts = opening.tally.counts.astype("<i8").tobytes()
         async with self._charging:
             charges = await self._charges(task, batch.round)
             await self._store.run(lambda tables: tables.commit(stored, counts, committed, charges))
@@ -166,28 +169,31 @@ class Acceptor:
         if key is None or key.private is None or key.key_set_hash is None:
             raise _erased(task, stored.id.round)
         destination = Destination(stored.id.task_id, stored.id.round, key.key_set_hash)
-        job = Job(destination, key.private, stored.id.query)
+        query = stored.id.query
+        job = Job(destination, key.private, query, task.inner_bytes[query])
         try:
-            return await asyncio.to_thread(self._count, job, stored, task.queries[stored.id.query].symbols)
+            return await asyncio.to_thread(self._count, job, stored, task.queries[query].randomizer)
         except BrokenProcessPool as error:
             message = "the processes that open envelopes were stopped; commit again"
             raise Refusal(Reason.NOT_READY, message, RETRY_SECONDS) from error
 
-    def _count(self, job: Job, stored: StoredBatch, symbols: int) -> Opening:
+    def _count(self, job: Job, stored: StoredBatch, randomizer: Randomizer) -> Opening:
         digest = hashlib.sha256(Label.BATCH_DIGEST.value.encode())
-        for stretch in self._stretches(stored):
+        for stretch in self._stretches(stored, job.width):
             digest.update(stretch)
         if digest.digest() != stored.digest:
             self._store.wait(lambda tables: tables.drop_envelopes(stored))
             message = "the envelopes that arrived are not those of the batch's record; deliver them again from offset 0"
             raise Refusal(Reason.DIGEST_DIFFERS, message)
-        return open_batch(job, lambda: self._stretches(stored), stored.envelopes, symbols, self._workers.open)
+        return open_batch(
+            job, lambda: self._stretches(stored, job.width), stored.envelopes, randomizer, self._workers.open
+        )
 
-    def _stretches(self, stored: StoredBatch) -> Iterator[bytes]:
+    def _stretches(self, stored: StoredBatch, width: int) -> Iterator[bytes]:
         offset = 0
         while found := self._store.wait(functools.partial(Tables.stretch, batch=stored, offset=offset)):
             yield found[1]
-            offset = found[0] + len(found[1]) // INNER_BYTES
+            offset = found[0] + len(found[1]) // width
 
     def _task(self, task_id: bytes, round_number: int) -> Task:
         if task_id not in self._tasks:
@@ -229,10 +235,10 @@ def _new_charges(task: Task, round_number: int, standing: list[Charge]) -> list[
 
 def _valid_reports(stored: StoredBatch, opening: Opening) -> int:
     """How many reports of devices are counted: all dummies are good, or the shuffler's record is not true."""
-    if opening.valid < stored.dummies:
-        message = f"{opening.valid} envelopes are good, the record says that {stored.dummies} of them are dummies"
+    if opening.tally.valid < stored.dummies:
+        message = f"{opening.tally.valid} envelopes are good, the record says that {stored.dummies} of them are dummies"
         raise Refusal(Reason.BAD_RECORD, f"{message}; a shuffler's own always are")
-    return opening.valid - stored.dummies
+    return opening.tally.valid - stored.dummies
 
 
 def _names(task: Task, batch: BatchId) -> dict[str, object]:
@@ -328,7 +334,18 @@ def _known(tables: Tables, batch: BatchId) -> StoredBatch:
     return stored
 
 
-def _append(tables: Tables, stretch: Envelopes) -> int:
+def _width(task: Task, stretch: Envelopes) -> int:
+    """Return the length of the batch's envelopes, which all of the stretch have."""
+    if stretch.batch.query >= len(task.queries):
+        message = f"task {task.name} has queries 0 to {len(task.queries) - 1}, not {stretch.batch.query}"
+        raise Refusal(Reason.MALFORMED, message)
+    width = task.inner_bytes[stretch.batch.query]
+    if any(len(envelope) != width for envelope in stretch.envelopes):
+        raise Refusal(Reason.MALFORMED, f"an inner envelope of this query has {width} bytes; others were sent")
+    return width
+
+
+def _append(tables: Tables, stretch: Envelopes, width: int) -> int:
     stored, count = _known(tables, stretch.batch), len(stretch.envelopes)
     if stretch.offset > stored.next_offset or stretch.offset + count > stored.envelopes:
         message = f"envelopes {stretch.offset} to {stretch.offset + count} of {stored.envelopes}"
@@ -336,20 +353,20 @@ def _append(tables: Tables, stretch: Envelopes) -> int:
     if stored.committed is not None:
         return stored.envelopes
     repeated = min(count, stored.next_offset - stretch.offset)
-    _check_repetition(tables, stored, stretch.offset, b"".join(stretch.envelopes[:repeated]))
+    _check_repetition(tables, stored, stretch.offset, b"".join(stretch.envelopes[:repeated]), width)
     if repeated < count:
         tables.append(stored, b"".join(stretch.envelopes[repeated:]), count - repeated)
     return stored.next_offset + count - repeated
 
 
-def _check_repetition(tables: Tables, stored: StoredBatch, offset: int, envelopes: bytes) -> None:
+def _check_repetition(tables: Tables, stored: StoredBatch, offset: int, envelopes: bytes, width: int) -> None:
     while envelopes:
         found = tables.stretch(stored, offset)
         if found is None:
             raise HubbubError(f"the store lacks envelope {offset} of a batch; it was damaged")
-        known = found[1][(offset - found[0]) * INNER_BYTES :][: len(envelopes)]
+        known = found[1][(offset - found[0]) * width :][: len(envelopes)]
         if known != envelopes[: len(known)]:
             message = f"another envelope than before at {offset} or after; a batch is released once"
             raise Refusal(Reason.DIGEST_DIFFERS, message)
         envelopes = envelopes[len(known) :]
-        offset += len(known) // INNER_BYTES
+        offset += len(known) // width

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Sequence
 
 from hubbub.accountant.certificate.statement import Terms
 from hubbub.accountant.errors import AccountingError
-from hubbub.accountant.mechanisms import KRR
 from hubbub.accountant.spending.budget import epsilon_spent, ledger, round_entries
 from hubbub.accountant.spending.ledger import BudgetExceeded, Ledger
 from hubbub.analyzer.tables import Charge
@@ -27,7 +26,7 @@ def charges_for(task: Task, round_number: int, standing: Sequence[Charge]) -> li
         Refusal: OVER_BUDGET where the round would pass the task's budget, saying which rounds spent what.
         HubbubError: where the standing charges do not hold.
     """
-    name, queries = task.id.hex(), [(each.name, KRR.from_numerator(each.symbols, each.gamma)) for each in task.queries]
+    name, queries = task.id.hex(), [(each.name, each.mechanism) for each in task.queries]
     try:
         before = ledger(Terms.of(task), name, [(charge.entry, charge.digest) for charge in standing])
         after = before.charge(round_entries(Terms.of(task), name, round_number, queries))

@@ -9,7 +9,6 @@ import math
 import numpy as np
 
 from hubbub.analyzer.certify import Certifier, is_published
-from hubbub.analyzer.estimate import estimate
 from hubbub.analyzer.progress import missing, standing_of
 from hubbub.analyzer.store import Store
 from hubbub.analyzer.tables import StoredBatch, Tables
@@ -18,6 +17,7 @@ from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.results import QueryResult, QueryState, RoundId, RoundResults, RoundStanding
 from hubbub.protos.signed_task import SignedTask
 from hubbub.protos.task import Task
+from hubbub.queries.randomizer import Tally
 
 LONGEST_WAIT_SECONDS = 60.0
 """How long one call waits for a round that is not certified yet; a reader asks again after that."""
@@ -115,7 +115,9 @@ def query_result(task: Task, batch: StoredBatch) -> QueryResult:
     if batch.counts is None or not is_published(task, batch):
         return QueryResult(query.name, QueryState.WITHHELD, *facts, None)
     counts = np.frombuffer(batch.counts, dtype="<i8").astype(np.int64)
-    return QueryResult(query.name, QueryState.PUBLISHED, *facts, estimate(query, counts, batch.dummies))
+    # The counts of a batch hold the dummies too, so its valid reports are theirs and the people's.
+    tally = Tally(counts, committed.counted + batch.dummies)
+    return QueryResult(query.name, QueryState.PUBLISHED, *facts, query.estimates(tally, batch.dummies))
 
 
 def _what_is_missing(tables: Tables, task: Task, round_number: int) -> str:

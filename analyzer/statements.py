@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from hubbub.accountant.certificate.statement import CERTIFICATE_FORMAT, QueryCount, RoundCounts, Terms, statement
-from hubbub.accountant.mechanisms import KRR
 from hubbub.analyzer.certify import History
 from hubbub.analyzer.tables import StoredBatch
 from hubbub.protos.errors import HubbubError
@@ -27,5 +26,4 @@ def _query_count(task: Task, batch: StoredBatch) -> QueryCount:
     if batch.committed is None:
         raise HubbubError(f"batch {batch.id.query} of round {batch.id.round} is not committed; the store was damaged")
     query = task.queries[batch.id.query]
-    mechanism = KRR.from_numerator(query.symbols, query.gamma)
-    return QueryCount(query.name, mechanism, batch.reports, batch.committed.counted, batch.committed.left_out)
+    return QueryCount(query.name, query.mechanism, batch.reports, batch.committed.counted, batch.committed.left_out)

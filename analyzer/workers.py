@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import os
 import signal
 import threading
-from array import array
 from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 
-from hubbub.protos.envelope import INNER_BYTES, Destination, InnerOpener
+from hubbub.protos.envelope import Destination, InnerOpener
 from hubbub.protos.errors import EnvelopeError
 
 CHUNK = 2000
@@ -23,28 +23,30 @@ _AHEAD = 3
 """Chunks given out per worker: one in work, the next ones ready."""
 
 Opened = tuple[bytes, int]
-"""The symbols of a chunk as packed 32-bit numbers in this machine's order, and how many envelopes did not open."""
+"""The reports of a chunk, one after the other, and how many envelopes did not open."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """What a batch's envelopes are opened with: where they were sealed for, and the round's raw private key."""
+    """What a batch's envelopes are opened with: where they were sealed for, and the round's raw private key.
+
+    Each envelope has `width` bytes.
+    """
 
     destination: Destination
     private_key: bytes = field(repr=False)
     query: int
+    width: int
 
 
 def open_chunk(job: Job, envelopes: bytes) -> Opened:
     """Open envelopes that stand one after the other."""
     opener = InnerOpener(job.destination, job.private_key, job.query)
-    symbols, unopenable = array("I"), 0
-    for start in range(0, len(envelopes), INNER_BYTES):
-        try:
-            symbols.append(opener.open(envelopes[start : start + INNER_BYTES]))
-        except EnvelopeError:
-            unopenable += 1
-    return symbols.tobytes(), unopenable
+    reports, count = [], len(envelopes) // job.width
+    for start in range(0, len(envelopes), job.width):
+        with contextlib.suppress(EnvelopeError):
+            reports.append(opener.open(envelopes[start : start + job.width]))
+    return b"".join(reports), count - len(reports)
 
 
 class Workers:
@@ -68,7 +70,7 @@ class Workers:
         Raises:
             BrokenProcessPool: where that fails too.
         """
-        chunks = self._chunks(stretches)
+        chunks = self._chunks(stretches, job.width)
         if expected <= self._chunk:
             yield from (open_chunk(job, chunk) for chunk in chunks)
             return
@@ -93,8 +95,8 @@ class Workers:
             if self._executor is not None:
                 self._executor.shutdown(wait=True, cancel_futures=True)
 
-    def _chunks(self, stretches: Iterable[bytes]) -> Iterator[bytes]:
-        size = self._chunk * INNER_BYTES
+    def _chunks(self, stretches: Iterable[bytes], width: int) -> Iterator[bytes]:
+        size = self._chunk * width
         for stretch in stretches:
             for start in range(0, len(stretch), size):
                 yield stretch[start : start + size]

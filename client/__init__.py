@@ -19,13 +19,13 @@ The stages stand in modules named by their verbs: `encode`, `randomize`, `seal`,
 """
 
 from hubbub.client.device import Device
-from hubbub.client.encode import Value
 from hubbub.client.errors import AnswerError, KeySetChanged, NoRound, StateError
 from hubbub.client.gateway import Gateway, Summary
 from hubbub.client.submit import Pacing, Patience
 from hubbub.protos.errors import HubbubError, KeyRecordError, MessageError, SignatureError, TaskError, Unreachable
 from hubbub.protos.messages import Receipt
 from hubbub.protos.refusals import Reason, Refusal
+from hubbub.queries.question import Value
 
 __all__ = [
     "AnswerError",

@@ -8,8 +8,6 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from hubbub.client.draws import Random
-from hubbub.client.encode import Value
 from hubbub.client.participant import OVER, Participant, checked_name
 from hubbub.client.rounds import RoundKeys
 from hubbub.client.seal import seal
@@ -17,6 +15,8 @@ from hubbub.client.state import DONE, Entry, Round
 from hubbub.client.submit import Link, Pacing, submit
 from hubbub.protos.messages import Receipt, Submission
 from hubbub.protos.refusals import Reason, Refusal
+from hubbub.queries.draws import Random
+from hubbub.queries.question import Value
 
 
 class Device(Participant):

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from hubbub.protos.errors import HubbubError
-
-
-class AnswerError(HubbubError):
-    """An answer that does not fit its query; nothing was sent. The message never repeats the answer."""
+from hubbub.queries.errors import AnswerError as AnswerError
 
 
 class NoRound(HubbubError):

@@ -9,8 +9,6 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import TypeVar
 
-from hubbub.client.encode import Value
-from hubbub.client.errors import AnswerError
 from hubbub.client.participant import OVER, Participant, checked_name
 from hubbub.client.rounds import RoundKeys
 from hubbub.client.seal import seal
@@ -20,6 +18,8 @@ from hubbub.protos.envelope import Sealer, outer_bytes
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.messages import Receipt, Submission
 from hubbub.protos.transport import MAXIMUM_MESSAGE_BYTES, MAXIMUM_SUBMISSIONS
+from hubbub.queries.errors import AnswerError
+from hubbub.queries.question import Value
 
 BAD_ANSWER = "bad_answer"
 """The reason under which devices are counted whose answers did not fit; nothing was sent for them."""
@@ -95,7 +95,7 @@ class Gateway(Participant):
             Refusal: where the round's keys are refused.
             Unreachable: where the shuffler does not answer; calling again goes on where this call ended.
         """
-        most = _most_per_call(len(self.task.queries))
+        most = _most_per_call(self.task.inner_bytes)
         if not 1 <= per_call <= most or calls < 1:
             raise HubbubError(
                 f"{per_call} submissions a call, {calls} calls at a time; take 1 to {most}, and 1 or more"
@@ -200,9 +200,9 @@ def _parcels(entries: Mapping[str, Entry], mentions: Counter[str], settled: Summ
     return parcels
 
 
-def _most_per_call(queries: int) -> int:
+def _most_per_call(inners: Sequence[int]) -> int:
     """How many submissions fit one message, and are taken in one."""
-    return min(MAXIMUM_SUBMISSIONS, MAXIMUM_MESSAGE_BYTES // (outer_bytes(queries) + SUBMISSION_OVERHEAD))
+    return min(MAXIMUM_SUBMISSIONS, MAXIMUM_MESSAGE_BYTES // (outer_bytes(inners) + SUBMISSION_OVERHEAD))
 
 
 def _stretches(items: Iterable[T], length: int) -> Iterator[list[T]]:

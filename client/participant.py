@@ -10,9 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from hubbub.client.draws import Random
-from hubbub.client.encode import Value, encode_all
-from hubbub.client.errors import AnswerError
+from hubbub.client.encode import encode_all
 from hubbub.client.randomize import randomize_all
 from hubbub.client.rounds import RoundKeys, choose_round, over_at
 from hubbub.client.state import Round, State
@@ -21,6 +19,9 @@ from hubbub.client.trust import trusted_task
 from hubbub.protos.keys import KeySet
 from hubbub.protos.refusals import Reason
 from hubbub.protos.transport import TLS
+from hubbub.queries.draws import Random
+from hubbub.queries.errors import AnswerError
+from hubbub.queries.question import Value
 
 OVER = frozenset({Reason.TOO_LATE, Reason.ERASED, Reason.OVER_BUDGET})
 """Refusals after which a submission is discarded: its round takes nothing any more."""
@@ -78,7 +79,7 @@ class Participant:
         await asyncio.to_thread(self._state.forget, now)
         return Round(self.task.id, number)
 
-    def _reports(self, answers: Mapping[str, Value]) -> tuple[int, ...]:
+    def _reports(self, answers: Mapping[str, Value]) -> tuple[bytes, ...]:
         """Encoded and randomized answers, one per query: nothing of them has left the device yet."""
         return randomize_all(self.task, encode_all(self.task, answers, self._random), self._random)
 

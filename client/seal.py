@@ -1,15 +1,15 @@
-"""Seal: randomized symbols become a submission, each symbol sealed to the analyzer and all of them to the shuffler."""
+"""Seal: reports become a submission, each report sealed to the analyzer and all of them to the shuffler."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hubbub.client.draws import Random
 from hubbub.protos.envelope import SUBMISSION_ID_BYTES, Sealer
 from hubbub.protos.messages import Submission
+from hubbub.queries.draws import Random
 
 
-def seal(sealer: Sealer, reports: Sequence[int], random: Random) -> Submission:
+def seal(sealer: Sealer, reports: Sequence[bytes], random: Random) -> Submission:
     """Return a submission under a fresh random id (16 bytes); `reports` are in the order of the task's queries."""
     submission_id = random(SUBMISSION_ID_BYTES)
     inners = [sealer.inner(report, query) for query, report in enumerate(reports)]

@@ -15,13 +15,13 @@ from typing import TypeVar
 
 import grpc
 
-from hubbub.client.draws import Random, draw
 from hubbub.protos import transport
 from hubbub.protos.envelope import Destination
 from hubbub.protos.errors import HubbubError, MessageError, Unreachable
 from hubbub.protos.messages import Answer, Receipt, Submission
 from hubbub.protos.refusals import TRANSIENT, Refusal
 from hubbub.protos.wire import SubmissionCaller
+from hubbub.queries.draws import Random, draw
 
 T = TypeVar("T")
 

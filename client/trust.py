@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from hubbub.accountant.mechanisms import KRR
 from hubbub.protos.errors import TaskError
 from hubbub.protos.keys import parse_public
 from hubbub.protos.signed import IDENTITY_BYTES
@@ -41,8 +40,8 @@ def check_epsilon_local(task: Task) -> None:
     Raises:
         TaskError: naming the sum and the cap.
     """
-    mechanisms = [KRR.from_numerator(query.symbols, query.gamma) for query in task.queries]
-    total, cap = sum(Fraction(mechanism.epsilon_local) for mechanism in mechanisms), task.privacy.epsilon_local
+    total = sum(Fraction(query.mechanism.epsilon_local) for query in task.queries)
+    cap = task.privacy.epsilon_local
     if total > Fraction(cap):
         raise TaskError(
             f"the queries of task {task.name} add up to epsilon_local {float(total):.6g}, above its cap of {cap:g}; "

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import importlib.util
-import math
 import random
 import re
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,7 +15,11 @@ import pyarrow.compute as pc
 
 from hubbub.deploy.errors import BadUse
 from hubbub.protos.errors import HubbubError
-from hubbub.protos.task import Draft, Histogram, Question, Sum
+from hubbub.protos.task import Draft
+from hubbub.queries.histogram import Histogram
+from hubbub.queries.number import Number
+from hubbub.queries.question import Question
+from hubbub.queries.rows import Truth
 
 MOST_CATEGORIES = 10_000
 """Most distinct values of a column that is taken as a histogram; more would be identifiers, not categories."""
@@ -72,7 +75,7 @@ def flights() -> Dataset:
     carriers, delays = table["carrier"], table["dep_delay"].cast(pa.float64())
     questions = (
         Histogram("carrier", tuple(sorted(pc.unique(carriers).to_pylist()))),
-        Sum("departure_delay", -30.0, 180.0, "minutes", optional=True),
+        Number("departure_delay", -30.0, 180.0, "minutes", optional=True),
     )
     return Dataset("flights", questions, pa.table({"carrier": carriers, "departure_delay": delays}))
 
@@ -108,7 +111,7 @@ def from_file(path: Path, histograms: Sequence[str], sums: Sequence[SumSpec]) ->
         columns[questions[-1].name] = values
     for spec in sums:
         values = _numbers(_column(table, str(path), spec.column), spec.column)
-        questions.append(Sum(query_name(spec.column), spec.lower, spec.upper, "", values.null_count > 0))
+        questions.append(Number(query_name(spec.column), spec.lower, spec.upper, "", values.null_count > 0))
         columns[questions[-1].name] = values
     if len(columns) != len(questions):
         raise HubbubError("two queries have the same name; ask about each column once")
@@ -126,9 +129,7 @@ def from_table(table: pa.Table, where: str, draft: Draft, columns: Mapping[str, 
     answers = {}
     for question in draft.questions:
         values = _column(table, where, columns[question.name])
-        histogram = isinstance(question, Histogram)
-        read = _texts if histogram else _numbers
-        answers[question.name] = read(values, columns[question.name])
+        answers[question.name] = _READERS[question.column](values, columns[question.name])
     return Dataset(draft.name, draft.questions, pa.table(answers))
 
 
@@ -188,6 +189,10 @@ def _numbers(values: pa.ChunkedArray, column: str) -> pa.ChunkedArray:
     return pc.if_else(pc.is_finite(numbers), numbers, pa.scalar(None, pa.float64()))
 
 
+_READERS: Mapping[type, Callable[[pa.ChunkedArray, str], pa.ChunkedArray]] = {str: _texts, float: _numbers}
+"""How a column is read, by what a question's answers are."""
+
+
 def query_name(column: str) -> str:
     """Return a column's or file's name as tasks allow names: letters, digits, - and _, beginning with a letter."""
     name = re.sub(r"[^A-Za-z0-9_-]+", "_", column)
@@ -210,25 +215,6 @@ def sample(dataset: Dataset, devices: int, seed: int) -> Dataset:
     return Dataset(dataset.name, dataset.questions, dataset.answers.take(pa.array(rows)))
 
 
-@dataclass(frozen=True)
-class Truth:
-    """A column's true answers: counts by category, or the sum and mean of the clipped values and the raw mean."""
-
-    answered: int
-    counts: dict[str, int]
-    total: float = 0.0
-    mean: float | None = None
-    raw_mean: float | None = None
-
-
 def truth_of(dataset: Dataset, question: Question) -> Truth:
     """Return what the estimates of a question are to be compared with."""
-    values = dataset.answers[question.name].drop_null()
-    if isinstance(question, Histogram):
-        found = {each["values"]: each["counts"] for each in values.value_counts().to_pylist()}
-        return Truth(len(values), {category: found.get(category, 0) for category in question.categories})
-    numbers = [float(value) for value in values.to_pylist()]
-    total = math.fsum(min(max(value, question.lower), question.upper) for value in numbers)
-    if not numbers:
-        return Truth(0, {})
-    return Truth(len(numbers), {}, total, total / len(numbers), math.fsum(numbers) / len(numbers))
+    return question.truth(dataset.answers[question.name].to_pylist())

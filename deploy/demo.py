@@ -21,15 +21,16 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from hubbub.analyzer.export import write_csv, write_parquet
-from hubbub.deploy.data import Dataset, Truth, truth_of
+from hubbub.deploy.data import Dataset, truth_of
 from hubbub.deploy.initialise import make_empty
 from hubbub.deploy.local import LocalPipeline
-from hubbub.deploy.report import query_document
 from hubbub.deploy.troupe import Played, play
 from hubbub.deploy.verification import Pins, Verified, verify
+from hubbub.deploy.views.compared import query_document
+from hubbub.deploy.views.export import write_csv, write_parquet
 from hubbub.protos.results import RoundResults
 from hubbub.protos.task import Draft, Privacy, Schedule
+from hubbub.queries.rows import Truth
 
 MINIMUM_SHARE = 0.9
 """Share of the devices that must have answered: the task's minimum reports."""
@@ -167,7 +168,7 @@ def _refusals(played: Played) -> dict[str, Any]:
 
 def _compared(pipeline: LocalPipeline, index: int, results: RoundResults, truths: dict[str, Truth]) -> dict[str, Any]:
     question = pipeline.task.task.queries[index].question
-    return query_document(results.queries[index], truths[question.name], question.optional)
+    return query_document(results.queries[index], question.kind, truths[question.name], question.optional)
 
 
 def _check(pipeline: LocalPipeline, results: RoundResults, out: Path) -> tuple[Verified, Path]:

@@ -5,24 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from hubbub.accountant.calibration import Calibration, QueryShape, calibrate_queries
+from hubbub.accountant.calibration.calibrate import calibrate
+from hubbub.accountant.calibration.design import Calibration
 from hubbub.accountant.certificate.statement import Terms, check_minimum
 from hubbub.accountant.errors import AccountingError
-from hubbub.accountant.mechanisms import KRR
+from hubbub.accountant.mechanisms import LocalMechanism, check_categories
 from hubbub.accountant.spending.budget import Outlook, outlook
 from hubbub.protos.draft import check_draft
 from hubbub.protos.errors import TaskError
-from hubbub.protos.task import (
-    GAMMA_DENOMINATOR,
-    MAXIMUM_REPORTS,
-    Draft,
-    Histogram,
-    Identities,
-    Query,
-    Question,
-    Sum,
-    Task,
-)
+from hubbub.protos.task import MAXIMUM_REPORTS, Draft, Identities, Task
+from hubbub.queries.design import Design
+from hubbub.queries.histogram import Histogram
+from hubbub.queries.number import Number
+from hubbub.queries.query import Query
+from hubbub.queries.question import Question
+from hubbub.queries.randomizer import Randomizer
+from hubbub.queries.registry import randomizer_of
 
 HALF_WIDTH_ERRORS = 1.96
 """Standard errors on each side of a 95 % interval."""
@@ -56,20 +54,15 @@ class Plan:
     queries: tuple[PlannedQuery, ...]
 
     @property
-    def mechanisms(self) -> tuple[KRR, ...]:
+    def mechanisms(self) -> tuple[LocalMechanism, ...]:
         """Each query's randomizer, as the accountant takes it."""
-        return tuple(KRR.from_numerator(each.query.symbols, each.query.gamma) for each in self.queries)
+        return tuple(each.query.mechanism for each in self.queries)
 
     def task(self, identities: Identities) -> Task:
         """Freeze the plan into a task of these three parties."""
         draft = self.draft
         queries = tuple(planned.query for planned in self.queries)
         return Task(draft.name, draft.schedule, draft.minimum_reports, draft.privacy, queries, identities)
-
-
-def mechanisms_of(task: Task) -> tuple[KRR, ...]:
-    """Each query's randomizer, as the accountant takes it."""
-    return tuple(KRR.from_numerator(query.symbols, query.gamma) for query in task.queries)
 
 
 def plan(draft: Draft) -> Plan:
@@ -100,9 +93,10 @@ def outlook_of(plan: Plan) -> Outlook:
 
 def _plan_at(draft: Draft, reports: int) -> tuple[PlannedQuery, ...]:
     privacy = draft.privacy
+    designs = [Design(question) for question in draft.questions]
     try:
-        calibrations = calibrate_queries(
-            [_shape(question) for question in draft.questions],
+        calibrations = calibrate(
+            designs,
             privacy.epsilon,
             privacy.delta,
             reports,
@@ -112,23 +106,14 @@ def _plan_at(draft: Draft, reports: int) -> tuple[PlannedQuery, ...]:
         )
     except AccountingError as error:
         raise TaskError(f"no randomizers meet this task's privacy at {reports} reports: {error}") from error
-    pairs = zip(draft.questions, calibrations, strict=True)
-    return tuple(_planned(question, chosen, reports) for question, chosen in pairs)
+    pairs = zip(designs, calibrations, strict=True)
+    return tuple(_planned(design, chosen, reports) for design, chosen in pairs)
 
 
-def _shape(question: Question) -> QueryShape:
-    if isinstance(question, Histogram):
-        return QueryShape("histogram", len(question.categories), question.optional, question.weight)
-    return QueryShape("sum", None, question.optional, question.weight)
-
-
-def _planned(question: Question, chosen: Calibration, reports: int) -> PlannedQuery:
-    numerator = chosen.mechanism.gamma * GAMMA_DENOMINATOR
-    if numerator.denominator != 1:
-        raise AccountingError(f"gamma of {question.name} is not a multiple of 1/{GAMMA_DENOMINATOR}")
-    query = Query(question, int(numerator), chosen.levels)
-    scale = question.upper - question.lower if isinstance(question, Sum) else 1.0
+def _planned(design: Design, chosen: Calibration[Randomizer], reports: int) -> PlannedQuery:
+    scale = design.question.extent
     error = chosen.expected_standard_error * scale
+    query = design.query(chosen.size, chosen.randomizer)
     return PlannedQuery(query, chosen.epsilon_local, chosen.epsilon_upper, error, reports * scale)
 
 
@@ -171,10 +156,10 @@ def expected_errors(queries: Sequence[PlannedQuery]) -> list[dict[str, object]]:
     return [
         {
             "name": planned.query.name,
-            "kind": "histogram" if isinstance(planned.query.question, Histogram) else "sum",
+            "kind": planned.query.question.kind,
             "symbols": planned.query.symbols,
-            "levels": planned.query.levels,
-            "gamma": f"{planned.query.gamma}/{GAMMA_DENOMINATOR}",
+            "levels": planned.query.question.content().get("levels"),
+            **randomizer_words(planned.query),
             "epsilon_local": planned.epsilon_local,
             "epsilon_upper": planned.epsilon_upper,
             "expected_standard_error": planned.expected_error,
@@ -183,3 +168,26 @@ def expected_errors(queries: Sequence[PlannedQuery]) -> list[dict[str, object]]:
         }
         for planned in queries
     ]
+
+
+def randomizer_words(query: Query) -> dict[str, object]:
+    """Return a randomizer's members for people to read: each exact ratio as one text, and its kind."""
+    content = query.mechanism.content()
+    ratios = {key: f"{value[0]}/{value[1]}" for key, value in content.items() if isinstance(value, list)}
+    return {"randomizer": content["mechanism"], **ratios}
+
+
+def question_for(kind: str, categories: int | None, optional: bool, randomizer: str) -> Question:
+    """Return a nameless question to calibrate for: a histogram of so many categories, or a number in [0, 1].
+
+    Raises:
+        AccountingError: where the number of categories and the kind do not go together.
+        FieldError: where the randomizer is unknown.
+    """
+    randomizer_of("calibrate", randomizer)
+    if (kind == Number.kind) != (categories is None):
+        raise AccountingError("a histogram needs --categories; a sum has levels, which are chosen here")
+    if categories is None:
+        return Number("value", 0.0, 1.0, optional=optional, randomizer=randomizer)
+    check_categories(categories)
+    return Histogram("value", tuple(map(str, range(categories))), optional, randomizer=randomizer)

@@ -18,7 +18,7 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from hubbub.client import Gateway
-from hubbub.client.encode import Value
+from hubbub.queries.question import Value
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,6 @@ from hubbub.accountant.certificate.statement import Terms
 from hubbub.accountant.numbers import fraction_up
 from hubbub.accountant.rigorous.prove import NotProvenError, Progress, Proof
 from hubbub.accountant.rigorous.statement import Claim, claims
-from hubbub.deploy.planning import mechanisms_of
 from hubbub.deploy.verification import Verified
 
 
@@ -61,8 +60,7 @@ class Finding:
 
 def prove_certificate(verified: Verified, progress: Progress) -> Iterator[Finding]:
     """Prove what a certificate that holds states, one number after the other; `progress` is told what is tried."""
-    names = [query.name for query in verified.task.queries]
-    queries = list(zip(names, mechanisms_of(verified.task), strict=True))
+    queries = [(query.name, query.mechanism) for query in verified.task.queries]
     yield from map(_found, claims(Terms.of(verified.task), queries, verified.content, progress))
 
 

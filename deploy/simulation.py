@@ -10,20 +10,14 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from hubbub.accountant.certificate.statement import QueryCount, RoundCounts, Terms, statement
-from hubbub.accountant.mechanisms import KRR
-from hubbub.analyzer.estimate import estimate
-from hubbub.client.draws import Random
-from hubbub.client.encode import encode
-from hubbub.client.randomize import randomize
 from hubbub.deploy.data import Dataset, truth_of
 from hubbub.deploy.planning import Plan, expected_errors
-from hubbub.deploy.report import query_document
+from hubbub.deploy.views.compared import query_document
 from hubbub.protos.results import QueryResult, QueryState
-from hubbub.protos.task import Query
-from hubbub.shuffler.dummies import uniform_symbols
+from hubbub.queries.draws import Random
+from hubbub.queries.query import Query
+from hubbub.queries.randomizer import Tally
 
 
 def simulate(
@@ -39,17 +33,17 @@ def simulate(
     queries, counted, dummies = [], [], plan.draft.privacy.dummies
     for planned in plan.queries:
         query = planned.query
-        counts = _count(query, dataset, progress, random)
-        valid = int(counts.sum())
-        counts += np.bincount(uniform_symbols(dummies, query.symbols, random), minlength=query.symbols)
+        people = _tally(query, dataset, progress, random)
+        valid = people.valid
+        tally = people + query.randomizer.tally(query.randomizer.dummies(dummies, random))
         published = valid >= plan.draft.minimum_reports
         state = QueryState.PUBLISHED if published else QueryState.WITHHELD
         result = QueryResult(
-            query.name, state, valid, valid, {}, estimate(query, counts, dummies) if published else None
+            query.name, state, valid, valid, {}, query.estimates(tally, dummies) if published else None
         )
         truth = truth_of(dataset, query.question)
-        queries.append(query_document(result, truth, query.question.optional))
-        counted.append(QueryCount(query.name, KRR.from_numerator(query.symbols, query.gamma), valid, valid, {}))
+        queries.append(query_document(result, query.question.kind, truth, query.question.optional))
+        counted.append(QueryCount(query.name, query.mechanism, valid, valid, {}))
     return {
         "task": plan.draft.name,
         "devices": dataset.devices,
@@ -59,10 +53,12 @@ def simulate(
     }
 
 
-def _count(query: Query, dataset: Dataset, progress: Callable[[int], None], random: Random) -> np.ndarray[Any, Any]:
-    counts = np.zeros(query.symbols, dtype=np.int64)
-    for number, value in enumerate(dataset.answers[query.name].to_pylist(), 1):
-        counts[randomize(encode(query, value, random), query.symbols, query.gamma, random)] += 1
-        if number % 1000 == 0:
-            progress(1000)
-    return counts
+def _tally(query: Query, dataset: Dataset, progress: Callable[[int], None], random: Random) -> Tally:
+    tally = query.randomizer.tally(b"")
+    values = dataset.answers[query.name].to_pylist()
+    for start in range(0, len(values), 1000):
+        some = values[start : start + 1000]
+        reports = b"".join(query.randomize(query.encode(value, random), random) for value in some)
+        tally += query.randomizer.tally(reports)
+        progress(len(some))
+    return tally

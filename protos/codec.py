@@ -10,22 +10,16 @@ import math
 from collections.abc import Iterable
 
 from hubbub.protos.batch import BatchId
-from hubbub.protos.envelope import INNER_BYTES, NUMBER_LIMIT, SUBMISSION_ID_BYTES, Destination
+from hubbub.protos.envelope import NUMBER_LIMIT, SUBMISSION_ID_BYTES, Destination
 from hubbub.protos.errors import MessageError
 from hubbub.protos.keys import HASH_BYTES, KeySet
 from hubbub.protos.messages import Answer, Committed, Envelopes, Receipt, RoundState, RoundStatus, Submission
 from hubbub.protos.refusals import Reason, Refusal
-from hubbub.protos.results import (
-    Estimate,
-    HistogramEstimate,
-    QueryResult,
-    QueryState,
-    RoundId,
-    RoundResults,
-    SumEstimate,
-)
-from hubbub.protos.signed import SIGNATURE_BYTES, SignedDocument, shown
+from hubbub.protos.results import QueryResult, QueryState, RoundId, RoundResults
+from hubbub.protos.signed import SIGNATURE_BYTES, SignedDocument
 from hubbub.protos.v1 import control_pb2, delivery_pb2, document_pb2, results_pb2, submission_pb2
+from hubbub.queries.errors import shown
+from hubbub.queries.rows import Estimate, Estimates, Row
 
 _STATES = {state: control_pb2.RoundState.Value(f"ROUND_STATE_{state.name}") for state in RoundState}
 _QUERY_STATES = {state: results_pb2.QueryState.Value(f"QUERY_STATE_{state.name}") for state in QueryState}
@@ -273,8 +267,10 @@ def write_envelopes(stretch: Envelopes) -> delivery_pb2.PutEnvelopesRequest:
 
 
 def read_envelopes(message: delivery_pb2.PutEnvelopesRequest) -> Envelopes:
-    """Decode a stretch of a batch, every envelope of the one length."""
-    envelopes = tuple(checked(envelope, INNER_BYTES, "an inner envelope") for envelope in message.envelopes)
+    """Decode a stretch of a batch, every envelope of one length; which length is the task's business."""
+    envelopes = tuple(message.envelopes)
+    if len({len(envelope) for envelope in envelopes}) > 1:
+        raise MessageError("the envelopes of a stretch have several lengths; a query's have one")
     return Envelopes(read_batch_id(message.batch), message.offset, envelopes)
 
 
@@ -335,10 +331,8 @@ def _write_query(result: QueryResult) -> results_pb2.QueryResult:
         valid=result.valid,
         left_out=result.left_out,
     )
-    if isinstance(result.estimate, HistogramEstimate):
-        message.histogram.CopyFrom(_write_histogram(result.estimate))
-    elif isinstance(result.estimate, SumEstimate):
-        message.sum.CopyFrom(_write_sum(result.estimate))
+    if result.estimates is not None:
+        message.estimates.CopyFrom(_write_estimates(result.estimates))
     return message
 
 
@@ -346,14 +340,9 @@ def _read_query(message: results_pb2.QueryResult) -> QueryResult:
     states = {number: state for state, number in _QUERY_STATES.items()}
     if message.state not in states:
         raise MessageError(f"a query's state {message.state} is unknown to this version")
-    estimate: HistogramEstimate | SumEstimate | None = None
-    match message.WhichOneof("estimate"):
-        case "histogram":
-            estimate = _read_histogram(message.histogram)
-        case "sum":
-            estimate = _read_sum(message.sum)
+    estimates = _read_estimates(message.estimates) if message.HasField("estimates") else None
     left_out = dict(message.left_out)
-    return QueryResult(message.name, states[message.state], message.reports, message.valid, left_out, estimate)
+    return QueryResult(message.name, states[message.state], message.reports, message.valid, left_out, estimates)
 
 
 def _write_estimate(estimate: Estimate) -> results_pb2.Estimate:
@@ -366,49 +355,35 @@ def _read_estimate(message: results_pb2.Estimate) -> Estimate:
     return Estimate(message.value, message.standard_error, message.lower, message.upper)
 
 
-def _read_estimates(messages: Iterable[results_pb2.Estimate]) -> tuple[Estimate, ...]:
-    return tuple(_read_estimate(message) for message in messages)
-
-
-def _write_histogram(estimate: HistogramEstimate) -> results_pb2.HistogramEstimate:
-    return results_pb2.HistogramEstimate(
-        categories=estimate.categories,
-        counts=[_write_estimate(count) for count in estimate.counts],
-        consistent=estimate.consistent,
-        answered=_write_estimate(estimate.answered),
+def _write_estimates(estimates: Estimates) -> results_pb2.Estimates:
+    message = results_pb2.Estimates(
+        kind=estimates.kind, unit=estimates.unit, rows=[_write_row(row) for row in estimates.rows]
     )
-
-
-def _read_histogram(message: results_pb2.HistogramEstimate) -> HistogramEstimate:
-    if not len(message.categories) == len(message.counts) == len(message.consistent):
-        raise MessageError("a histogram's categories and counts differ in number")
-    return HistogramEstimate(
-        tuple(message.categories),
-        _read_estimates(message.counts),
-        tuple(message.consistent),
-        _read_estimate(message.answered),
-    )
-
-
-def _write_sum(estimate: SumEstimate) -> results_pb2.SumEstimate:
-    message = results_pb2.SumEstimate(
-        unit=estimate.unit,
-        lower=estimate.lower,
-        upper=estimate.upper,
-        answered=_write_estimate(estimate.answered),
-        sum=_write_estimate(estimate.sum),
-    )
-    if estimate.mean is not None:
-        message.mean.CopyFrom(_write_estimate(estimate.mean))
+    if estimates.clipped_to is not None:
+        message.clipped_to.lower, message.clipped_to.upper = estimates.clipped_to
     return message
 
 
-def _read_sum(message: results_pb2.SumEstimate) -> SumEstimate:
-    return SumEstimate(
+def _read_estimates(message: results_pb2.Estimates) -> Estimates:
+    rows = tuple(_read_row(row) for row in message.rows)
+    interval = message.clipped_to
+    clipped_to = (interval.lower, interval.upper) if message.HasField("clipped_to") else None
+    return Estimates(plain(message.kind), rows, message.unit, clipped_to)
+
+
+def _write_row(row: Row) -> results_pb2.Row:
+    message = results_pb2.Row(statistic=row.statistic, category=row.category, consistent=row.consistent, unit=row.unit)
+    if row.estimate is not None:
+        message.estimate.CopyFrom(_write_estimate(row.estimate))
+    return message
+
+
+def _read_row(message: results_pb2.Row) -> Row:
+    # Absent and empty differ: a row without a category is about all of them.
+    return Row(
+        plain(message.statistic),
+        _read_estimate(message.estimate) if message.HasField("estimate") else None,
+        message.category if message.HasField("category") else None,
+        message.consistent if message.HasField("consistent") else None,
         message.unit,
-        message.lower,
-        message.upper,
-        _read_estimate(message.answered),
-        _read_estimate(message.sum),
-        _read_estimate(message.mean) if message.HasField("mean") else None,
     )

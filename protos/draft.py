@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 import tomllib
 from collections.abc import Callable
@@ -11,40 +10,18 @@ from typing import Any
 
 from hubbub.protos.errors import TaskError
 from hubbub.protos.keys import LATEST_TIME
-from hubbub.protos.signed import shown
-from hubbub.protos.task import (
-    MAXIMUM_CATEGORIES,
-    MAXIMUM_DUMMIES,
-    MAXIMUM_REPORTS,
-    Draft,
-    Histogram,
-    Privacy,
-    Question,
-    Schedule,
-    Sum,
-)
-
-NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,62}")
-"""Names of tasks and queries: they stand in file names, tables and metrics."""
+from hubbub.protos.task import MAXIMUM_DUMMIES, MAXIMUM_REPORTS, Draft, Privacy, Schedule
+from hubbub.queries.errors import FieldError, shown
+from hubbub.queries.fields import as_float, check_count, check_keys, check_name
+from hubbub.queries.query import read_question
+from hubbub.queries.question import Question
 
 MAXIMUM_QUERIES = 64
 MAXIMUM_ROUNDS = 1_000_000
-MAXIMUM_LABEL_LENGTH = 200
-"""Characters of a category's name or a unit."""
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 _DURATION = re.compile(r"([0-9]{1,9})\s*([smhdw])")
 _HEADER = re.compile(r"\s*\[\[?\s*([A-Za-z0-9_]+)\s*\]\]?\s*(#.*)?$")
-
-
-class FieldError(TaskError):
-    """A value that is not allowed, with the table and key it stands under."""
-
-    def __init__(self, table: str, key: str, problem: str) -> None:
-        super().__init__(f"{key} {problem}" if table == "file" else f"{table}.{key} {problem}")
-        self.table = table
-        self.key = key
-        self.problem = problem
 
 
 def read_draft(text: str) -> Draft:
@@ -65,11 +42,11 @@ def read_draft(text: str) -> Draft:
 
 
 def _draft_from(tables: dict[str, Any]) -> Draft:
-    _check_keys("file", tables, {"task", "privacy", "query"}, set())
+    check_keys("file", tables, {"task", "privacy", "query"}, set())
     task, privacy = _table(tables, "task"), _table(tables, "privacy")
     required = {"name", "start", "length", "grace", "minimum_reports"}
-    _check_keys("task", task, required, {"rounds", "close"})
-    _check_keys("privacy", privacy, {"epsilon", "delta"}, {"epsilon_local", "honest_share", "epsilon_total", "dummies"})
+    check_keys("task", task, required, {"rounds", "close"})
+    check_keys("privacy", privacy, {"epsilon", "delta"}, {"epsilon_local", "honest_share", "epsilon_total", "dummies"})
     queries = tables["query"]
     if not isinstance(queries, list) or not queries:
         raise FieldError("file", "query", "must be one or more tables; begin each with [[query]]")
@@ -90,18 +67,8 @@ def _table(tables: dict[str, Any], name: str) -> dict[str, Any]:
     return dict(tables[name])
 
 
-def _check_keys(table: str, content: dict[str, Any], required: set[str], optional: set[str]) -> None:
-    for key in content:
-        if key not in required | optional:
-            raise FieldError(
-                table, key, f"is not a key hubbub knows; it knows {', '.join(sorted(required | optional))}"
-            )
-    for key in sorted(required - set(content)):
-        raise FieldError(table, key, "is missing; add it")
-
-
 def _privacy_value(key: str, value: Any) -> Any:
-    return value if key == "dummies" else _as_float("privacy", key, value)
+    return value if key == "dummies" else as_float("privacy", key, value)
 
 
 def _schedule(task: dict[str, Any]) -> Schedule:
@@ -130,34 +97,9 @@ def _duration(key: str, value: Any) -> int:
 
 
 def _question(index: int, content: Any) -> Question:
-    table = f"query[{index}]"
     if not isinstance(content, dict):
         raise FieldError("file", "query", "must be one or more tables; begin each with [[query]]")
-    shared, kind = {"name", "kind"}, content.get("kind")
-    if kind == "histogram":
-        _check_keys(table, content, shared | {"categories"}, {"optional", "weight"})
-        if not isinstance(content["categories"], list):
-            raise FieldError(table, "categories", f"is {shown(content['categories'])}; it must be a list of names")
-        return Histogram(content["name"], tuple(content["categories"]), **_shared(table, content))
-    if kind == "sum":
-        _check_keys(table, content, shared | {"lower", "upper"}, {"unit", "optional", "weight"})
-        lower, upper = (_as_float(table, key, content[key]) for key in ("lower", "upper"))
-        return Sum(content["name"], lower, upper, content.get("unit", ""), **_shared(table, content))
-    raise FieldError(table, "kind", f"is {shown(kind)}; it must be 'histogram' or 'sum'")
-
-
-def _shared(table: str, content: dict[str, Any]) -> dict[str, Any]:
-    optional = content.get("optional", False)
-    return {"optional": optional, "weight": _as_float(table, "weight", content.get("weight", 1.0))}
-
-
-def _as_float(table: str, key: str, value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise FieldError(table, key, f"is {shown(value)}; it must be a number")
-    try:
-        return float(value) + 0.0  # -0.0 and 0.0 are one number and must not make two tasks
-    except OverflowError as error:
-        raise FieldError(table, key, "is too large a number; it must be finite") from error
+    return read_question(f"query[{index}]", content)
 
 
 def check_draft(draft: Draft) -> None:
@@ -166,7 +108,7 @@ def check_draft(draft: Draft) -> None:
     Raises:
         FieldError: naming the first value that is not, its limit and what to do.
     """
-    _check_name("task", draft.name)
+    check_name("task", draft.name)
     _check_schedule(draft.schedule)
     check_count("task", "minimum_reports", draft.minimum_reports, 2, MAXIMUM_REPORTS)
     _check_privacy(draft.privacy)
@@ -175,24 +117,9 @@ def check_draft(draft: Draft) -> None:
             "file", "query", f"stands {len(draft.questions)} times; a task asks 1 to {MAXIMUM_QUERIES} queries"
         )
     for index, question in enumerate(draft.questions):
-        _check_question(f"query[{index}]", question)
+        question.check(f"query[{index}]")
         if question.name in {other.name for other in draft.questions[:index]}:
             raise FieldError(f"query[{index}]", "name", f"is {question.name!r} again; give each query its own name")
-
-
-def _check_name(table: str, name: Any) -> None:
-    if not isinstance(name, str) or not NAME.fullmatch(name):
-        raise FieldError(table, "name", f"is {shown(name)}; use a letter, then up to 62 letters, digits, - or _")
-
-
-def check_count(table: str, key: str, value: Any, least: int, most: int) -> None:
-    """Return only if `value` is a whole number within [least, most].
-
-    Raises:
-        FieldError: otherwise.
-    """
-    if type(value) is not int or not least <= value <= most:
-        raise FieldError(table, key, f"is {shown(value)}; it must be a whole number from {least} to {most}")
 
 
 def _check_schedule(schedule: Schedule) -> None:
@@ -220,48 +147,6 @@ def _check_privacy(privacy: Privacy) -> None:
             continue
         if isinstance(value, bool) or not isinstance(value, float) or not holds(value):
             raise FieldError("privacy", key, f"is {shown(value)}; it {limit}")
-
-
-def _check_question(table: str, question: Question) -> None:
-    _check_name(table, question.name)
-    if not isinstance(question.optional, bool):
-        raise FieldError(table, "optional", f"is {shown(question.optional)}; it must be true or false")
-    if not isinstance(question.weight, float) or not 1e-6 <= question.weight <= 1e6:
-        raise FieldError(table, "weight", f"is {shown(question.weight)}; it must be a number from 1e-6 to 1e6")
-    if isinstance(question, Histogram):
-        _check_categories(table, question)
-    else:
-        _check_range(table, question)
-
-
-def _check_categories(table: str, question: Histogram) -> None:
-    categories = question.categories
-    least = 1 if question.optional else 2
-    if not least <= len(categories) < MAXIMUM_CATEGORIES:
-        limit = f"from {least} to {MAXIMUM_CATEGORIES - 1}"
-        raise FieldError(table, "categories", f"holds {len(categories)} names; give {limit} of them")
-    seen: set[str] = set()
-    for category in categories:
-        if not isinstance(category, str) or not 0 < len(category) <= MAXIMUM_LABEL_LENGTH or not category.isprintable():
-            limit = f"a text of 1 to {MAXIMUM_LABEL_LENGTH} printable characters"
-            raise FieldError(table, "categories", f"holds {shown(category)}; each name is {limit}")
-        if category in seen:
-            raise FieldError(table, "categories", f"holds {category!r} twice; remove one")
-        seen.add(category)
-
-
-def _check_range(table: str, question: Sum) -> None:
-    for key in ("lower", "upper"):
-        value = getattr(question, key)
-        if isinstance(value, bool) or not isinstance(value, float) or not math.isfinite(value) or abs(value) > 1e300:
-            raise FieldError(table, key, f"is {shown(value)}; it must be a number from -1e300 to 1e300")
-    if question.lower >= question.upper:
-        raise FieldError(
-            table, "lower", f"is {question.lower:g}, which is not below upper = {question.upper:g}; swap or widen them"
-        )
-    unit = question.unit
-    if not isinstance(unit, str) or len(unit) > MAXIMUM_LABEL_LENGTH or not (unit == "" or unit.isprintable()):
-        raise FieldError(table, "unit", f"is {shown(unit)}; it must be a short text, such as 'minutes'")
 
 
 def _line_of(text: str, table: str, key: str) -> int | None:

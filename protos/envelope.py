@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
@@ -22,12 +23,6 @@ SUITE_NAME = "X25519-HKDF-SHA256-CHACHA20POLY1305"
 OVERHEAD_BYTES = 48
 """What a layer adds: the encapsulated key (32) and the tag (16)."""
 
-SYMBOL_BYTES = 4
-"""Width of a randomized symbol inside an inner envelope, big-endian."""
-
-INNER_BYTES = SYMBOL_BYTES + OVERHEAD_BYTES
-"""Length of an inner envelope: the same for every query, symbol and device."""
-
 PUBLIC_KEY_BYTES = 32
 """Length of a raw X25519 public key."""
 
@@ -37,7 +32,7 @@ TASK_ID_BYTES = 32
 """Length of a task id, and of a key-set hash: both are SHA-256."""
 
 NUMBER_LIMIT = 2**32
-"""Rounds, queries and symbols are below this: they stand in four bytes of an envelope."""
+"""Rounds and queries are below this: an envelope is bound to them in four bytes each."""
 
 _SUITE = Suite(KEM.X25519, KDF.HKDF_SHA256, AEAD.CHACHA20_POLY1305)
 _OUTER_LABEL = b"hubbub/v1 shuffler"
@@ -66,9 +61,14 @@ class Destination:
         return self.task_id + self.round.to_bytes(4, "big") + self.key_set_hash
 
 
-def outer_bytes(queries: int) -> int:
-    """Return the length of the outer envelope of a task with that many queries."""
-    return queries * INNER_BYTES + OVERHEAD_BYTES
+def inner_bytes(report_bytes: int) -> int:
+    """Return the length of the inner envelope of a report: the same for every answer and device of its query."""
+    return report_bytes + OVERHEAD_BYTES
+
+
+def outer_bytes(inners: Sequence[int]) -> int:
+    """Return the length of the outer envelope of a task whose queries' inner envelopes have these lengths."""
+    return sum(inners) + OVERHEAD_BYTES
 
 
 def generate_key() -> tuple[bytes, bytes]:
@@ -89,52 +89,58 @@ class Sealer:
         except ValueError as error:
             raise EnvelopeError("a public key of the round is no X25519 key of 32 bytes") from error
 
-    def inner(self, symbol: int, query: int) -> bytes:
-        """Seal one query's randomized symbol to the analyzer: `INNER_BYTES` bytes.
+    def inner(self, report: bytes, query: int) -> bytes:
+        """Seal one query's report to the analyzer; `inner_bytes` says how long the envelope is.
 
         Raises:
             EnvelopeError: where the analyzer's public key is none that can be sealed to.
         """
         info = self._inner_info + query.to_bytes(4, "big")
-        return _encrypt(symbol.to_bytes(SYMBOL_BYTES, "big"), self._analyzer, info)
+        return _encrypt(report, self._analyzer, info)
 
     def outer(self, inners: Sequence[bytes], submission_id: bytes) -> bytes:
         """Seal the inner envelopes, in the order of the task's queries, to the shuffler.
 
         Raises:
-            EnvelopeError: where an inner envelope or the submission id has another length than all have, or the
-                shuffler's public key is none that can be sealed to.
+            EnvelopeError: where the submission id has another length than all have, an inner envelope is too short to
+                be one, or the shuffler's public key cannot be sealed to.
         """
-        if len(submission_id) != SUBMISSION_ID_BYTES or any(len(inner) != INNER_BYTES for inner in inners):
+        # That every inner envelope of a query is of one length follows from its reports, which are checked when drawn.
+        if len(submission_id) != SUBMISSION_ID_BYTES or any(len(inner) <= OVERHEAD_BYTES for inner in inners):
             raise EnvelopeError(
-                f"a submission id has {SUBMISSION_ID_BYTES} bytes and an inner envelope {INNER_BYTES}; "
+                f"a submission id has {SUBMISSION_ID_BYTES} bytes and an inner envelope more than {OVERHEAD_BYTES}; "
                 "others would tell submissions apart"
             )
         return _encrypt(b"".join(inners), self._shuffler, self._outer_info + submission_id)
 
 
 class OuterOpener:
-    """Opens a round's outer envelopes with the shuffler's raw private key (32 bytes)."""
+    """Opens a round's outer envelopes with the shuffler's raw private key (32 bytes).
 
-    def __init__(self, destination: Destination, private_key: bytes, queries: int) -> None:
+    `inners` are the lengths of the inner envelopes, in the order of the task's queries.
+    """
+
+    def __init__(self, destination: Destination, private_key: bytes, inners: Sequence[int]) -> None:
         self._info = _OUTER_LABEL + destination._encode()
         self._key = X25519PrivateKey.from_private_bytes(private_key)
-        self._queries = queries
+        self._inners = tuple(inners)
+        self._length = sum(inners)
 
     def open(self, envelope: bytes, submission_id: bytes) -> tuple[bytes, ...]:
         """Return the inner envelopes in the order of the task's queries.
 
         Raises:
-            EnvelopeError: where it does not open, or holds another number of inner envelopes.
+            EnvelopeError: where it does not open, or is not as long as these inner envelopes.
         """
         plain = self.open_joined(envelope, submission_id)
-        return tuple(plain[start : start + INNER_BYTES] for start in range(0, len(plain), INNER_BYTES))
+        ends = list(accumulate(self._inners))
+        return tuple(plain[end - length : end] for end, length in zip(ends, self._inners, strict=True))
 
     def open_joined(self, envelope: bytes, submission_id: bytes) -> bytes:
         """Return the inner envelopes one after the other; as `open`."""
         plain = _decrypt(envelope, self._key, self._info + submission_id)
-        if len(plain) != self._queries * INNER_BYTES:
-            raise EnvelopeError(f"holds {len(plain)} bytes, {self._queries} inner envelopes of {INNER_BYTES} expected")
+        if len(plain) != self._length:
+            raise EnvelopeError(f"holds {len(plain)} bytes, the task's inner envelopes have {self._length} together")
         return plain
 
 
@@ -145,16 +151,13 @@ class InnerOpener:
         self._info = _INNER_LABEL + destination._encode() + query.to_bytes(4, "big")
         self._key = X25519PrivateKey.from_private_bytes(private_key)
 
-    def open(self, envelope: bytes) -> int:
-        """Return the symbol inside; whether it is one of the query's is for the caller to check.
+    def open(self, envelope: bytes) -> bytes:
+        """Return the report inside, `OVERHEAD_BYTES` shorter; whether it is valid is for the randomizer to say.
 
         Raises:
-            EnvelopeError: where it does not open or holds no symbol.
+            EnvelopeError: where it does not open.
         """
-        plain = _decrypt(envelope, self._key, self._info)
-        if len(plain) != SYMBOL_BYTES:
-            raise EnvelopeError(f"holds {len(plain)} bytes, a symbol has {SYMBOL_BYTES}")
-        return int.from_bytes(plain, "big")
+        return _decrypt(envelope, self._key, self._info)
 
 
 def _encrypt(plain: bytes, key: X25519PublicKey, info: bytes) -> bytes:

@@ -1,12 +1,7 @@
 """The errors that cross every border of hubbub, each with what was wrong, the limit, and what to do."""
 
-
-class HubbubError(Exception):
-    """Something a caller can act on: the message names the value, the limit and the remedy."""
-
-
-class TaskError(HubbubError):
-    """A task, or a draft of one, that hubbub does not run."""
+from hubbub.queries.errors import HubbubError as HubbubError
+from hubbub.queries.errors import TaskError as TaskError
 
 
 class SignatureError(HubbubError):

@@ -21,7 +21,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 
 from hubbub.protos.envelope import NUMBER_LIMIT, PUBLIC_KEY_BYTES, SUITE_NAME
 from hubbub.protos.errors import KeyRecordError, SignatureError
-from hubbub.protos.signed import IDENTITY_BYTES, Label, SignedDocument, from_hex, shown
+from hubbub.protos.signed import IDENTITY_BYTES, Label, SignedDocument, from_hex
+from hubbub.queries.errors import shown
 
 KEY_RECORD_FORMAT = "hubbub-key/1"
 LATEST_TIME = 253_402_300_799

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from hubbub.queries.rows import Estimates
+
 
 class QueryState(StrEnum):
     """Whether a query's estimate is published; withheld where fewer valid reports than the minimum were left."""
@@ -37,50 +39,15 @@ class RoundId:
 
 
 @dataclass(frozen=True)
-class Estimate:
-    """An unbiased estimate, the standard deviation of the privacy noise on it, and its 95 % interval."""
-
-    value: float
-    standard_error: float
-    lower: float
-    upper: float
-
-
-@dataclass(frozen=True)
-class HistogramEstimate:
-    """Counts by category, unbiased and possibly negative; `consistent` is their biased projection on {c ≥ 0, Σc = n}.
-
-    `answered` estimates how many gave an answer; for a query that is not optional it is the number of valid reports.
-    """
-
-    categories: tuple[str, ...]
-    counts: tuple[Estimate, ...]
-    consistent: tuple[float, ...]
-    answered: Estimate
-
-
-@dataclass(frozen=True)
-class SumEstimate:
-    """The sum over those who answered, how many they are, and their ratio; all of values clipped to [lower, upper]."""
-
-    unit: str
-    lower: float
-    upper: float
-    answered: Estimate
-    sum: Estimate
-    mean: Estimate | None
-
-
-@dataclass(frozen=True)
 class QueryResult:
-    """One query of one round: reports delivered, those counted, those left out by reason, and the estimate."""
+    """One query of one round: reports delivered, those counted, those left out by reason, and what is published."""
 
     name: str
     state: QueryState
     reports: int
     valid: int
     left_out: Mapping[str, int]
-    estimate: HistogramEstimate | SumEstimate | None
+    estimates: Estimates | None
 
 
 @dataclass(frozen=True)

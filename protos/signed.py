@@ -18,6 +18,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from hubbub.protos.errors import SignatureError
+from hubbub.queries.errors import shown
 
 IDENTITY_BYTES = 32
 """Length of a raw Ed25519 public key."""
@@ -124,14 +125,6 @@ def fingerprint(identity: bytes) -> str:
     """Return a public key (32 bytes) as people compare it: its hex digits in groups of eight."""
     digits = identity.hex()
     return "-".join(digits[start : start + 8] for start in range(0, len(digits), 8))
-
-
-def shown(value: Any) -> str:
-    """Return a value as an error shows it: its first 80 characters, whatever it is."""
-    try:
-        return f"{value!r:.80}"
-    except (ValueError, RecursionError):
-        return "a number too long to show" if isinstance(value, int) else "a value too deep to show"
 
 
 @dataclass(frozen=True)

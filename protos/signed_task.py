@@ -17,24 +17,11 @@ from hubbub.protos.signed import (
     check_signature,
     from_hex,
     parse_canonical,
-    shown,
     sign,
 )
-from hubbub.protos.task import (
-    GAMMA_DENOMINATOR,
-    MAXIMUM_CATEGORIES,
-    TASK_FORMAT,
-    Draft,
-    Histogram,
-    Identities,
-    Privacy,
-    Query,
-    Question,
-    Schedule,
-    Sum,
-    Task,
-    task_content,
-)
+from hubbub.protos.task import TASK_FORMAT, Draft, Identities, Privacy, Schedule, Task, task_content
+from hubbub.queries.errors import shown
+from hubbub.queries.query import Query
 
 
 @dataclass(frozen=True)
@@ -136,7 +123,7 @@ def _task_from(content: Any) -> Task:
             f"task of {shown(content['format'])} with suite {shown(content['suite'])}; "
             f"this version runs {TASK_FORMAT} with {SUITE_NAME}"
         )
-    queries = tuple(_query_from(query) for query in content["queries"])
+    queries = tuple(Query.read(f"query[{index}]", query) for index, query in enumerate(content["queries"]))
     draft = Draft(
         name=content["name"],
         schedule=_schedule_from(content["schedule"]),
@@ -152,34 +139,6 @@ def _task_from(content: Any) -> Task:
 def _schedule_from(content: dict[str, Any]) -> Schedule:
     start = datetime.strptime(content["start"], "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
     return Schedule(**{**content, "start": int(start.timestamp())})
-
-
-def _query_from(content: dict[str, Any]) -> Query:
-    gamma, denominator = content["gamma"]
-    if type(gamma) is not int or not 0 < gamma < GAMMA_DENOMINATOR or denominator != GAMMA_DENOMINATOR:
-        raise TaskError(
-            f"gamma is {shown(content['gamma'])}; it must be [w, {GAMMA_DENOMINATOR}] with w from 1 to "
-            f"{GAMMA_DENOMINATOR - 1}: at 0 there is no privacy, at 1 no answer"
-        )
-    question = _question_from(content)
-    if isinstance(question, Histogram):
-        return Query(question, gamma)
-    levels = content["levels"]
-    if type(levels) is not int or not 1 <= levels < MAXIMUM_CATEGORIES - 1:
-        raise TaskError(
-            f"levels of {shown(question.name)} is {shown(levels)}; "
-            f"it must be a whole number from 1 to {MAXIMUM_CATEGORIES - 2}"
-        )
-    return Query(question, gamma, levels)
-
-
-def _question_from(content: dict[str, Any]) -> Question:
-    shared = {name: content[name] for name in ("name", "optional", "weight")}
-    if content["kind"] == "histogram":
-        return Histogram(categories=tuple(content["categories"]), **shared)
-    if content["kind"] == "sum":
-        return Sum(lower=content["lower"], upper=content["upper"], unit=content["unit"], **shared)
-    raise TaskError(f"kind {shown(content['kind'])} is neither histogram nor sum")
 
 
 def _identities_from(content: Any) -> Identities:

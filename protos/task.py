@@ -1,7 +1,7 @@
 """A task: what is asked, under which privacy. Written as TOML, checked, frozen, signed by operator and shuffler.
 
-A `Draft` is what a person writes; `Task` adds what `hubbub plan` chose, the exact randomizer of each query (γ as a
-whole number over 2³²) and the parties' identities. The SHA-256 of a task's canonical bytes is its id.
+A `Draft` is what a person writes; `Task` adds what `hubbub plan` chose, the exact randomizer of each query
+(probabilities as whole numbers over 2³²) and the parties' identities. Its id is the SHA-256 of its canonical bytes.
 """
 
 from __future__ import annotations
@@ -10,19 +10,17 @@ import hashlib
 import math
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from fractions import Fraction
 from functools import cached_property
 from typing import Any, Literal
 
-from hubbub.protos.envelope import SUITE_NAME
+from hubbub.protos.envelope import SUITE_NAME, inner_bytes
 from hubbub.protos.errors import TaskError
 from hubbub.protos.keys import Role
 from hubbub.protos.signed import canonical
+from hubbub.queries.query import Query
+from hubbub.queries.question import Question
 
 TASK_FORMAT = "hubbub-task/1"
-
-GAMMA_DENOMINATOR = 2**32
-"""Denominator of every γ in a task: a 32-bit draw decides exactly."""
 
 MAXIMUM_REPORTS = 10**12
 """Most reports of one round; the accountant's bounds are checked up to here."""
@@ -30,74 +28,7 @@ MAXIMUM_REPORTS = 10**12
 MAXIMUM_DUMMIES = 1_000_000
 """Most uniform reports that the shuffler adds to a query's batch; sealing them takes it about two minutes."""
 
-MAXIMUM_CATEGORIES = 1_000_000
-"""Most symbols of one query; the accountant's bounds are checked up to here."""
-
 Close = Literal["schedule", "operator"]
-
-
-@dataclass(frozen=True)
-class Histogram:
-    """How many hold each of the named categories; `optional` where a device may have no answer."""
-
-    name: str
-    categories: tuple[str, ...]
-    optional: bool = False
-    weight: float = 1.0
-
-
-@dataclass(frozen=True)
-class Sum:
-    """The sum, and the mean, of a number clipped to [lower, upper], in `unit`."""
-
-    name: str
-    lower: float
-    upper: float
-    unit: str = ""
-    optional: bool = False
-    weight: float = 1.0
-
-
-Question = Histogram | Sum
-
-
-@dataclass(frozen=True)
-class Query:
-    """A question with its exact randomizer: kRR with blanket probability gamma / 2³² on `symbols` symbols.
-
-    `levels` (sums only) is the number of steps of the fixed-point encoding: symbols 0 … levels stand for lower … upper.
-    """
-
-    question: Question
-    gamma: int
-    levels: int | None = None
-
-    @property
-    def name(self) -> str:
-        """The question's name."""
-        return self.question.name
-
-    @property
-    def answers(self) -> int:
-        """How many symbols stand for an answer."""
-        if isinstance(self.question, Histogram):
-            return len(self.question.categories)
-        return (self.levels or 0) + 1
-
-    @property
-    def symbols(self) -> int:
-        """Size k of the randomizer's domain: the answers, and one more for "no answer" where the query is optional."""
-        return self.answers + (1 if self.question.optional else 0)
-
-    @property
-    def no_answer(self) -> int | None:
-        """The symbol for "no answer", the last one; None where the query is not optional."""
-        return self.answers if self.question.optional else None
-
-    @property
-    def gamma_fraction(self) -> Fraction:
-        """The blanket probability γ."""
-        return Fraction(self.gamma, GAMMA_DENOMINATOR)
 
 
 @dataclass(frozen=True)
@@ -190,6 +121,11 @@ class Task:
         """SHA-256 (32 bytes) of the canonical bytes."""
         return hashlib.sha256(self.canonical).digest()
 
+    @cached_property
+    def inner_bytes(self) -> tuple[int, ...]:
+        """Lengths of the inner envelopes, in the order of the queries: each is as long as its randomizer's reports."""
+        return tuple(inner_bytes(query.report_bytes) for query in self.queries)
+
     def query_index(self, name: str) -> int:
         """The place of a query in the task.
 
@@ -218,7 +154,7 @@ def task_content(task: Task) -> dict[str, Any]:
             "epsilon_total": privacy.epsilon_total,
             "honest_share": privacy.honest_share,
         },
-        "queries": [_query_content(query) for query in task.queries],
+        "queries": [query.content() for query in task.queries],
         "schedule": {
             "close": schedule.close,
             "grace": schedule.grace,
@@ -228,17 +164,3 @@ def task_content(task: Task) -> dict[str, Any]:
         },
         "suite": task.suite,
     }
-
-
-def _query_content(query: Query) -> dict[str, Any]:
-    question = query.question
-    content: dict[str, Any] = {
-        "gamma": [query.gamma, GAMMA_DENOMINATOR],
-        "name": question.name,
-        "optional": question.optional,
-        "weight": question.weight,
-    }
-    if isinstance(question, Histogram):
-        return content | {"categories": list(question.categories), "kind": "histogram"}
-    bounds = {"lower": question.lower, "upper": question.upper}
-    return content | bounds | {"kind": "sum", "levels": query.levels, "unit": question.unit}

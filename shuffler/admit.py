@@ -19,7 +19,7 @@ from hubbub.protos.task import Task
 from hubbub.shuffler.hold import Store
 from hubbub.shuffler.ids import DIGEST_BYTES
 from hubbub.shuffler.keys import RoundKeys, at_hand
-from hubbub.shuffler.opener import Lock
+from hubbub.shuffler.opener import RoundKey
 from hubbub.shuffler.opening import Openers
 from hubbub.shuffler.records import Held, Opened, Round, StoreError
 from hubbub.shuffler.tasks import Tasks, at, next_round
@@ -194,7 +194,7 @@ class Admission:
         return None
 
     def _refused(self, task: Task, submission: Submission, barred: Refusal | None, room: int) -> Refusal | None:
-        expected = outer_bytes(len(task.queries))
+        expected = outer_bytes(task.inner_bytes)
         if len(submission.envelope) != expected:
             return Refusal(
                 Reason.WRONG_SIZE,
@@ -211,8 +211,8 @@ class Admission:
         keys = self._keys(round_)
         destination = Destination(task.id, round_.number, keys.key_set.hash)
         with self._working(len(submissions)):
-            lock = Lock(destination, keys.private_key, len(task.queries))
-            plains = await self._openers.open(lock, submissions)
+            key = RoundKey(destination, keys.private_key, sum(task.inner_bytes))
+            plains = await self._openers.open(key, submissions)
             opened = [
                 Opened(submission.id, digest_of(submission.envelope), plain)
                 for submission, plain in zip(submissions, plains, strict=True)

@@ -18,20 +18,21 @@ import numpy.typing as npt
 from cryptography.hazmat.primitives.ciphers import Cipher
 from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
 
-from hubbub.protos.envelope import INNER_BYTES
-
 Keys = npt.NDArray[np.uint64]
 Column = npt.NDArray[np.uint8]
-"""Inner envelopes, one a row: shape (count, INNER_BYTES)."""
+"""Inner envelopes of one query, one a row: shape (count, width)."""
 
 _KEY_BYTES = 8
-_RECORD_BYTES = _KEY_BYTES + INNER_BYTES
 
 
 class Buckets:
-    """2**`bits` buckets in `folder`, filled and then read once. `random` gives the key they are enciphered with."""
+    """2**`bits` buckets in `folder` for envelopes of `width` bytes, filled and then read once.
 
-    def __init__(self, folder: Path, bits: int, random: Callable[[int], bytes]) -> None:
+    `random` gives the key they are enciphered with.
+    """
+
+    def __init__(self, folder: Path, bits: int, width: int, random: Callable[[int], bytes]) -> None:
+        self._record_bytes = _KEY_BYTES + width
         self._shift = np.uint64(64 - bits)
         self._stack = ExitStack()
         files = (tempfile.TemporaryFile(dir=folder) for _ in range(2**bits))  # noqa: SIM115 - the stack closes them
@@ -51,7 +52,7 @@ class Buckets:
 
     def add(self, keys: Keys, rows: Column) -> None:
         """Put each envelope into the bucket that the first bits of its key name."""
-        records = np.empty((len(keys), _RECORD_BYTES), dtype=np.uint8)
+        records = np.empty((len(keys), self._record_bytes), dtype=np.uint8)
         records[:, :_KEY_BYTES] = keys.view(np.uint8).reshape(-1, _KEY_BYTES)
         records[:, _KEY_BYTES:] = rows
         places = keys >> self._shift
@@ -65,7 +66,7 @@ class Buckets:
         for file, cipher in zip(self._files, self._ciphers, strict=True):
             file.seek(0)
             read = cipher.decryptor().update(file.read())
-            records = np.frombuffer(read, dtype=np.uint8).reshape(-1, _RECORD_BYTES)
+            records = np.frombuffer(read, dtype=np.uint8).reshape(-1, self._record_bytes)
             keys = np.ascontiguousarray(records[:, :_KEY_BYTES]).view(np.uint64).ravel()
             yield keys, records[:, _KEY_BYTES:]
 

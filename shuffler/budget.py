@@ -17,7 +17,6 @@ from hubbub.accountant.spending.budget import ledger, round_entries
 from hubbub.accountant.spending.ledger import Ledger
 from hubbub.protos.task import Task
 from hubbub.shuffler.records import Charge, StoreError
-from hubbub.shuffler.tasks import mechanisms
 
 Charges = Sequence[Charge]
 
@@ -44,8 +43,8 @@ class Budgets:
 
 def _charges(task: Task, number: int, standing: Charges) -> Charges:
     before = ledger(Terms.of(task), task.id.hex(), [(charge.entry, charge.digest) for charge in standing])
-    queries = zip((query.name for query in task.queries), mechanisms(task), strict=True)
-    after = before.charge(round_entries(Terms.of(task), task.id.hex(), number, list(queries)))
+    queries = [(query.name, query.mechanism) for query in task.queries]
+    after = before.charge(round_entries(Terms.of(task), task.id.hex(), number, queries))
     every = [Charge(place, entry, digest) for place, (entry, digest) in enumerate(after.records())]
     return every[len(before.links) :]
 

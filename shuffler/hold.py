@@ -76,8 +76,11 @@ class Store(Protocol):
     async def batches(self, round_: Round) -> list[StoredBatch]:
         """Return a mixed round's batches, by query."""
 
-    async def envelopes(self, round_: Round, query: int, offset: int) -> list[bytes]:
-        """Return a stretch of a permuted list from `offset` on, as many as one block holds; empty at the end."""
+    async def envelopes(self, round_: Round, query: int, offset: int, width: int) -> list[bytes]:
+        """Return a stretch of a permuted list from `offset` on, as many as one block holds; empty at the end.
+
+        Each envelope has `width` bytes.
+        """
 
     async def commit_batch(self, round_: Round, query: int) -> Round:
         """Note that the analyzer committed a batch; with the last one the round is RELEASED."""
@@ -242,10 +245,10 @@ class SqliteStore:
         """Return a mixed round's batches, by query."""
         return await asyncio.to_thread(self._read, lambda: tables.batches(self._database.reader, round_))
 
-    async def envelopes(self, round_: Round, query: int, offset: int) -> list[bytes]:
+    async def envelopes(self, round_: Round, query: int, offset: int, width: int) -> list[bytes]:
         """Return a stretch of a permuted list from `offset` on, as many as one block holds; empty at the end."""
         return await asyncio.to_thread(
-            self._read, lambda: tables.envelopes(self._database.reader, round_, query, offset)
+            self._read, lambda: tables.envelopes(self._database.reader, round_, query, offset, width)
         )
 
     def _read(self, work: Callable[[], T]) -> T:

@@ -14,12 +14,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import BinaryIO
 
-from hubbub.protos.envelope import INNER_BYTES, SUBMISSION_ID_BYTES, Destination, OuterOpener, outer_bytes
+from hubbub.protos.envelope import OVERHEAD_BYTES, SUBMISSION_ID_BYTES, Destination, OuterOpener
 from hubbub.protos.errors import EnvelopeError
 from hubbub.protos.messages import Submission
 
 _HEADER = struct.Struct(">32sI32s32sII")
-"""A piece's beginning: task id, round, key-set hash, private key, queries, submissions."""
+"""A piece's beginning: task id, round, key-set hash, private key, bytes of all inner envelopes, submissions."""
 
 LENGTH = 4
 """Bytes of an answer's length, which stands before it."""
@@ -28,16 +28,24 @@ _OPENED, _UNOPENABLE = b"\1", b"\0"
 
 
 @dataclass(frozen=True)
-class Lock:
-    """What a round's outer envelopes are opened with: where they were sealed for, the raw private key, the queries."""
+class RoundKey:
+    """What a round's outer envelopes are opened with: where they were sealed for, and the raw private key.
+
+    `inners` is how many bytes the inner envelopes of one submission have together.
+    """
 
     destination: Destination
     private_key: bytes = field(repr=False)
-    queries: int
+    inners: int
+
+    @property
+    def outer(self) -> int:
+        """Length of an outer envelope."""
+        return self.inners + OVERHEAD_BYTES
 
     def opener(self) -> OuterOpener:
         """Make what opens them; it takes twice as long as opening one."""
-        return OuterOpener(self.destination, self.private_key, self.queries)
+        return OuterOpener(self.destination, self.private_key, [self.inners])
 
 
 def open_each(opener: OuterOpener, submissions: Iterable[Submission]) -> list[bytes | None]:
@@ -55,45 +63,45 @@ def _opened(opener: OuterOpener, envelope: bytes, submission_id: bytes) -> bytes
 # What goes through the pipes
 
 
-def write_records(lock: Lock, submissions: Sequence[Submission]) -> bytes:
+def write_records(key: RoundKey, submissions: Sequence[Submission]) -> bytes:
     """Encode submissions as a piece holds them, one after the other.
 
     Raises:
         ValueError: where an envelope has not the length of the round's; it would shift all that follow.
     """
-    length = outer_bytes(lock.queries)
+    length = key.outer
     if any(len(submission.envelope) != length for submission in submissions):
         raise ValueError(f"an envelope has not the {length} bytes that this round's have")
     return b"".join([part for submission in submissions for part in (submission.id, submission.envelope)])
 
 
-def write_header(lock: Lock, count: int) -> bytes:
+def write_header(key: RoundKey, count: int) -> bytes:
     """Encode what stands before the records of `count` submissions."""
-    to = lock.destination
-    return _HEADER.pack(to.task_id, to.round, to.key_set_hash, lock.private_key, lock.queries, count)
+    to = key.destination
+    return _HEADER.pack(to.task_id, to.round, to.key_set_hash, key.private_key, key.inners, count)
 
 
-def read_answer(answer: bytes, lock: Lock) -> list[bytes | None]:
+def read_answer(answer: bytes, key: RoundKey) -> list[bytes | None]:
     """Decode the answer to a piece: for each submission its inner envelopes joined, or None."""
-    width = 1 + lock.queries * INNER_BYTES
+    width = 1 + key.inners
     return [answer[start + 1 : start + width] if answer[start] else None for start in range(0, len(answer), width)]
 
 
 def serve(asked: BinaryIO, answers: BinaryIO) -> None:
     """Answer pieces until there are no more."""
-    lock, opener = None, None
+    key, opener = None, None
     while len(header := asked.read(_HEADER.size)) == _HEADER.size:
-        task_id, number, key_set_hash, private_key, queries, count = _HEADER.unpack(header)
-        wanted = Lock(Destination(task_id, number, key_set_hash), private_key, queries)
-        if opener is None or wanted != lock:
-            lock, opener = wanted, wanted.opener()
-        answer = _answer(opener, queries, asked.read(count * (SUBMISSION_ID_BYTES + outer_bytes(queries))))
+        task_id, number, key_set_hash, private_key, inners, count = _HEADER.unpack(header)
+        wanted = RoundKey(Destination(task_id, number, key_set_hash), private_key, inners)
+        if opener is None or wanted != key:
+            key, opener = wanted, wanted.opener()
+        answer = _answer(opener, wanted, asked.read(count * (SUBMISSION_ID_BYTES + wanted.outer)))
         answers.write(len(answer).to_bytes(LENGTH, "big") + answer)
         answers.flush()
 
 
-def _answer(opener: OuterOpener, queries: int, records: bytes) -> bytes:
-    width, blank = SUBMISSION_ID_BYTES + outer_bytes(queries), bytes(queries * INNER_BYTES)
+def _answer(opener: OuterOpener, key: RoundKey, records: bytes) -> bytes:
+    width, blank = SUBMISSION_ID_BYTES + key.outer, bytes(key.inners)
     parts = []
     for start in range(0, len(records), width):
         begin = start + SUBMISSION_ID_BYTES

@@ -20,7 +20,7 @@ from hubbub.protos.envelope import OuterOpener
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.messages import Submission
 from hubbub.service.stages import Observe, unobserved
-from hubbub.shuffler.opener import LENGTH, Lock, open_each, read_answer, write_header, write_records
+from hubbub.shuffler.opener import LENGTH, RoundKey, open_each, read_answer, write_header, write_records
 
 ON_THE_SPOT = 16
 """Up to so many envelopes are opened in the event loop, in less than 1 ms: handing them over would cost it as much."""
@@ -43,7 +43,7 @@ class OpeningError(HubbubError):
 class _Waiting:
     """A stretch of one call's submissions, encoded, and who waits for them."""
 
-    lock: Lock
+    key: RoundKey
     count: int
     records: bytes
     opened: asyncio.Future[list[bytes | None]]
@@ -58,11 +58,11 @@ class _Piece:
     given: float = field(default_factory=time.perf_counter)
 
     @property
-    def lock(self) -> Lock:
-        return self.parts[0].lock
+    def key(self) -> RoundKey:
+        return self.parts[0].key
 
     def encode(self) -> bytes:
-        header = write_header(self.lock, sum(waiting.count for waiting in self.parts))
+        header = write_header(self.key, sum(waiting.count for waiting in self.parts))
         return b"".join([header, *(waiting.records for waiting in self.parts)])
 
     def answer(self, opened: list[bytes | None]) -> None:
@@ -84,9 +84,9 @@ class Openers:
         self._observe = observe
         self._workers = [_Worker(self._answered, self._take_back) for _ in range(count)]
         self._waiting: deque[_Waiting] = deque()
-        self._last: tuple[Lock, OuterOpener] | None = None
+        self._last: tuple[RoundKey, OuterOpener] | None = None
 
-    async def open(self, lock: Lock, submissions: Sequence[Submission]) -> list[bytes | None]:
+    async def open(self, key: RoundKey, submissions: Sequence[Submission]) -> list[bytes | None]:
         """Return each submission's inner envelopes joined, or None where it does not open.
 
         Every envelope must have the length that the round's envelopes have.
@@ -96,22 +96,22 @@ class Openers:
         """
         if len(submissions) <= ON_THE_SPOT:
             started = time.perf_counter()
-            found = open_each(self._opener(lock), submissions)
+            found = open_each(self._opener(key), submissions)
             self._observe(time.perf_counter() - started)
             return found
         waiting = []
         for start in range(0, len(submissions), PIECE_LIMIT):
             part = submissions[start : start + PIECE_LIMIT]
             opened = asyncio.get_running_loop().create_future()
-            waiting.append(_Waiting(lock, len(part), write_records(lock, part), opened))
+            waiting.append(_Waiting(key, len(part), write_records(key, part), opened))
         self._waiting.extend(waiting)
         self._hand_out()
         return [plain for opened in await asyncio.gather(*(each.opened for each in waiting)) for plain in opened]
 
-    def _opener(self, lock: Lock) -> OuterOpener:
+    def _opener(self, key: RoundKey) -> OuterOpener:
         """The last one is kept: making it takes twice as long as opening an envelope."""
-        if self._last is None or self._last[0] != lock:
-            self._last = lock, lock.opener()
+        if self._last is None or self._last[0] != key:
+            self._last = key, key.opener()
         return self._last[1]
 
     @property
@@ -147,7 +147,7 @@ class Openers:
         """Take what waits for one round, up to one piece's size."""
         parts = [self._waiting.popleft()]
         room = PIECE_LIMIT - parts[0].count
-        while self._waiting and self._waiting[0].lock == parts[0].lock and self._waiting[0].count <= room:
+        while self._waiting and self._waiting[0].key == parts[0].key and self._waiting[0].count <= room:
             parts.append(self._waiting.popleft())
             room -= parts[-1].count
         return _Piece(parts)
@@ -226,7 +226,7 @@ class _Worker:
         length = int.from_bytes(await process.stdout.readexactly(LENGTH), "big")
         answer = await process.stdout.readexactly(length)
         piece = self.given.popleft()
-        piece.answer(read_answer(answer, piece.lock))
+        piece.answer(read_answer(answer, piece.key))
         self._free(time.perf_counter() - piece.given)
 
     async def _end(self) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
 import structlog
@@ -85,8 +85,10 @@ class Courier:
         self._analyzer = analyzer
         self._pause = pause
 
-    async def deliver(self, round_: Round, notice: Notice) -> Round:
+    async def deliver(self, round_: Round, widths: Sequence[int], notice: Notice) -> Round:
         """Deliver all batches of a mixed round; return it RELEASED. Tries for ever.
+
+        `widths` are the lengths of the inner envelopes, in the order of the queries.
 
         Raises:
             Refusal: one of `GIVEN_UP`.
@@ -96,17 +98,19 @@ class Courier:
             raise StoreError("a mixed round has no keys; is the store damaged?")
         for batch in await self._store.batches(round_):
             if not batch.committed:
-                await self._deliver_one(round_, round_.keys.key_set, batch, notice)
+                await self._deliver_one(round_, round_.keys.key_set, batch, widths[batch.query], notice)
             round_ = await self._store.commit_batch(round_, batch.query)
         if round_.state is not RoundState.RELEASED:
             raise StoreError("a delivered round has batches left; is the store damaged?")
         return round_
 
-    async def _deliver_one(self, round_: Round, key_set: KeySet, batch: StoredBatch, notice: Notice) -> None:
+    async def _deliver_one(
+        self, round_: Round, key_set: KeySet, batch: StoredBatch, width: int, notice: Notice
+    ) -> None:
         patience = Patience(self._pause)
         while True:
             try:
-                committed = await self._try(round_, key_set, batch, patience)
+                committed = await self._try(round_, key_set, batch, width, patience)
                 break
             except StoreError:
                 raise
@@ -119,10 +123,12 @@ class Courier:
         notice("")
         _LOG.info("delivered", round=round_.number, query=batch.query, counted=committed.counted)
 
-    async def _try(self, round_: Round, key_set: KeySet, batch: StoredBatch, patience: Patience) -> Committed:
+    async def _try(
+        self, round_: Round, key_set: KeySet, batch: StoredBatch, width: int, patience: Patience
+    ) -> Committed:
         batch_id = BatchId(round_.task_id, round_.number, batch.query)
         offset = await self._analyzer.begin(batch.record, key_set, CALL_SECONDS)
-        while envelopes := await self._store.envelopes(round_, batch.query, offset):
+        while envelopes := await self._store.envelopes(round_, batch.query, offset, width):
             following = await self._analyzer.put(Envelopes(batch_id, offset, tuple(envelopes)), CALL_SECONDS)
             if following <= offset:
                 raise Refusal(Reason.WRONG_OFFSET, f"the analyzer stays at offset {offset}")

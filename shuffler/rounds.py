@@ -213,7 +213,9 @@ class Rounds:
 
     async def _deliver(self, task: Task, round_: Round) -> Round:
         try:
-            return await self._courier.deliver(round_, functools.partial(self._notice_analyzer, round_))
+            return await self._courier.deliver(
+                round_, task.inner_bytes, functools.partial(self._notice_analyzer, round_)
+            )
         except Refusal as refusal:
             if refusal.reason not in GIVEN_UP:
                 raise

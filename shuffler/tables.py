@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hubbub.protos.envelope import INNER_BYTES, SUBMISSION_ID_BYTES
+from hubbub.protos.envelope import SUBMISSION_ID_BYTES
 from hubbub.protos.keys import KeySet
 from hubbub.protos.messages import RoundState
 from hubbub.protos.signed import SignedDocument
@@ -209,14 +209,14 @@ def insert_charges(connection: sqlite3.Connection, task_id: bytes, charges: Sequ
     )
 
 
-def envelopes(connection: sqlite3.Connection, round_: Round, query: int, offset: int) -> list[bytes]:
-    """Return a stretch of a permuted list: from `offset` to the end of its block."""
+def envelopes(connection: sqlite3.Connection, round_: Round, query: int, offset: int, width: int) -> list[bytes]:
+    """Return a stretch of a permuted list of envelopes of `width` bytes: from `offset` to the end of its block."""
     block, skipped = divmod(offset, RELEASED_BLOCK)
     key = _first_key(round_.key, query, block)
     row = connection.execute("SELECT envelopes FROM released WHERE key = ?", (key,)).fetchone()
     joined: bytes = row[0] if row else b""
-    starts = range(skipped * INNER_BYTES, len(joined), INNER_BYTES)
-    return [joined[start : start + INNER_BYTES] for start in starts]
+    starts = range(skipped * width, len(joined), width)
+    return [joined[start : start + width] for start in starts]
 
 
 def commit_batch(connection: sqlite3.Connection, round_: Round, query: int) -> int:

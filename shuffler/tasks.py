@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from hubbub.accountant.certificate.statement import Terms, check_minimum
-from hubbub.accountant.mechanisms import KRR
 from hubbub.protos.signed_task import SignedTask
 from hubbub.protos.task import Schedule, Task
 from hubbub.service.tasks import read_tasks
@@ -36,12 +35,7 @@ def check_promise(task: Task) -> None:
     Raises:
         AccountingError: with what is reached, what was promised, and what to change.
     """
-    check_minimum(Terms.of(task), mechanisms(task))
-
-
-def mechanisms(task: Task) -> tuple[KRR, ...]:
-    """Each query's randomizer, as the accountant takes it."""
-    return tuple(KRR.from_numerator(query.symbols, query.gamma) for query in task.queries)
+    check_minimum(Terms.of(task), [query.mechanism for query in task.queries])
 
 
 def at(moment: float) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hubbub.accountant.errors import AccountingError
-from hubbub.accountant.mechanisms import GAMMA_DENOMINATOR, Gaussian
+from hubbub.accountant.mechanisms import Gaussian
 from hubbub.deploy.commands.account_bounds import bounds
 from hubbub.deploy.commands.account_options import (
     Bound,
@@ -37,9 +37,11 @@ from hubbub.deploy.commands.account_plot import plot
 from hubbub.deploy.output import Json, console, failures, print_json
 
 if TYPE_CHECKING:
-    from hubbub.accountant.calibration import Calibration
+    from hubbub.accountant.calibration.design import Calibration
     from hubbub.accountant.mechanisms import AnyMechanism
     from hubbub.accountant.pairs import Part
+    from hubbub.queries.design import Design
+    from hubbub.queries.randomizer import Randomizer
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Ask the accountant.")
 app.command()(bounds)
@@ -187,6 +189,7 @@ def calibrate(
     reports: Reports,
     categories: Annotated[int | None, typer.Option("--categories", help="Categories of the histogram.")] = None,
     optional: Annotated[bool, typer.Option("--optional", help="Devices may have no answer.")] = False,
+    randomizer: Annotated[str, typer.Option("--randomizer", help="Kind of randomizer: krr or unary.")] = "krr",
     honest_share: HonestShare = 1.0,
     dummies: Dummies = 0,
     local_epsilon_cap: Cap = None,
@@ -197,33 +200,22 @@ def calibrate(
     Example: hubbub account calibrate --query sum --epsilon 0.5 --delta 1e-8 --reports 1000000
     """
     with failures(as_json):
-        from hubbub.accountant.calibration import calibrate_histogram, calibrate_sum
+        from hubbub.accountant.calibration.calibrate import calibrate as choose
+        from hubbub.deploy.planning import question_for
+        from hubbub.queries.design import Design
 
         started = time.perf_counter()
-        if (query is QueryKind.SUM) != (categories is None):
-            raise AccountingError("a histogram needs --categories; a sum has levels, which are chosen here")
-        if categories is None:
-            chosen = calibrate_sum(
-                epsilon,
-                delta,
-                reports,
-                optional=optional,
-                epsilon_local_cap=local_epsilon_cap,
-                honest_share=honest_share,
-                dummies=dummies,
-            )
-        else:
-            chosen = calibrate_histogram(
-                categories,
-                epsilon,
-                delta,
-                reports,
-                optional=optional,
-                epsilon_local_cap=local_epsilon_cap,
-                honest_share=honest_share,
-                dummies=dummies,
-            )
-        _show(_chosen(chosen), started, as_json)
+        design = Design(question_for(query.value, categories, optional, randomizer))
+        (chosen,) = choose(
+            [design],
+            epsilon,
+            delta,
+            reports,
+            epsilon_local_cap=local_epsilon_cap,
+            honest_share=honest_share,
+            dummies=dummies,
+        )
+        _show(_chosen(design, chosen), started, as_json)
 
 
 def _mechanism(
@@ -259,13 +251,17 @@ def _part(
     return hiding_part(mechanism, reports, honest_share, rounds, dummies, sampling_rate=rate)
 
 
-def _chosen(chosen: Calibration) -> dict[str, Any]:
+def _chosen(design: Design, chosen: Calibration[Randomizer]) -> dict[str, Any]:
+    query = design.query(chosen.size, chosen.randomizer)
+    content = chosen.mechanism.content()
+    ratios = {key: value for key, value in content.items() if isinstance(value, list)}
     return {
-        "query": chosen.kind,
-        "levels": chosen.levels,
-        "categories": chosen.mechanism.categories,
-        "gamma": float(chosen.mechanism.gamma),
-        "gamma_exact": f"{chosen.mechanism.gamma * GAMMA_DENOMINATOR}/{GAMMA_DENOMINATOR}",
+        "query": design.question.kind,
+        "levels": query.question.content().get("levels"),
+        "categories": query.symbols,
+        "randomizer": content["mechanism"],
+        **{key: value[0] / value[1] for key, value in ratios.items()},
+        **{f"{key}_exact": f"{value[0]}/{value[1]}" for key, value in ratios.items()},
         "epsilon_local": chosen.epsilon_local,
         "mse": chosen.mse,
         "epsilon_upper": chosen.epsilon_upper,

@@ -24,15 +24,15 @@ def command(
         import asyncio
 
         from hubbub.deploy.calls import close_round
-        from hubbub.deploy.commands.status import describe
         from hubbub.deploy.files import signed_task_in
         from hubbub.deploy.settings import OperatorSettings
+        from hubbub.deploy.views.standings import status_document
         from hubbub.service.settings import load
 
         signed = signed_task_in(task)
         status = asyncio.run(close_round(load(settings, OperatorSettings, "operator"), signed.task.id, round_number))
         if as_json:
-            print_json(describe(status))
+            print_json(status_document(status))
         else:
             line = f"round {status.round} is {status.state.value} with {status.submissions} submissions"
             console().print(line, markup=False)

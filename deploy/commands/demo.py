@@ -98,7 +98,8 @@ def _forget_paths(document: dict[str, Any]) -> None:
 
 
 def _print(document: dict[str, Any], out: Path | None) -> None:
-    from hubbub.deploy.report import print_privacy, print_query
+    from hubbub.deploy.views.compared import print_query
+    from hubbub.deploy.views.privacy import print_privacy
 
     printer = console()
     for each in document["rounds"]:

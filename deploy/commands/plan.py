@@ -13,6 +13,7 @@ from hubbub.deploy.output import Json, console, failures, print_json
 if TYPE_CHECKING:
     from hubbub.accountant.spending.budget import Outlook
     from hubbub.deploy.planning import Plan
+    from hubbub.queries.query import Query
 
 
 def command(
@@ -78,15 +79,22 @@ def _budget_text(planned: Plan, budget: Outlook) -> str:
     return f"{cost}; {budget.within} of them fit epsilon_total = {total:g}, the others would be erased unreleased"
 
 
+def _randomizer(query: Query) -> str:
+    """Say a randomizer's kind and its probabilities, to six digits."""
+    content = query.mechanism.content()
+    ratios = [f"{key} {value[0] / value[1]:.6f}" for key, value in content.items() if isinstance(value, list)]
+    return ", ".join([content["mechanism"], *ratios])
+
+
 def _print(planned: Plan, budget: Outlook, out: Path | None) -> None:
     draft, privacy = planned.draft, planned.draft.privacy
-    table = Table("query", "k", "γ", "ε_local", "ε alone", "std. error", "95 % ±", "range")
+    table = Table("query", "k", "randomizer", "ε_local", "ε alone", "std. error", "95 % ±", "range")
     for each in planned.queries:
         query = each.query
         table.add_row(
             query.name,
             str(query.symbols),
-            f"{query.gamma / 2**32:.6f}",
+            _randomizer(query),
             f"{each.epsilon_local:.4f}",
             f"{each.epsilon_upper:.4f}",
             f"{each.expected_error:.6g}",
@@ -96,7 +104,7 @@ def _print(planned: Plan, budget: Outlook, out: Path | None) -> None:
     printer = console()
     printer.print(
         f"task {draft.name}: ({privacy.epsilon:g}, {privacy.delta:g}) for everything one person sends in a round of at "
-        f"least {draft.minimum_reports} reports, each query answered through kRR on k symbols with blanket γ",
+        f"least {draft.minimum_reports} reports, each query answered through its randomizer on k symbols",
         markup=False,
         soft_wrap=True,
     )

@@ -8,13 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.table import Table
 
 from hubbub.deploy.output import Json, console, failures, print_json
 
 if TYPE_CHECKING:
     from hubbub.deploy.settings import OperatorSettings
-    from hubbub.protos.results import QueryResult, RoundResults
+    from hubbub.protos.results import RoundResults
 
 
 def command(
@@ -38,22 +37,25 @@ def command(
     Example: hubbub results deployment/operator/operator.toml --certificate certificate.json
     """
     with failures(as_json):
-        from hubbub.analyzer.export import as_json as document
-        from hubbub.analyzer.export import write_csv, write_parquet
         from hubbub.deploy.settings import OperatorSettings
+        from hubbub.deploy.views.results import print_results, results_document
         from hubbub.service.settings import load
 
         results = _fetch(load(settings, OperatorSettings, "operator"), task, round_number, wait)
-        if csv is not None:
-            write_csv(results, csv)
-        if parquet is not None:
-            write_parquet(results, parquet)
+        if csv is not None or parquet is not None:
+            # Only these two need the table library, which takes a moment to load.
+            from hubbub.deploy.views.export import write_csv, write_parquet
+
+            if csv is not None:
+                write_csv(results, csv)
+            if parquet is not None:
+                write_parquet(results, parquet)
         if certificate is not None:
             certificate.write_bytes(results.certificate)
         if as_json:
-            print_json(document(results))
+            print_json(results_document(results))
         else:
-            _print(results)
+            print_results(console(), results)
 
 
 def _fetch(settings: OperatorSettings, task: str | None, round_number: int | None, wait: float) -> RoundResults:
@@ -75,34 +77,3 @@ def _fetch(settings: OperatorSettings, task: str | None, round_number: int | Non
         except Refusal as refusal:
             if refusal.reason is not Reason.NO_RESULTS or time.monotonic() >= until:
                 raise
-
-
-def _print(results: RoundResults) -> None:
-    printer = console()
-    printer.print(f"task {results.id.task_name}, round {results.id.round}", markup=False)
-    for query in results.queries:
-        left = ", ".join(f"{reason} {count}" for reason, count in sorted(query.left_out.items()) if count)
-        suffix = f", left out: {left}" if left else ""
-        printer.print(f"{query.name}: {query.valid} valid reports of {query.reports}{suffix}", markup=False)
-        if query.estimate is None:
-            printer.print("  withheld: fewer valid reports than the task's minimum", markup=False)
-        else:
-            printer.print(_table(query))
-
-
-def _table(query: QueryResult) -> Table:
-    from hubbub.protos.results import HistogramEstimate, SumEstimate
-
-    table = Table("", "estimate", "standard error", "95 % interval")
-    rows = []
-    if isinstance(query.estimate, HistogramEstimate):
-        rows = list(zip(query.estimate.categories, query.estimate.counts, strict=True))
-        rows.append(("answered", query.estimate.answered))
-    elif isinstance(query.estimate, SumEstimate):
-        rows = [("answered", query.estimate.answered), (f"sum, {query.estimate.unit}".rstrip(", "), query.estimate.sum)]
-        if query.estimate.mean is not None:
-            rows.append(("mean", query.estimate.mean))
-    for name, value in rows:
-        numbers = f"{value.value:,.6g}", f"{value.standard_error:,.4g}", f"{value.lower:,.6g} … {value.upper:,.6g}"
-        table.add_row(name, *numbers)
-    return table

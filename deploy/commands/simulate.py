@@ -42,7 +42,8 @@ def command(
         if as_json:
             print_json(document)
             return
-        from hubbub.deploy.report import print_privacy, print_query
+        from hubbub.deploy.views.compared import print_query
+        from hubbub.deploy.views.privacy import print_privacy
 
         for query in document["queries"]:
             print_query(console(), query)

@@ -10,8 +10,8 @@ import typer
 from hubbub.deploy.output import Json, console, failures, print_json
 
 if TYPE_CHECKING:
-    from hubbub.client.encode import Value
     from hubbub.protos.task import Task
+    from hubbub.queries.question import Value
 
 
 def command(
@@ -53,25 +53,18 @@ def command(
 
 
 def read_answers(task: Task, words: list[str]) -> dict[str, Value]:
-    """Return the answers in NAME=VALUE words, numbers where the query is a sum.
+    """Return the answers in NAME=VALUE words, as each query reads them.
 
     Raises:
         TaskError: where a word has another form or names no query.
-        AnswerError: where a number is expected and none is given.
+        AnswerError: where a query cannot read its word.
     """
-    from hubbub.client import AnswerError
     from hubbub.deploy.errors import BadUse
-    from hubbub.protos.task import Sum
 
     answers: dict[str, Value] = {}
     for word in words:
         name, found, value = word.partition("=")
         if not found or name in answers:
             raise BadUse(f"--answer {word!r} is not NAME=VALUE, or names a query twice")
-        answers[name] = value
-        if isinstance(task.queries[task.query_index(name)].question, Sum):
-            try:
-                answers[name] = float(value)
-            except ValueError as error:
-                raise AnswerError(f"{name} is {value!r}; it must be a number") from error
+        answers[name] = task.queries[task.query_index(name)].question.parse(value)
     return answers

@@ -257,8 +257,7 @@ class QueryResult(_message.Message):
     REPORTS_FIELD_NUMBER: _builtins.int
     VALID_FIELD_NUMBER: _builtins.int
     LEFT_OUT_FIELD_NUMBER: _builtins.int
-    HISTOGRAM_FIELD_NUMBER: _builtins.int
-    SUM_FIELD_NUMBER: _builtins.int
+    ESTIMATES_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     state: Global___QueryState.ValueType
     reports: _builtins.int
@@ -267,9 +266,9 @@ class QueryResult(_message.Message):
     @_builtins.property
     def left_out(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]: ...
     @_builtins.property
-    def histogram(self) -> Global___HistogramEstimate: ...
-    @_builtins.property
-    def sum(self) -> Global___SumEstimate: ...
+    def estimates(self) -> Global___Estimates:
+        """Absent where the query is withheld."""
+
     def __init__(
         self,
         *,
@@ -278,95 +277,122 @@ class QueryResult(_message.Message):
         reports: _builtins.int = ...,
         valid: _builtins.int = ...,
         left_out: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
-        histogram: Global___HistogramEstimate | None = ...,
-        sum: Global___SumEstimate | None = ...,
+        estimates: Global___Estimates | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["estimate", b"estimate", "histogram", b"histogram", "sum", b"sum"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_estimates", b"_estimates", "estimates", b"estimates"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["estimate", b"estimate", "histogram", b"histogram", "left_out", b"left_out", "name", b"name", "reports", b"reports", "state", b"state", "sum", b"sum", "valid", b"valid"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_estimates", b"_estimates", "estimates", b"estimates", "left_out", b"left_out", "name", b"name", "reports", b"reports", "state", b"state", "valid", b"valid"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_estimate: _TypeAlias = _typing.Literal["histogram", "sum"]  # noqa: Y015
-    _WhichOneofArgType_estimate: _TypeAlias = _typing.Literal["estimate", b"estimate"]  # noqa: Y015
-    def WhichOneof(self, oneof_group: _WhichOneofArgType_estimate) -> _WhichOneofReturnType_estimate | None: ...
+    _WhichOneofReturnType__estimates: _TypeAlias = _typing.Literal["estimates"]  # noqa: Y015
+    _WhichOneofArgType__estimates: _TypeAlias = _typing.Literal["_estimates", b"_estimates"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__estimates) -> _WhichOneofReturnType__estimates | None: ...
 
 Global___QueryResult: _TypeAlias = QueryResult  # noqa: Y015
 
 @_typing.final
-class HistogramEstimate(_message.Message):
+class Estimates(_message.Message):
+    """What is published of a query. Readers need not know the kind of question: rows name their statistic."""
+
     DESCRIPTOR: _descriptor.Descriptor
 
-    CATEGORIES_FIELD_NUMBER: _builtins.int
-    COUNTS_FIELD_NUMBER: _builtins.int
-    CONSISTENT_FIELD_NUMBER: _builtins.int
-    ANSWERED_FIELD_NUMBER: _builtins.int
+    KIND_FIELD_NUMBER: _builtins.int
+    ROWS_FIELD_NUMBER: _builtins.int
+    UNIT_FIELD_NUMBER: _builtins.int
+    CLIPPED_TO_FIELD_NUMBER: _builtins.int
+    kind: _builtins.str
+    unit: _builtins.str
     @_builtins.property
-    def categories(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    def rows(self) -> _containers.RepeatedCompositeFieldContainer[Global___Row]: ...
     @_builtins.property
-    def counts(self) -> _containers.RepeatedCompositeFieldContainer[Global___Estimate]:
-        """Unbiased; may be negative."""
+    def clipped_to(self) -> Global___Interval:
+        """The interval that values were clipped to, where they were."""
 
-    @_builtins.property
-    def consistent(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]:
-        """The projection on counts that are not negative and add up to the number who answered: biased."""
-
-    @_builtins.property
-    def answered(self) -> Global___Estimate: ...
     def __init__(
         self,
         *,
-        categories: _abc.Iterable[_builtins.str] | None = ...,
-        counts: _abc.Iterable[Global___Estimate] | None = ...,
-        consistent: _abc.Iterable[_builtins.float] | None = ...,
-        answered: Global___Estimate | None = ...,
+        kind: _builtins.str = ...,
+        rows: _abc.Iterable[Global___Row] | None = ...,
+        unit: _builtins.str = ...,
+        clipped_to: Global___Interval | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["answered", b"answered"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_clipped_to", b"_clipped_to", "clipped_to", b"clipped_to"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["answered", b"answered", "categories", b"categories", "consistent", b"consistent", "counts", b"counts"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_clipped_to", b"_clipped_to", "clipped_to", b"clipped_to", "kind", b"kind", "rows", b"rows", "unit", b"unit"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__clipped_to: _TypeAlias = _typing.Literal["clipped_to"]  # noqa: Y015
+    _WhichOneofArgType__clipped_to: _TypeAlias = _typing.Literal["_clipped_to", b"_clipped_to"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__clipped_to) -> _WhichOneofReturnType__clipped_to | None: ...
+
+Global___Estimates: _TypeAlias = Estimates  # noqa: Y015
+
+@_typing.final
+class Interval(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    LOWER_FIELD_NUMBER: _builtins.int
+    UPPER_FIELD_NUMBER: _builtins.int
+    lower: _builtins.float
+    upper: _builtins.float
+    def __init__(
+        self,
+        *,
+        lower: _builtins.float = ...,
+        upper: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["lower", b"lower", "upper", b"upper"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___HistogramEstimate: _TypeAlias = HistogramEstimate  # noqa: Y015
+Global___Interval: _TypeAlias = Interval  # noqa: Y015
 
 @_typing.final
-class SumEstimate(_message.Message):
+class Row(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
+    STATISTIC_FIELD_NUMBER: _builtins.int
+    CATEGORY_FIELD_NUMBER: _builtins.int
+    ESTIMATE_FIELD_NUMBER: _builtins.int
+    CONSISTENT_FIELD_NUMBER: _builtins.int
     UNIT_FIELD_NUMBER: _builtins.int
-    LOWER_FIELD_NUMBER: _builtins.int
-    UPPER_FIELD_NUMBER: _builtins.int
-    ANSWERED_FIELD_NUMBER: _builtins.int
-    SUM_FIELD_NUMBER: _builtins.int
-    MEAN_FIELD_NUMBER: _builtins.int
+    statistic: _builtins.str
+    category: _builtins.str
+    """Absent where the statistic is about no one category."""
+    consistent: _builtins.float
+    """The projection on counts that are not negative and add up to the reports: biased."""
     unit: _builtins.str
-    lower: _builtins.float
-    upper: _builtins.float
     @_builtins.property
-    def answered(self) -> Global___Estimate: ...
-    @_builtins.property
-    def sum(self) -> Global___Estimate: ...
-    @_builtins.property
-    def mean(self) -> Global___Estimate:
-        """Absent where nobody can be said to have answered."""
+    def estimate(self) -> Global___Estimate:
+        """Absent where the statistic has no value, such as a mean where nobody can be said to have answered."""
 
     def __init__(
         self,
         *,
+        statistic: _builtins.str = ...,
+        category: _builtins.str | None = ...,
+        estimate: Global___Estimate | None = ...,
+        consistent: _builtins.float | None = ...,
         unit: _builtins.str = ...,
-        lower: _builtins.float = ...,
-        upper: _builtins.float = ...,
-        answered: Global___Estimate | None = ...,
-        sum: Global___Estimate | None = ...,
-        mean: Global___Estimate | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_mean", b"_mean", "answered", b"answered", "mean", b"mean", "sum", b"sum"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_category", b"_category", "_consistent", b"_consistent", "_estimate", b"_estimate", "category", b"category", "consistent", b"consistent", "estimate", b"estimate"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_mean", b"_mean", "answered", b"answered", "lower", b"lower", "mean", b"mean", "sum", b"sum", "unit", b"unit", "upper", b"upper"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_category", b"_category", "_consistent", b"_consistent", "_estimate", b"_estimate", "category", b"category", "consistent", b"consistent", "estimate", b"estimate", "statistic", b"statistic", "unit", b"unit"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType__mean: _TypeAlias = _typing.Literal["mean"]  # noqa: Y015
-    _WhichOneofArgType__mean: _TypeAlias = _typing.Literal["_mean", b"_mean"]  # noqa: Y015
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__mean) -> _WhichOneofReturnType__mean | None: ...
+    _WhichOneofReturnType__category: _TypeAlias = _typing.Literal["category"]  # noqa: Y015
+    _WhichOneofArgType__category: _TypeAlias = _typing.Literal["_category", b"_category"]  # noqa: Y015
+    _WhichOneofReturnType__consistent: _TypeAlias = _typing.Literal["consistent"]  # noqa: Y015
+    _WhichOneofArgType__consistent: _TypeAlias = _typing.Literal["_consistent", b"_consistent"]  # noqa: Y015
+    _WhichOneofReturnType__estimate: _TypeAlias = _typing.Literal["estimate"]  # noqa: Y015
+    _WhichOneofArgType__estimate: _TypeAlias = _typing.Literal["_estimate", b"_estimate"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__category) -> _WhichOneofReturnType__category | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__consistent) -> _WhichOneofReturnType__consistent | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__estimate) -> _WhichOneofReturnType__estimate | None: ...
 
-Global___SumEstimate: _TypeAlias = SumEstimate  # noqa: Y015
+Global___Row: _TypeAlias = Row  # noqa: Y015
 
 @_typing.final
 class GetStandingsRequest(_message.Message):

@@ -7,7 +7,6 @@ import resource
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from fractions import Fraction
 from functools import partial
 
 from elsewhere import clones_closed, renyi_composed, stronger_clones_closed, sum_by_theorem
@@ -16,12 +15,15 @@ from rows import Comparison, Outcome, Row, timed, timed_once
 from hubbub.accountant import pairs
 from hubbub.accountant.bounds import epsilon_bracket
 from hubbub.accountant.brackets import EpsilonBracket
-from hubbub.accountant.calibration import calibrate_sum
+from hubbub.accountant.calibration.calibrate import calibrate
 from hubbub.accountant.composition import compose
-from hubbub.accountant.errors_of_estimates import sum_mse
 from hubbub.accountant.interop import to_dp_accounting
 from hubbub.accountant.mechanisms import KRR, Generic, Mechanism
 from hubbub.accountant.pairs import Part
+from hubbub.queries.design import Design
+from hubbub.queries.fields import DENOMINATOR
+from hubbub.queries.krr import KRandomizedResponse
+from hubbub.queries.number import Number
 
 EPSILON_LOCAL, DELTA = 4.0, 1e-6
 """One round: a local ε at which amplification matters most."""
@@ -41,6 +43,8 @@ MANY_SECONDS = 5.0
 
 SUM = (0.5, 1e-8, 10**6)
 """ε, δ and reports of the sum."""
+
+SUM_DESIGN = Design(Number("value", 0.0, 1.0))
 
 SUM_MSE, SUM_SECONDS = 1995.0, 5.0
 MEMORY = 300.0
@@ -67,7 +71,7 @@ def _peak_of_everything() -> float:
             compose([Part(mechanism, reports, 10**5)], MANY_DELTA)
     for _, part, _ in MANY_ROUNDS:
         compose([part], MANY_DELTA)
-    calibrate_sum(*SUM)
+    calibrate([SUM_DESIGN], *SUM)
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
@@ -122,12 +126,13 @@ def _by_library(part: Part) -> float:
 
 def calibration() -> Iterator[Outcome]:
     """The sum with the least worst-case error."""
-    seconds, chosen = timed(partial(calibrate_sum, *SUM), repeats=3)
+    seconds, (chosen,) = timed(partial(calibrate, [SUM_DESIGN], *SUM), repeats=3)
     yield Row("account_sum_mse", chosen.mse, "mse", SUM_MSE)
     yield Row("account_sum_time", seconds, "s", SUM_SECONDS)
     yield Comparison("account_sum", "here, exact worst case", chosen.mse, "mse", seconds)
     spent, (levels, gamma) = timed(partial(sum_by_theorem, *SUM))
-    worst = sum_mse(KRR(levels + 1, Fraction(gamma)), levels, SUM[2])
+    theirs = KRandomizedResponse(levels + 1, round(gamma * DENOMINATOR))
+    worst = SUM_DESIGN.mse(levels + 1, theirs, SUM[2], 0)
     yield Comparison("account_sum", "balle-2019, Thm 4.1 with Thm 3.1", worst, "mse", spent)
 
 

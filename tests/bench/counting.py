@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 from cores import all_cores, open_bare, rate, sealed_inners, shares
-from parts import Parts
+from parts import INNER_BYTES, Parts
 from rows import Outcome, Row
 
 from hubbub.analyzer.accept import Acceptor
@@ -26,9 +26,10 @@ from hubbub.analyzer.results import Results
 from hubbub.analyzer.store import Store
 from hubbub.analyzer.workers import Job, Opened, Workers
 from hubbub.protos.batch import BatchId, BatchRecord, released_digest
-from hubbub.protos.envelope import INNER_BYTES, SYMBOL_BYTES, Destination, generate_key
+from hubbub.protos.envelope import Destination, generate_key
 from hubbub.protos.keys import KeyRecord, KeySet, Role
 from hubbub.protos.messages import Envelopes
+from hubbub.queries.krr import SYMBOL_BYTES
 from hubbub.shuffler.mix import RELEASED_BLOCK
 
 REPORTS = 60_000
@@ -117,20 +118,20 @@ async def _opening(pool: ProcessPoolExecutor) -> Row:
             started = time.perf_counter()
             opened = await analyzer.acceptor._open(analyzer.parts.task, stored)
             values.append(REPORTS / (time.perf_counter() - started))
-            if opened.valid != REPORTS:
-                raise RuntimeError(f"{opened.valid} of {REPORTS} envelopes were counted")
+            if opened.tally.valid != REPORTS:
+                raise RuntimeError(f"{opened.tally.valid} of {REPORTS} envelopes were counted")
     return Row("open", statistics.median(values), "envelopes/s", statistics.median(limits), ">=", 0.85)
 
 
 class _Counted(Workers):
-    """Gives symbols without opening, and notes when it gave the last."""
+    """Gives reports without opening, and notes when it gave the last."""
 
     finished = 0.0
 
     def open(self, _job: Job, stretches: Iterable[bytes], _expected: int) -> Iterator[Opened]:
         for place, stretch in enumerate(stretches):
             count = len(stretch) // INNER_BYTES
-            yield np.fromiter(repeat(place % 2, count), dtype=np.uintc).tobytes(), 0
+            yield np.fromiter(repeat(place % 2, count), dtype=">u4").tobytes(), 0
         self.finished = time.perf_counter()
 
 
@@ -155,7 +156,7 @@ async def _estimated() -> float:
         committed = await analyzer.acceptor.commit(record.batch, record.digest)
         results = await analyzer.results.get_results(analyzer.parts.task.id, 0, 30.0)
         ended = time.perf_counter()
-    if committed.counted != LARGE or results.queries[0].estimate is None:
+    if committed.counted != LARGE or results.queries[0].estimates is None:
         raise RuntimeError(f"{committed.counted} of {LARGE} reports were counted and estimated")
     return ended - workers.finished
 

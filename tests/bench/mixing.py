@@ -16,11 +16,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from parts import Parts
+from parts import INNER_BYTES, Parts
 from rows import Comparison, Outcome, Row
 
 from hubbub.protos.batch import BatchId
-from hubbub.protos.envelope import INNER_BYTES, SUITE_NAME, generate_key
+from hubbub.protos.envelope import SUITE_NAME, generate_key
 from hubbub.protos.keys import KeyRecord, KeySet, Role
 from hubbub.protos.messages import Committed, Envelopes, RoundState
 from hubbub.protos.signed import SignedDocument
@@ -117,7 +117,7 @@ async def _mixed(store: SqliteStore, round_: Round, parts: Parts) -> None:
     """What the shuffler does from the cut until the analyzer has all of it."""
     cut = await store.cut(round_, "operator", parts.task.minimum_reports)
     mixed = await store.mix(cut, partial(mix, round_=cut, task=parts.task, identity=parts.shuffler))
-    released = await Courier(store, _Taker()).deliver(mixed, lambda _trouble: None)
+    released = await Courier(store, _Taker()).deliver(mixed, parts.task.inner_bytes, lambda _trouble: None)
     if released.state is not RoundState.RELEASED:
         raise RuntimeError(f"the round is {released.state}, it should be released")
 

@@ -5,12 +5,19 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
+from hubbub.protos.envelope import inner_bytes
 from hubbub.protos.keys import Identity
 from hubbub.protos.signed_task import SignedTask
-from hubbub.protos.task import Histogram, Identities, Privacy, Query, Schedule, Task
+from hubbub.protos.task import Identities, Privacy, Schedule, Task
+from hubbub.queries.histogram import Histogram
+from hubbub.queries.krr import SYMBOL_BYTES, KRandomizedResponse
+from hubbub.queries.query import Query
 
 HALF = 2**31
 """γ = 1/2."""
+
+INNER_BYTES = inner_bytes(SYMBOL_BYTES)
+"""Length of an inner envelope: every query here is answered through kRR."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +38,7 @@ class Parts:
         """Make identities, and a task that is closed by the operator."""
         operator, shuffler, analyzer = Identity.generate(), Identity.generate(), Identity.generate()
         schedule = Schedule(int(time.time()), 3600, 60, 1, "operator")
-        query = Query(Histogram("theme", ("dark", "light")), HALF)
+        query = Query(Histogram("theme", ("dark", "light")), KRandomizedResponse(2, HALF))
         identities = Identities(operator.public, shuffler.public, analyzer.public)
         task = Task("speed", schedule, 1000, Privacy(1.0, 1e-6), (query,), identities)
         return cls(shuffler, analyzer, SignedTask(task).signed_by(operator).signed_by(shuffler))

@@ -15,12 +15,13 @@ from typing import Any
 
 import grpc
 from cores import all_cores, open_bare, rate, sealed_outers, shares
+from parts import INNER_BYTES
 from rows import Outcome, Row
 
 from hubbub.client.submit import Pacing
 from hubbub.deploy.local import LocalPipeline
 from hubbub.protos import codec
-from hubbub.protos.envelope import INNER_BYTES, Destination
+from hubbub.protos.envelope import Destination
 from hubbub.protos.keys import KeyRecord
 from hubbub.protos.messages import Submission
 from hubbub.protos.transport import TLS, open_channel

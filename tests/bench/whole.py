@@ -9,9 +9,10 @@ import sys
 from collections.abc import Iterator
 
 from cores import all_cores, open_bare, rate, seal_bare
+from parts import INNER_BYTES
 from rows import Comparison, Outcome, Row
 
-from hubbub.protos.envelope import INNER_BYTES, SYMBOL_BYTES
+from hubbub.queries.krr import SYMBOL_BYTES
 
 QUERIES = 2
 """Queries of the demo: its devices seal and have opened one outer envelope, and an inner one for each."""

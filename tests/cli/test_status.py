@@ -12,7 +12,8 @@ import pytest
 from hubbub.deploy.local import LocalPipeline
 from hubbub.protos.keys import Role
 from hubbub.protos.messages import RoundState
-from hubbub.protos.task import Draft, Histogram, Privacy, Schedule
+from hubbub.protos.task import Draft, Privacy, Schedule
+from hubbub.queries.histogram import Histogram
 from support.command import Ran
 
 pytestmark = pytest.mark.slow

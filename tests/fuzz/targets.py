@@ -41,13 +41,7 @@ from hubbub.deploy.settings import ClientSettings, OperatorSettings
 from hubbub.deploy.verification import Pins, VerificationError, verify
 from hubbub.protos import codec
 from hubbub.protos.batch import BatchId, BatchRecord
-from hubbub.protos.envelope import (
-    INNER_BYTES,
-    Destination,
-    InnerOpener,
-    OuterOpener,
-    Sealer,
-)
+from hubbub.protos.envelope import Destination, InnerOpener, OuterOpener, Sealer
 from hubbub.protos.errors import (
     EnvelopeError,
     HubbubError,
@@ -73,13 +67,16 @@ from hubbub.protos.results import (
 )
 from hubbub.protos.signed import Label, SignedDocument, canonical, parse_canonical, sign
 from hubbub.protos.signed_task import read_task
-from hubbub.protos.task import Histogram, Query, Sum, Task, task_content
+from hubbub.protos.task import Task, task_content
 from hubbub.protos.v1 import control_pb2, delivery_pb2, results_pb2, submission_pb2
+from hubbub.queries.histogram import Histogram
+from hubbub.queries.number import Number
 from hubbub.service.settings import SettingsError, Table
 from hubbub.service.settings import load as load_settings
 from hubbub.shuffler import settings as shuffler_settings
 from support.certificates import content_of, counts
 from support.mutation import Mutator, of_bytes, of_json, of_text
+from support.queries import INNER_BYTES, krr_query
 from support.samples import HALF, Parties, sample_task, signed
 
 
@@ -337,7 +334,9 @@ def read_draft(data: bytes) -> None:
     """A draft that is accepted becomes a task that is read again as it was written."""
     with in_file(data, "task.toml") as path:
         draft = draft_in(path)
-    queries = tuple(Query(question, HALF, 7 if isinstance(question, Sum) else None) for question in draft.questions)
+    queries = tuple(
+        krr_query(question, HALF, 7 if isinstance(question, Number) else None) for question in draft.questions
+    )
     task = Task(draft.name, draft.schedule, draft.minimum_reports, draft.privacy, queries, PARTIES.public)
     content = parse_canonical(task.canonical)
     same(read_task(content), task)
@@ -387,7 +386,7 @@ def _record_again(record: Any) -> Any:
 
 @cache
 def _certificate() -> dict[str, Any]:
-    queries = (Query(Histogram("carrier", ("AA", "B6", "UA")), HALF),)
+    queries = (krr_query(Histogram("carrier", ("AA", "B6", "UA")), HALF),)
     task = replace(TASK, queries=queries)
     return content_of(task, PARTIES, [counts(task, 0, 25), counts(task, 1, 30, left_out=2)])
 

@@ -14,11 +14,12 @@ from simulation.network import DeviceLine
 from simulation.parties import Life, Party, watched
 
 from hubbub.client import Device, Gateway, Pacing, Patience
-from hubbub.client.encode import Value
 from hubbub.client.state import State
-from hubbub.protos.envelope import INNER_BYTES, Destination, Sealer, generate_key
+from hubbub.protos.envelope import Destination, Sealer, generate_key
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.messages import Submission
+from hubbub.queries.question import Value
+from support.queries import INNER_BYTES, report
 
 if TYPE_CHECKING:
     from simulation.world import Simulation
@@ -165,9 +166,8 @@ class Stranger(Party):
     ) -> Submission:
         """A good submission, noted."""
         sealer = Sealer(here, *keys)
-        return self._outer(
-            sealer, [sealer.inner(symbol, query) for query, symbol in enumerate(symbols)], symbols, submission_id
-        )
+        inners = [sealer.inner(report(symbol), query) for query, symbol in enumerate(symbols)]
+        return self._outer(sealer, inners, symbols, submission_id)
 
     def _outer(
         self,
@@ -208,16 +208,17 @@ class Stranger(Party):
 
     def _wrong_key(self, here: Destination, keys: list[bytes], _number: int) -> list[tuple[Destination, Submission]]:
         sealer = Sealer(here, generate_key()[1], keys[1])
-        return [(here, self._outer(sealer, [sealer.inner(0, 0), sealer.inner(0, 1)], None))]
+        return [(here, self._outer(sealer, [sealer.inner(report(0), 0), sealer.inner(report(0), 1)], None))]
 
     def _wrong_inner(self, here: Destination, keys: list[bytes], number: int) -> list[tuple[Destination, Submission]]:
         sealer, other = Sealer(here, *keys), Sealer(here, keys[0], generate_key()[1])
-        return [(here, self._outer(sealer, [other.inner(0, 0), sealer.inner(number % 9, 1)], (None, number % 9)))]
+        inners = [other.inner(report(0), 0), sealer.inner(report(number % 9), 1)]
+        return [(here, self._outer(sealer, inners, (None, number % 9)))]
 
     def _wrong_task(self, here: Destination, keys: list[bytes], _number: int) -> list[tuple[Destination, Submission]]:
         there = Destination(bytes(32), here.round, here.key_set_hash)
         sealed = Sealer(there, *keys)
-        submission = self._outer(sealed, [sealed.inner(0, 0), sealed.inner(0, 1)], None)
+        submission = self._outer(sealed, [sealed.inner(report(0), 0), sealed.inner(report(0), 1)], None)
         return [(there, submission), (here, submission)]
 
     def _wrong_round(self, here: Destination, keys: list[bytes], _number: int) -> list[tuple[Destination, Submission]]:
@@ -231,14 +232,21 @@ class Stranger(Party):
 
     def _short(self, here: Destination, keys: list[bytes], _number: int) -> list[tuple[Destination, Submission]]:
         sealer = Sealer(here, *keys)
-        only = self._outer(sealer, [sealer.inner(0, 0)], None)
+        only = self._outer(sealer, [sealer.inner(report(0), 0)], None)
         return [(here, only)]
+
+    def _shifted(self, here: Destination, keys: list[bytes], _number: int) -> list[tuple[Destination, Submission]]:
+        """A report a byte too long and one a byte too short: together as long as all are."""
+        sealer = Sealer(here, *keys)
+        joined = sealer.inner(report(0) + b"\0", 0) + sealer.inner(report(0)[1:], 1)
+        inners = [joined[:INNER_BYTES], joined[INNER_BYTES:]]
+        return [(here, self._outer(sealer, inners, (None, None)))]
 
     def _copied(self, here: Destination, keys: list[bytes], number: int) -> list[tuple[Destination, Submission]]:
         """Two submissions that hold the same envelope for the first query."""
         sealer = Sealer(here, *keys)
-        same, symbols = sealer.inner(number % 3, 0), (number % 3, number % 9)
-        made = [self._outer(sealer, [same, sealer.inner(number % 9, 1)], symbols) for _ in range(2)]
+        same, symbols = sealer.inner(report(number % 3), 0), (number % 3, number % 9)
+        made = [self._outer(sealer, [same, sealer.inner(report(number % 9), 1)], symbols) for _ in range(2)]
         assert len(same) == INNER_BYTES
         return [(here, each) for each in made]
 

@@ -25,6 +25,7 @@ from hubbub.protos.messages import RoundState
 from hubbub.protos.signed_task import SignedTask
 from hubbub.shuffler import tables
 from hubbub.shuffler.hold import SqliteStore
+from support.queries import INNER_BYTES
 
 TESTS = Path(__file__).parents[1]
 Marks = list[dict[str, Any]]
@@ -107,8 +108,8 @@ def _held(store: SqliteStore, round_: Any) -> int:
     connection = store._database.writer
     if round_.state in (RoundState.OPEN, RoundState.CUT):
         query = "SELECT coalesce(sum(length(inners)), 0) FROM arrived WHERE key >> 32 = ?"
-        return int(connection.execute(query, (round_.key,)).fetchone()[0]) // 104
-    return len(tables.envelopes(connection, round_, 0, 0))
+        return int(connection.execute(query, (round_.key,)).fetchone()[0]) // (2 * INNER_BYTES)
+    return len(tables.envelopes(connection, round_, 0, 0, INNER_BYTES))
 
 
 def check_analyzer(folder: Path, task: bytes, marks: Marks) -> None:

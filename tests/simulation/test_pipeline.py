@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,10 +19,13 @@ from hubbub.deploy.verification import Pins, verify
 from hubbub.protos.keys import Role
 from hubbub.protos.messages import RoundState, RoundStatus
 from hubbub.protos.refusals import Reason, Refusal
-from hubbub.protos.results import HistogramEstimate, QueryState, SumEstimate
-from hubbub.protos.task import Draft, Histogram, Privacy, Schedule, Sum
+from hubbub.protos.results import QueryResult, QueryState
+from hubbub.protos.task import Draft, Privacy, Schedule
 from hubbub.protos.transport import TLS, open_channel
 from hubbub.protos.wire import ResultsCaller
+from hubbub.queries.histogram import Histogram
+from hubbub.queries.number import Number
+from hubbub.queries.rows import Estimate
 
 pytestmark = pytest.mark.slow
 
@@ -38,7 +41,7 @@ def draft(minimum_reports: int = 500, rounds: int = 1, privacy: Privacy = PROMIS
         Schedule(int(time.time()), length=3600, grace=86_400, rounds=rounds, close="operator"),
         minimum_reports,
         privacy,
-        (Histogram("theme", ("light", "dark")), Sum("session", 0.0, 60.0, "minutes", optional=True)),
+        (Histogram("theme", ("light", "dark")), Number("session", 0.0, 60.0, "minutes", optional=True)),
     )
 
 
@@ -99,16 +102,20 @@ async def test_estimates_are_near_the_truth(pipeline: LocalPipeline) -> None:
     assert await submit(pipeline, 0, DEVICES) == DEVICES
     await pipeline.close_round(0)
     theme, session = (await pipeline.results(0)).queries
-    assert isinstance(theme.estimate, HistogramEstimate)
-    assert isinstance(session.estimate, SumEstimate)
-    truths = [
-        (theme.estimate.counts[0], 200),
-        (theme.estimate.counts[1], 400),
-        (session.estimate.answered, 450),
-        (session.estimate.sum, 9000),
-    ]
     # Four estimates, each beyond six standard errors with probability 2e-9.
-    assert all(abs(estimate.value - truth) < 6 * estimate.standard_error for estimate, truth in truths)
+    assert near(theme, {("count", "light"): 200, ("count", "dark"): 400})
+    assert near(session, {("answered", None): 450, ("sum", None): 9000})
+
+
+def near(result: QueryResult, truth: Mapping[tuple[str, str | None], float]) -> bool:
+    """Whether each of these rows is within six standard errors of its truth."""
+    found = estimates(result)
+    return all(abs(found[row].value - value) < 6 * found[row].standard_error for row, value in truth.items())
+
+
+def estimates(result: QueryResult) -> dict[tuple[str, str | None], Estimate]:
+    assert result.estimates is not None
+    return {(row.statistic, row.category): row.estimate for row in result.estimates.rows if row.estimate is not None}
 
 
 async def test_submissions_in_flight_while_the_shuffler_is_killed_are_all_counted(pipeline: LocalPipeline) -> None:
@@ -220,16 +227,9 @@ async def test_estimates_with_dummies_are_near_the_truth(tmp_path: Path) -> None
         results = await pipeline.results(0)
         theme, session = results.queries
         assert [(query.reports, query.valid) for query in results.queries] == [(DEVICES, DEVICES)] * 2
-        assert isinstance(theme.estimate, HistogramEstimate)
-        assert isinstance(session.estimate, SumEstimate)
-        truths = [
-            (theme.estimate.counts[0], 200),
-            (theme.estimate.counts[1], 400),
-            (session.estimate.answered, 450),
-            (session.estimate.sum, 9000),
-        ]
         # Four estimates, each beyond six standard errors with probability 2e-9.
-        assert all(abs(estimate.value - truth) < 6 * estimate.standard_error for estimate, truth in truths)
+        assert near(theme, {("count", "light"): 200, ("count", "dark"): 400})
+        assert near(session, {("answered", None): 450, ("sum", None): 9000})
         verified = verify(results.certificate, Pins())
         assert [(record.reports, record.dummies) for record in verified.records] == [(DEVICES, 150)] * 2
         assert verified.content["round_total"]["epsilon_upper"] <= 2.0

@@ -22,7 +22,9 @@ from hubbub.protos.errors import Unreachable
 from hubbub.protos.keys import Role
 from hubbub.protos.messages import RoundState
 from hubbub.protos.refusals import Reason, Refusal
-from hubbub.protos.task import Draft, Histogram, Privacy, Schedule, Sum
+from hubbub.protos.task import Draft, Privacy, Schedule
+from hubbub.queries.histogram import Histogram
+from hubbub.queries.number import Number
 
 pytestmark = pytest.mark.slow
 
@@ -39,7 +41,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 async def pipeline(folder: Path) -> AsyncIterator[LocalPipeline]:
     schedule = Schedule(int(time.time()), length=3600, grace=86_400, rounds=ROUNDS, close="operator")
     privacy = Privacy(epsilon=8.0, delta=1e-2, epsilon_local=16.0)
-    queries = (Histogram("theme", ("light", "dark")), Sum("session", 0.0, 60.0, "minutes", optional=True))
+    queries = (Histogram("theme", ("light", "dark")), Number("session", 0.0, 60.0, "minutes", optional=True))
     async with LocalPipeline(Draft("kiosks", schedule, 100, privacy, queries), folder) as running:
         yield running
 

@@ -16,7 +16,7 @@ import pytest
 import structlog
 from simulation import operations as ops
 from simulation.devices import Answers, DeviceParty, SimulatedGateway, Stranger
-from simulation.model import FINAL, RECEIPT, RETRIED, Model, histogram, total
+from simulation.model import CARRIERS, FINAL, RECEIPT, RETRIED, Model, histogram, total
 from simulation.network import DeliveryLine, Link
 from simulation.parties import QUEUE, AnalyzerParty, Life, Party, ShufflerParty
 from simulation.virtual import Killed, run
@@ -25,8 +25,9 @@ from hubbub.client.errors import NoRound, StateError
 from hubbub.protos.errors import KeyRecordError, Unreachable
 from hubbub.protos.messages import Receipt, RoundState
 from hubbub.protos.refusals import Reason, Refusal
-from hubbub.protos.results import HistogramEstimate, QueryState, RoundResults, SumEstimate
+from hubbub.protos.results import QueryState, RoundResults
 from hubbub.protos.task import Schedule
+from hubbub.queries.rows import Estimates
 from hubbub.shuffler.records import Round
 from support.samples import START, Parties, sample_task, signed
 
@@ -39,8 +40,16 @@ _EXPECTED = (Refusal, Unreachable, NoRound, StateError, KeyRecordError)
 """What a device's application has to reckon with."""
 
 
+NEAR = {"rel": 1e-12, "abs": 1e-9}
+"""How near an estimate is to the model's exact one."""
+
 Witness = Callable[[str, dict[str, Any]], None]
 """Is told whenever a party is about to rely on another one's having something on disk: by what, and what it is."""
+
+
+def values(estimates: Estimates) -> dict[tuple[str, str | None], float]:
+    """What is published, by statistic and category."""
+    return {(row.statistic, row.category): row.estimate.value for row in estimates.rows if row.estimate is not None}
 
 
 class Simulation:
@@ -295,16 +304,15 @@ class Simulation:
     def _check_estimates(self, results: RoundResults, counts: list[list[int]]) -> None:
         carrier, delay = results.queries
         if carrier.state is QueryState.PUBLISHED:
-            assert isinstance(carrier.estimate, HistogramEstimate)
-            wanted = [float(each) for each in histogram(counts[0])]
-            assert [estimate.value for estimate in carrier.estimate.counts] == pytest.approx(
-                wanted, rel=1e-12, abs=1e-9
-            )
+            assert carrier.estimates is not None
+            wanted = {("count", name): float(each) for name, each in zip(CARRIERS, histogram(counts[0]), strict=True)}
+            assert values(carrier.estimates) == pytest.approx(wanted | {("answered", None): sum(counts[0])}, **NEAR)
         if delay.state is QueryState.PUBLISHED:
-            assert isinstance(delay.estimate, SumEstimate)
+            assert delay.estimates is not None
             answered, summed = (float(each) for each in total(counts[1]))
-            found = delay.estimate.answered.value, delay.estimate.sum.value
-            assert found == pytest.approx((answered, summed), rel=1e-12, abs=1e-9)
+            found = values(delay.estimates)
+            assert found["answered", None] == pytest.approx(answered, **NEAR)
+            assert found["sum", None] == pytest.approx(summed, **NEAR)
 
     def _check_counts(self, reports: int) -> None:
         """Acknowledged + retried + refused = received, but for what a kill made uncertain."""

@@ -31,9 +31,11 @@ from hubbub.protos.envelope import Destination
 from hubbub.protos.errors import Unreachable
 from hubbub.protos.keys import Role
 from hubbub.protos.messages import RoundState, Submission
-from hubbub.protos.task import Draft, Histogram, Privacy, Schedule, Sum
+from hubbub.protos.task import Draft, Privacy, Schedule
 from hubbub.protos.transport import TLS, open_channel
 from hubbub.protos.wire import SubmissionCaller
+from hubbub.queries.histogram import Histogram
+from hubbub.queries.number import Number
 from support.scrape import Scraped, scrape
 
 TICK_SECONDS = 0.5
@@ -120,7 +122,7 @@ def draft(rounds: int) -> Draft:
         Schedule(int(time.time()), length=60, grace=86_400, rounds=rounds, close="operator"),
         MINIMUM,
         Privacy(epsilon=8.0, delta=1e-4, epsilon_local=16.0),
-        (Histogram("theme", ("light", "dark")), Sum("session", 0.0, 60.0, "minutes", optional=True)),
+        (Histogram("theme", ("light", "dark")), Number("session", 0.0, 60.0, "minutes", optional=True)),
     )
 
 

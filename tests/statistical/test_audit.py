@@ -26,8 +26,8 @@ from scipy import stats
 
 from hubbub.accountant.bounds import epsilon_bracket
 from hubbub.accountant.mechanisms import KRR
-from hubbub.client.draws import Random
 from hubbub.client.randomize import randomize
+from hubbub.queries.draws import Random
 
 FALSE_ALARM = 1e-9
 """Largest probability that one audit accuses a right randomizer: with four of them, once in 10⁸ runs at most."""

@@ -17,7 +17,10 @@ import pytest
 from hubbub.accountant.mechanisms import KRR
 from hubbub.analyzer.estimate import estimate
 from hubbub.protos.results import Estimate, HistogramEstimate, SumEstimate
-from hubbub.protos.task import Histogram, Query, Sum
+from hubbub.queries.histogram import Histogram
+from hubbub.queries.number import Number
+from hubbub.queries.query import Query
+from support.queries import krr_query
 
 Z = 4.9
 BATCHES = 2000
@@ -25,10 +28,10 @@ Group = tuple[int, Sequence[float]]
 """So many devices, with this law of the encoded symbol."""
 
 CARRIERS = (700, 250, 50, 0)
-HISTOGRAM = Query(Histogram("carrier", ("AA", "B6", "UA", "ZZ")), 2**31)
-OPTIONAL_HISTOGRAM = Query(Histogram("carrier", ("AA", "B6", "UA"), optional=True), 3 * 2**30)
-SUM = Query(Sum("delay", -30.0, 180.0, "minutes"), 2**30, levels=6)
-OPTIONAL_SUM = Query(Sum("delay", -30.0, 180.0, "minutes", optional=True), 2**30, levels=6)
+HISTOGRAM = krr_query(Histogram("carrier", ("AA", "B6", "UA", "ZZ")), 2**31)
+OPTIONAL_HISTOGRAM = krr_query(Histogram("carrier", ("AA", "B6", "UA"), optional=True), 3 * 2**30)
+SUM = krr_query(Number("delay", -30.0, 180.0, "minutes"), 2**30, levels=6)
+OPTIONAL_SUM = krr_query(Number("delay", -30.0, 180.0, "minutes", optional=True), 2**30, levels=6)
 DELAYS = {-30.0: 200, -12.0: 500, 3.5: 400, 61.0: 250, 179.0: 50}
 """Devices by delay."""
 
@@ -40,7 +43,7 @@ def at(symbol: int, symbols: int) -> list[float]:
 
 
 def encoded(value: float, query: Query) -> list[float]:
-    assert isinstance(query.question, Sum)
+    assert isinstance(query.question, Number)
     assert query.levels is not None
     place = (value - query.question.lower) / (query.question.upper - query.question.lower) * query.levels
     below = min(math.floor(place), query.levels - 1)
@@ -152,7 +155,7 @@ def test_sums_and_means_are_unbiased_and_covered(query: Query, statistic: str) -
 def test_reports_of_another_randomizer_are_noticed(statistic: str) -> None:
     """Power: reports made with a γ that is a fifth larger are not unbiased for the truth."""
     read, truth = TRUTHS[statistic]
-    other = Query(OPTIONAL_SUM.question, OPTIONAL_SUM.gamma * 6 // 5, OPTIONAL_SUM.levels)
+    other = krr_query(OPTIONAL_SUM.question, OPTIONAL_SUM.gamma * 6 // 5, OPTIONAL_SUM.levels)
     found = [number for result in sums(OPTIONAL_SUM, 3, other) if (number := read(result)) is not None]
     assert abs(z_score(found, truth)) > 2 * Z
 
@@ -202,7 +205,7 @@ def test_dummies_that_are_not_subtracted_are_noticed() -> None:
 
 def test_counts_of_another_randomizer_are_noticed() -> None:
     groups = [(size, at(symbol, 4)) for symbol, size in enumerate(CARRIERS)]
-    other = Query(HISTOGRAM.question, HISTOGRAM.gamma * 11 // 10)
+    other = krr_query(HISTOGRAM.question, HISTOGRAM.gamma * 11 // 10)
     results = [estimate(HISTOGRAM, counts) for counts in simulate(other, groups, 4)]
     found = [result.counts[0] for result in results if isinstance(result, HistogramEstimate)]
     assert abs(z_score(found, CARRIERS[0])) > 2 * Z

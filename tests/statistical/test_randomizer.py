@@ -16,10 +16,12 @@ import pytest
 from scipy import stats
 
 from hubbub.accountant.mechanisms import KRR
-from hubbub.client.draws import Random
 from hubbub.client.encode import encode
 from hubbub.client.randomize import randomize
-from hubbub.protos.task import GAMMA_DENOMINATOR, Query, Sum
+from hubbub.queries.draws import Random
+from hubbub.queries.fields import DENOMINATOR
+from hubbub.queries.number import Number
+from support.queries import krr_query
 
 FALSE_ALARM = 1e-9
 """Probability that one test fails although the code is right: all tests here together fail once in 10⁸ runs."""
@@ -28,7 +30,7 @@ POWER = 1 - 1e-9
 """Least probability with which a wrong law below is noticed."""
 
 REPORTS = 100_000
-GAMMA = GAMMA_DENOMINATOR // 4
+GAMMA = DENOMINATOR // 4
 SYMBOLS = 6
 
 Randomizer = Callable[[int, int, int, Random], int]
@@ -59,7 +61,7 @@ def test_reports_follow_the_law(symbol: int) -> None:
 def lies_always(symbol: int, symbols: int, gamma: int, random: Random) -> int:
     """Wrong: the blanket never draws the truth, which is another, less private mechanism than the one computed for."""
     while True:
-        report = randomize(symbol, symbols, GAMMA_DENOMINATOR, random)
+        report = randomize(symbol, symbols, DENOMINATOR, random)
         if report != symbol:
             return report if int.from_bytes(random(4), "big") < gamma else symbol
 
@@ -78,7 +80,7 @@ def modulo_of_four_bits(symbol: int, symbols: int, gamma: int, random: Random) -
 
 def law_of(name: str, symbol: int) -> list[Fraction]:
     """The exact law of a wrong randomizer."""
-    gamma = Fraction(GAMMA, GAMMA_DENOMINATOR)
+    gamma = Fraction(GAMMA, DENOMINATOR)
     if name == "lies_always":
         return [1 - gamma if report == symbol else gamma / (SYMBOLS - 1) for report in range(SYMBOLS)]
     if name == "blanket_too_thin":
@@ -99,7 +101,7 @@ def test_a_wrong_law_is_noticed(wrong: Randomizer) -> None:
 @pytest.mark.parametrize("answer", [-30.0, 0.1, 71.0, 179.9])
 def test_rounding_keeps_the_mean(answer: float) -> None:
     """The number rounded up is binomial: a two-sided exact test at `FALSE_ALARM`."""
-    query = Query(Sum("delay", -30.0, 180.0), 1, levels=7)
+    query = krr_query(Number("delay", -30.0, 180.0), 1, levels=7)
     scaled = (Fraction(answer) + 30) * 7 / 210
     below = scaled.numerator // scaled.denominator
     ups = sum(encode(query, answer, os.urandom) - below for _ in range(REPORTS // 5))

@@ -81,7 +81,7 @@ class FakeShuffler:
         round_number, envelope = self.held[submission_id]
         shuffler, analyzer, key_set = self.keys(round_number)
         to = Destination(self.task.id, round_number, key_set.hash)
-        inners = OuterOpener(to, shuffler, len(self.task.queries)).open(envelope, submission_id)
+        inners = OuterOpener(to, shuffler, self.task.inner_bytes).open(envelope, submission_id)
         return tuple(InnerOpener(to, analyzer, query).open(inner) for query, inner in enumerate(inners))
 
     async def get_round(self, task_id: bytes, round_number: int) -> KeySet:

@@ -8,8 +8,12 @@ from pathlib import Path
 from hubbub.deploy.authority import Authority
 from hubbub.protos.keys import Identity
 from hubbub.protos.signed_task import SignedTask
-from hubbub.protos.task import Histogram, Identities, Privacy, Query, Schedule, Sum, Task
+from hubbub.protos.task import Identities, Privacy, Schedule, Task
 from hubbub.protos.transport import TLS
+from hubbub.queries.histogram import Histogram
+from hubbub.queries.number import Number
+from hubbub.queries.query import Query
+from support.queries import krr_query
 
 START = 1_767_225_600
 """2026-01-01T00:00:00Z: when sample tasks start."""
@@ -36,8 +40,8 @@ class Parties:
 
 
 QUERIES = (
-    Query(Histogram("carrier", ("AA", "B6", "UA")), HALF),
-    Query(Sum("delay", -30.0, 180.0, "minutes", optional=True), HALF, levels=7),
+    krr_query(Histogram("carrier", ("AA", "B6", "UA")), HALF),
+    krr_query(Number("delay", -30.0, 180.0, "minutes", optional=True), HALF, levels=7),
 )
 
 

@@ -5,15 +5,15 @@ from dataclasses import replace
 
 import pytest
 
-from hubbub.accountant.calibration import QueryShape, calibrate_queries
+from hubbub.accountant.calibration.calibrate import calibrate
 from hubbub.accountant.certificate.statement import Terms, check_minimum, parts_at_minimum
 from hubbub.accountant.composition import compose
 from hubbub.accountant.errors import AccountingError
-from hubbub.accountant.errors_of_estimates import histogram_mse
 from hubbub.accountant.mechanisms import KRR
 from hubbub.accountant.pairs import Part
 from hubbub.accountant.spending.budget import ledger, outlook, round_entries
 from hubbub.accountant.spending.ledger import BudgetExceeded
+from support.queries import histogram_design, histogram_mse
 
 TERMS = Terms(epsilon=1.0, delta=1e-6, epsilon_local=8.0, honest_share=0.9, minimum_reports=20_000)
 CARRIER, DELAY = KRR.from_numerator(16, 2**30), KRR.from_numerator(9, 2**31)
@@ -75,9 +75,9 @@ def test_a_dummy_is_as_noisy_as_a_uniform_symbol() -> None:
 
 @pytest.mark.slow
 def test_queries_with_dummies_need_less_noise_and_hold_at_the_minimum() -> None:
-    shapes = [QueryShape("histogram", 4, optional=False), QueryShape("histogram", 3, optional=True)]
+    designs = [histogram_design(4), histogram_design(3, optional=True)]
     terms = Terms(epsilon=1.0, delta=1e-6, epsilon_local=8.0, honest_share=1.0, minimum_reports=2_000, dummies=50)
-    plain, helped = (calibrate_queries(shapes, 1.0, 1e-6, 2_000, dummies=dummies) for dummies in (0, 50))
+    plain, helped = (calibrate(designs, 1.0, 1e-6, 2_000, dummies=dummies) for dummies in (0, 50))
     assert all(with_.mechanism.gamma < without.mechanism.gamma for with_, without in zip(helped, plain, strict=True))
     check_minimum(terms, [each.mechanism for each in helped])
     with pytest.raises(AccountingError, match="is promised"):
@@ -85,6 +85,6 @@ def test_queries_with_dummies_need_less_noise_and_hold_at_the_minimum() -> None:
 
 
 def test_one_query_with_dummies_holds_at_the_minimum_as_it_was_calibrated() -> None:
-    (chosen,) = calibrate_queries([QueryShape("histogram", 4, optional=False)], 1.0, 1e-6, 1_000, dummies=100)
+    (chosen,) = calibrate([histogram_design(4)], 1.0, 1e-6, 1_000, dummies=100)
     terms = Terms(epsilon=1.0, delta=1e-6, epsilon_local=20.0, honest_share=1.0, minimum_reports=1_000, dummies=100)
     check_minimum(terms, [chosen.mechanism])

@@ -5,28 +5,32 @@ from math import isclose, sqrt
 import pytest
 
 from hubbub.accountant.bounds import delta_upper, epsilon_bracket
-from hubbub.accountant.calibration import (
-    Calibration,
-    QueryShape,
-    calibrate_histogram,
-    calibrate_queries,
-    calibrate_sum,
-    reports_for_error,
-)
+from hubbub.accountant.calibration.calibrate import calibrate, reports_for_error
+from hubbub.accountant.calibration.design import Calibration
 from hubbub.accountant.composition import compose
 from hubbub.accountant.errors import AccountingError
-from hubbub.accountant.errors_of_estimates import histogram_mse, sum_mse
 from hubbub.accountant.mechanisms import GAMMA_DENOMINATOR, KRR
 from hubbub.accountant.pairs import Part
+from hubbub.deploy.planning import question_for
+from hubbub.queries.design import Design
+from hubbub.queries.number import Number
+from hubbub.queries.randomizer import Randomizer
+from support.queries import (
+    calibrate_histogram,
+    calibrate_sum,
+    histogram_design,
+    histogram_mse,
+    sum_mse,
+)
 
 
-def numerator(found: Calibration) -> int:
+def numerator(found: Calibration[Randomizer]) -> int:
     scaled = found.mechanism.gamma * GAMMA_DENOMINATOR
     assert scaled.denominator == 1
     return scaled.numerator
 
 
-def assert_least(found: Calibration, epsilon: float, delta: float, reports: int) -> None:
+def assert_least(found: Calibration[Randomizer], epsilon: float, delta: float, reports: int) -> None:
     """The bound holds at γ, and fails at a γ one part in a thousand smaller."""
     assert found.epsilon_upper <= epsilon
     assert delta_upper(found.mechanism, reports, epsilon) <= delta
@@ -40,7 +44,7 @@ def assert_least(found: Calibration, epsilon: float, delta: float, reports: int)
 def test_histogram_gets_the_least_gamma_that_the_bound_allows(categories: int, reports: int) -> None:
     found = calibrate_histogram(categories, 0.8, 1e-7, reports)
     assert_least(found, 0.8, 1e-7, reports)
-    assert found.levels is None
+    assert found.size == found.mechanism.categories == categories
     assert isclose(found.mse, histogram_mse(found.mechanism, reports))
     assert found.expected_standard_error == sqrt(found.mse)
 
@@ -48,9 +52,9 @@ def test_histogram_gets_the_least_gamma_that_the_bound_allows(categories: int, r
 @pytest.mark.parametrize("reports", [500, 10**6])
 def test_sum_gets_the_levels_with_the_least_error(reports: int) -> None:
     found = calibrate_sum(0.5, 1e-8, reports)
-    assert found.levels is not None
     assert_least(found, 0.5, 1e-8, reports)
-    for levels in {max(1, found.levels - 1), found.levels + 1, 2 * found.levels} - {found.levels}:
+    best = found.size - 1
+    for levels in {max(1, best - 1), best + 1, 2 * best} - {best}:
         other = calibrate_histogram(levels + 1, 0.5, 1e-8, reports)
         assert sum_mse(other.mechanism, levels, reports) >= found.mse * (1 - 1e-9)
 
@@ -58,8 +62,7 @@ def test_sum_gets_the_levels_with_the_least_error(reports: int) -> None:
 def test_optional_queries_get_one_more_symbol() -> None:
     assert calibrate_histogram(4, 1.0, 1e-6, 10_000, optional=True).mechanism.categories == 5
     found = calibrate_sum(1.0, 1e-6, 10_000, optional=True)
-    assert found.levels is not None
-    assert found.mechanism.categories == found.levels + 2
+    assert found.mechanism.categories == found.size + 1
 
 
 def test_local_epsilon_is_capped() -> None:
@@ -100,42 +103,52 @@ def test_targets_without_a_useful_mechanism_are_refused_with_a_remedy() -> None:
         calibrate_sum(1.0, 1e-6, 100, epsilon_local_cap=0.0)
 
 
-SHAPES = [QueryShape("histogram", 16, False), QueryShape("sum", None, True, 2.0)]
+DESIGNS = [histogram_design(16), Design(Number("value", 0.0, 1.0, optional=True, weight=2.0))]
 
 
 @pytest.mark.parametrize("cap", [pytest.param(None, marks=pytest.mark.slow), 6.0])
 def test_several_queries_together_stay_within_the_budget(cap: float | None) -> None:
-    found = calibrate_queries(SHAPES, 1.0, 1e-6, 18_000, epsilon_local_cap=cap)
+    found = calibrate(DESIGNS, 1.0, 1e-6, 18_000, epsilon_local_cap=cap)
     composed = compose([Part(each.mechanism, 18_000) for each in found], 1e-6)
     assert composed.epsilon_upper <= 1.0
     assert cap is None or sum(each.epsilon_local for each in found) <= cap
-    assert [each.kind for each in found] == ["histogram", "sum"]
+    assert [each.mechanism.categories - each.size for each in found] == [0, 1]
+    assert found[0].size == 16
     if cap is None:
         assert composed.epsilon_upper > 0.99
 
 
 def test_one_query_gets_the_whole_budget() -> None:
-    (found,) = calibrate_queries(SHAPES[:1], 1.0, 1e-6, 18_000)
+    (found,) = calibrate(DESIGNS[:1], 1.0, 1e-6, 18_000)
     assert found == calibrate_histogram(16, 1.0, 1e-6, 18_000)
 
 
 def test_impossible_queries_are_refused() -> None:
     with pytest.raises(AccountingError, match="0 queries"):
-        calibrate_queries([], 1.0, 1e-6, 100)
+        calibrate([], 1.0, 1e-6, 100)
     with pytest.raises(AccountingError, match="weight is"):
-        calibrate_queries([QueryShape("sum", None, False, 0.0)], 1.0, 1e-6, 100)
-    with pytest.raises(AccountingError, match="categories is None"):
-        calibrate_queries([QueryShape("histogram", None, False)], 1.0, 1e-6, 100)
+        calibrate([Design(Number("value", 0.0, 1.0, weight=0.0))], 1.0, 1e-6, 100)
+    with pytest.raises(AccountingError, match="a histogram needs --categories"):
+        question_for("histogram", None, False, "krr")
+    with pytest.raises(AccountingError, match="a sum has levels"):
+        question_for("sum", 4, False, "krr")
+    with pytest.raises(AccountingError, match="categories is 1"):
+        question_for("histogram", 1, False, "krr")
 
 
 def test_reports_for_an_error_are_enough_and_hardly_more() -> None:
-    shape = QueryShape("histogram", 8, False)
-    needed = reports_for_error(shape, 1.0, 1e-6, 0.005)
+    design = histogram_design(8)
+    needed = reports_for_error(design, 1.0, 1e-6, 0.005)
     assert calibrate_histogram(8, 1.0, 1e-6, needed).expected_standard_error <= 0.005 * needed
     fewer = int(needed * 0.99)
     assert calibrate_histogram(8, 1.0, 1e-6, fewer).expected_standard_error > 0.005 * fewer
     with pytest.raises(AccountingError, match="error is"):
-        reports_for_error(shape, 1.0, 1e-6, 0.0)
+        reports_for_error(design, 1.0, 1e-6, 0.0)
+
+
+def written(numerator: int, denominator: int) -> Fraction:
+    """A probability as a task writes it, over 2³²: the errors are those of what is drawn."""
+    return Fraction(numerator * GAMMA_DENOMINATOR // denominator, GAMMA_DENOMINATOR)
 
 
 def debiased_variance(gamma: Fraction, symbols: int, levels: int, truth: dict[int, Fraction]) -> Fraction:
@@ -149,7 +162,9 @@ def debiased_variance(gamma: Fraction, symbols: int, levels: int, truth: dict[in
 
 @pytest.mark.parametrize("optional", [False, True])
 @pytest.mark.parametrize("levels", [1, 2, 7])
-@pytest.mark.parametrize("gamma", [Fraction(1, 50), Fraction(2, 5), Fraction(9, 10)])
+@pytest.mark.parametrize(
+    "gamma", [written(1, 50), written(2, 5), written(9, 10)], ids=lambda gamma: f"{float(gamma):.2g}"
+)
 def test_worst_case_error_of_a_sum_is_the_maximum_over_all_inputs(gamma: Fraction, levels: int, optional: bool) -> None:
     symbols = levels + (2 if optional else 1)
     grid = 400 * levels
@@ -163,7 +178,7 @@ def test_worst_case_error_of_a_sum_is_the_maximum_over_all_inputs(gamma: Fractio
 
 
 def test_worst_case_error_of_a_histogram_is_the_maximum_over_counts() -> None:
-    mechanism = KRR(5, Fraction(1, 3))
+    mechanism = KRR(5, written(1, 3))
     q, r = mechanism.truthful, mechanism.other
     exact = max((c * q * (1 - q) + (10 - c) * r * (1 - r)) / (1 - mechanism.gamma) ** 2 for c in range(11))
     assert histogram_mse(mechanism, 10) == pytest.approx(float(exact), rel=1e-12)

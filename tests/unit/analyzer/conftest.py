@@ -20,6 +20,7 @@ from hubbub.protos.keys import KeyRecord, KeySet, Role
 from hubbub.protos.messages import Committed, Envelopes
 from hubbub.protos.signed import SignedDocument
 from hubbub.protos.task import Task
+from support.queries import report
 from support.samples import Parties, sample_task, signed
 
 # Eight reports of the histogram (3 symbols), eight of the optional sum (9 symbols).
@@ -80,11 +81,15 @@ class Bench:
         return KeySet(record.signed_by(self.parties.shuffler), analyzer)
 
     async def seal(self, query: int, symbols: Sequence[int], round_number: int = 0) -> list[bytes]:
+        """Seal kRR reports of these symbols."""
+        return await self.seal_reports(query, [report(symbol) for symbol in symbols], round_number)
+
+    async def seal_reports(self, query: int, reports: Sequence[bytes], round_number: int = 0) -> list[bytes]:
         key_set = await self.key_set(round_number)
         public = KeyRecord.read(key_set.analyzer, self.parties.analyzer.public).public_key
         destination = Destination(self.task.id, round_number, key_set.hash)
         sealer = Sealer(destination, self.shuffler_key[1], public)
-        return [sealer.inner(symbol, query) for symbol in symbols]
+        return [sealer.inner(each, query) for each in reports]
 
     def batch(self, query: int, round_number: int = 0) -> BatchId:
         return BatchId(self.task.id, round_number, query)

@@ -16,6 +16,7 @@ from hubbub.protos.keys import Identity, KeyRecord, KeySet, Role
 from hubbub.protos.messages import Committed
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.signed import SignedDocument
+from support.queries import INNER_BYTES
 
 if TYPE_CHECKING:
     from conftest import Bench
@@ -217,6 +218,24 @@ async def test_other_envelopes_at_a_known_place_are_refused(bench: Bench) -> Non
     await refused(bench.put(0, 0, [*envelopes[:3], *others[3:]]), Reason.DIGEST_DIFFERS)
     assert await bench.put(0, 4, envelopes[4:]) == 6
     assert (await bench.deliver(0, envelopes)).counted == 6
+
+
+@pytest.mark.parametrize("width", [0, INNER_BYTES - 1, INNER_BYTES + 1, 2 * INNER_BYTES])
+async def test_envelopes_of_another_length_than_the_query_s_are_refused(bench: Bench, width: int) -> None:
+    """Stored ones are cut at the query's length: one of another would shift all that follow it."""
+    envelopes = await bench.seal(0, [0] * 6)
+    await bench.begin(await bench.record(0, envelopes))
+    for stretch in ([bytes(width)], [*envelopes[:2], bytes(width)]):
+        refusal = await refused(bench.put(0, 0, stretch), Reason.MALFORMED)
+        assert f"has {INNER_BYTES} bytes" in refusal.message
+    assert await bench.put(0, 0, envelopes) == 6
+    assert (await bench.deliver(0, envelopes)).counted == 6
+
+
+async def test_envelopes_of_a_query_that_is_not_asked_are_refused(bench: Bench) -> None:
+    envelopes = await bench.seal(0, [0] * 6)
+    refusal = await refused(bench.put(2, 0, envelopes), Reason.MALFORMED)
+    assert "has queries 0 to 1, not 2" in refusal.message
 
 
 async def test_putting_and_committing_need_an_announcement(bench: Bench) -> None:

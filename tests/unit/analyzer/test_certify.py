@@ -15,10 +15,12 @@ from hubbub.protos.batch import BatchRecord, released_digest
 from hubbub.protos.errors import HubbubError, SignatureError
 from hubbub.protos.keys import KeyRecord
 from hubbub.protos.refusals import Reason, Refusal
-from hubbub.protos.results import HistogramEstimate, QueryState, SumEstimate
+from hubbub.protos.results import QueryState
 from hubbub.protos.signed import Label, SignedDocument, canonical, parse_canonical
 from hubbub.protos.task import Task
-from support.samples import Parties
+from support.queries import unary_query
+from support.rows import counts, number, row
+from support.samples import HALF, Parties, sample_task, signed
 
 if TYPE_CHECKING:
     from conftest import Bench
@@ -40,7 +42,7 @@ async def test_a_certificate_is_signed_canonical_and_holds(bench: Bench) -> None
     members = ("all_rounds", "batches", "earlier", "format", "honest_share", "queries", "round", "round_total", "task")
     assert tuple(sorted(body)) == members
     assert body["task"] == bench.signed.as_json()
-    queries = [(query.name, KRR.from_numerator(query.symbols, query.gamma)) for query in bench.task.queries]
+    queries = [(query.name, KRR.from_numerator(query.symbols, HALF)) for query in bench.task.queries]
     check_statement(Terms.of(bench.task), queries, body)
     for query, batch in enumerate(body["batches"]):
         record = BatchRecord.read(SignedDocument.from_json(batch), bench.parties.shuffler.public)
@@ -135,7 +137,7 @@ async def test_under_the_minimum_of_valid_reports_a_query_is_withheld(bench: Ben
     await bench.certifier.settle()
     carrier, delay = (await bench.results.get_results(bench.task.id, 0, 0)).queries
     assert (carrier.state, delay.state) == (QueryState.PUBLISHED, QueryState.WITHHELD)
-    assert (delay.reports, delay.valid, delay.left_out, delay.estimate) == (8, 4, {"out_of_domain": 4}, None)
+    assert (delay.reports, delay.valid, delay.left_out, delay.estimates) == (8, 4, {"out_of_domain": 4}, None)
     body = content(bench, (await bench.results.get_results(bench.task.id, 0, 0)).certificate)
     assert body["queries"] == ["carrier", "delay"]
     stored = await bench.store.run(lambda tables: tables.batches(bench.task.id, 0))
@@ -200,11 +202,35 @@ async def test_one_round_that_cannot_be_certified_keeps_no_other_from_it(bench: 
 async def test_results_carry_the_estimates_of_what_was_sent(bench: Bench) -> None:
     await bench.deliver_round()
     carrier, delay = (await bench.results.get_results(bench.task.id, 0, 0)).queries
-    assert isinstance(carrier.estimate, HistogramEstimate)
-    assert isinstance(delay.estimate, SumEstimate)
     # gamma = 1/2: (N − 8/6)·2 for N = 4, 2, 2.
-    assert [round(count.value, 9) for count in carrier.estimate.counts] == [5.333333333, 1.333333333, 1.333333333]
-    assert round(delay.estimate.answered.value, 9) == round(8 - (2 - 8 / 18) * 2, 9)
+    assert [round(count.value, 9) for count in counts(carrier.estimates)] == [5.333333333, 1.333333333, 1.333333333]
+    assert round(number(delay.estimates, "answered").value, 9) == round(8 - (2 - 8 / 18) * 2, 9)
+
+
+async def test_unary_reports_are_counted_bit_by_bit_and_published(bench: Bench) -> None:
+    """Beside kRR and in an envelope of its own width: p = 3/4, q = 1/4, so ĉ = (N − n/4)·2 at n valid reports."""
+    carrier, delay = (query.question for query in bench.task.queries)
+    queries = (unary_query(carrier, 3 * 2**30, 2**30), unary_query(delay, 3 * 2**30, 2**30, levels=7))
+    bench.store.close()
+    bench.task = sample_task(bench.parties, minimum_reports=5, queries=queries)
+    bench.signed = signed(bench.task, bench.parties)
+    bench.start()
+    await bench.deliver(0, await bench.seal_reports(0, [b"\x01", b"\x03", b"\x00", b"\x07", b"\x01", b"\x08", b"\xff"]))
+    nine = [b"\x00\x01", b"\x80\x00", b"\xff\x01", b"\x00\x00", b"\x01\x00", b"\x01\x02", b"\x00\x80"]
+    await bench.deliver(1, await bench.seal_reports(1, nine))
+    await bench.certifier.settle()
+    answered, timed = (await bench.results.get_results(bench.task.id, 0, 0)).queries
+    for query in (answered, timed):
+        assert (query.reports, query.valid, query.left_out) == (7, 5, {"out_of_domain": 2})
+    # Bits 0, 1, 2 of the five valid ones are set 4, 2 and 1 times.
+    assert [count.value for count in counts(answered.estimates)] == [5.5, 1.5, -0.5]
+    assert number(answered.estimates, "answered").value == 5
+    # The last bit, "no answer", is set twice, the first and the last step's twice, those between once.
+    found = [(2 - 1.25) * 2, *[(1 - 1.25) * 2] * 6, (2 - 1.25) * 2]
+    assert number(timed.estimates, "answered").value == pytest.approx(sum(found))
+    total = sum((-30 + 30 * step) * count for step, count in enumerate(found))
+    assert number(timed.estimates, "sum").value == pytest.approx(total)
+    assert row(timed.estimates, "mean").estimate is None
 
 
 async def test_waiting_is_bounded_and_ends_with_the_certificate(bench: Bench) -> None:

@@ -12,16 +12,24 @@ from hypothesis import strategies as st
 
 from hubbub.analyzer.open import Opening, open_batch
 from hubbub.analyzer.workers import Job, Opened, Workers, open_chunk
-from hubbub.protos.envelope import INNER_BYTES, Destination, Sealer, generate_key
+from hubbub.protos.envelope import OVERHEAD_BYTES, Destination, Sealer, generate_key, inner_bytes
+from hubbub.queries.krr import KRandomizedResponse
+from hubbub.queries.unary import UnaryEncoding
+from support.queries import INNER_BYTES, report
+from support.samples import HALF
 
 DESTINATION = Destination(bytes(32), 0, bytes(32))
 PRIVATE, PUBLIC = generate_key()
-JOB = Job(DESTINATION, PRIVATE, 0)
+JOB = Job(DESTINATION, PRIVATE, 0, INNER_BYTES)
+
+
+def krr(symbols: int) -> KRandomizedResponse:
+    return KRandomizedResponse(symbols, HALF)
 
 
 def seal(symbols: Iterable[int]) -> list[bytes]:
     sealer = Sealer(DESTINATION, generate_key()[1], PUBLIC)
-    return [sealer.inner(symbol, 0) for symbol in symbols]
+    return [sealer.inner(report(symbol), 0) for symbol in symbols]
 
 
 def in_process(job: Job, stretches: Iterable[bytes], expected: int) -> Iterator[Opened]:
@@ -29,10 +37,10 @@ def in_process(job: Job, stretches: Iterable[bytes], expected: int) -> Iterator[
 
 
 def read(job: Job, stretches: Iterable[bytes], expected: int) -> Iterator[Opened]:
-    """Envelopes in these tests are not sealed: their last four bytes are the symbol."""
+    """Envelopes in these tests are not sealed: what stands behind the overhead is the report."""
     for stretch in stretches:
-        rows = np.frombuffer(stretch, dtype=np.uint8).reshape(-1, INNER_BYTES)
-        yield np.ascontiguousarray(rows[:, -4:]).view(">u4").astype(np.uintc).tobytes(), 0
+        rows = np.frombuffer(stretch, dtype=np.uint8).reshape(-1, job.width)
+        yield rows[:, OVERHEAD_BYTES:].tobytes(), 0
 
 
 def split(envelopes: list[bytes], cuts: list[int]) -> list[bytes]:
@@ -46,25 +54,43 @@ def split(envelopes: list[bytes], cuts: list[int]) -> list[bytes]:
 )
 def test_copies_are_left_out_wherever_they_stand(reports: list[tuple[int, int, int]], cuts: list[int]) -> None:
     """Few different beginnings and few different rests: envelopes that only begin alike are not copies."""
-    envelopes = [bytes([begin]) * 8 + bytes([rest]) * 40 + symbol.to_bytes(4, "big") for begin, rest, symbol in reports]
-    opening = open_batch(JOB, lambda: split(envelopes, cuts), len(envelopes), 5, read)
+    envelopes = [bytes([begin]) * 8 + bytes([rest]) * 40 + report(symbol) for begin, rest, symbol in reports]
+    opening = open_batch(JOB, lambda: split(envelopes, cuts), len(envelopes), krr(5), read)
     distinct = set(envelopes)
     symbols = Counter(int.from_bytes(envelope[-4:], "big") for envelope in distinct)
-    assert opening.counts.tolist() == [symbols[symbol] for symbol in range(5)]
+    assert opening.tally.counts.tolist() == [symbols[symbol] for symbol in range(5)]
     assert opening.left_out.get("duplicate", 0) == len(envelopes) - len(distinct)
     assert opening.left_out.get("out_of_domain", 0) == symbols[5] + symbols[6]
-    assert opening.valid + sum(opening.left_out.values()) == len(envelopes)
+    assert opening.tally.valid + sum(opening.left_out.values()) == len(envelopes)
 
 
 def test_any_bytes_are_counted_and_left_out() -> None:
     envelopes = [os.urandom(INNER_BYTES) for _ in range(20)] + [bytes(INNER_BYTES), b"\xff" * INNER_BYTES]
-    opening = open_batch(JOB, lambda: [b"".join(envelopes)], len(envelopes), 3, in_process)
-    assert (opening.valid, opening.left_out) == (0, {"unopenable": 22})
+    opening = open_batch(JOB, lambda: [b"".join(envelopes)], len(envelopes), krr(3), in_process)
+    assert (opening.tally.valid, opening.left_out) == (0, {"unopenable": 22})
 
 
 def test_an_empty_batch_is_nothing() -> None:
-    opening: Opening = open_batch(JOB, list, 0, 3, in_process)
-    assert (opening.counts.tolist(), opening.left_out) == ([0, 0, 0], {})
+    opening: Opening = open_batch(JOB, list, 0, krr(3), in_process)
+    assert (opening.tally.counts.tolist(), opening.left_out) == ([0, 0, 0], {})
+
+
+@pytest.mark.parametrize("symbols", [3, 8, 9, 500])
+def test_envelopes_are_as_wide_as_the_randomizer_s_reports(symbols: int) -> None:
+    """Unary reports: one bit each, a copy, one beyond the last symbol where there is room, one that does not open."""
+    randomizer = UnaryEncoding(symbols, 3 * 2**30, 2**30)
+    job = Job(DESTINATION, PRIVATE, 0, inner_bytes(randomizer.report_bytes))
+    sealer = Sealer(DESTINATION, generate_key()[1], PUBLIC)
+    places = [*range(symbols), symbols] if symbols % 8 else range(symbols)
+    sealed = [sealer.inner((1 << place).to_bytes(randomizer.report_bytes, "little"), 0) for place in places]
+    envelopes = [*sealed, sealed[0], bytes(job.width)]
+    outside = 1 if symbols % 8 else 0
+    for stretches in ([b"".join(envelopes)], envelopes):
+        opening = open_batch(job, lambda given=stretches: given, len(envelopes), randomizer, in_process)  # type: ignore[misc]
+        assert opening.tally.counts.tolist() == [1] * symbols
+        assert (opening.tally.valid, opening.tally.invalid) == (symbols, outside)
+        expected = {"duplicate": 1, "unopenable": 1} | ({"out_of_domain": 1} if outside else {})
+        assert opening.left_out == expected
 
 
 @pytest.fixture
@@ -82,14 +108,14 @@ def test_workers_killed_in_the_middle_lose_no_report(workers: Workers) -> None:
     for process in list(workers._executor._processes.values()):
         process.kill()
     found.extend(answers)
-    assert [symbol for packed, _ in found for symbol in np.frombuffer(packed, dtype=np.uintc).tolist()] == symbols
+    assert b"".join(reports for reports, _ in found) == b"".join(map(report, symbols))
     assert sum(unopenable for _, unopenable in found) == 0
 
 
 def test_a_small_batch_starts_no_process(workers: Workers) -> None:
     workers.warm_up(20)
-    ((packed, unopenable),) = workers.open(JOB, [b"".join(seal([1, 2]))], 2)
-    assert np.frombuffer(packed, dtype=np.uintc).tolist() == [1, 2]
+    ((reports, unopenable),) = workers.open(JOB, [b"".join(seal([1, 2]))], 2)
+    assert reports == report(1) + report(2)
     assert unopenable == 0
     assert workers._executor is None
 

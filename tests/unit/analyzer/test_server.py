@@ -28,6 +28,7 @@ from hubbub.protos.results import QueryState
 from hubbub.protos.transport import TLS
 from hubbub.protos.wire import DeliveryCaller, ResultsCaller
 from hubbub.service.settings import LogSettings, TLSSettings
+from support.queries import report
 from support.samples import Parties, make_tls, sample_task, signed
 
 
@@ -108,7 +109,7 @@ async def prepare(deployment: Deployment, caller: DeliveryCaller, reports: int =
     sealer = Sealer(Destination(task.id, 0, key_set.hash), shuffler_public, public)
     prepared = []
     for index, query in enumerate(task.queries):
-        envelopes = tuple(sealer.inner(number % query.symbols, index) for number in range(reports))
+        envelopes = tuple(sealer.inner(report(number % query.symbols), index) for number in range(reports))
         batch = BatchRecord(BatchId(task.id, 0, index), reports, released_digest(envelopes), key_set.hash, "schedule")
         prepared.append((batch, key_set, envelopes))
     return prepared

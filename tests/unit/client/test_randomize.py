@@ -1,62 +1,56 @@
-"""The randomizer has exactly the law that the accountant computes with."""
+"""A task's reports are drawn one by one, all of their query's length; the laws are tested with the randomizers."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from fractions import Fraction
+from dataclasses import dataclass, replace
 
 import pytest
 
-from hubbub.accountant.mechanisms import KRR
-from hubbub.client.randomize import randomize, randomize_all
+from hubbub.client import HubbubError
+from hubbub.client.randomize import randomize_all
 from hubbub.protos.task import Task
+from hubbub.queries.draws import Random
+from hubbub.queries.krr import KRandomizedResponse
+from hubbub.queries.query import Query
+from support.queries import report, unary_query
+from support.samples import HALF
 
 
-def draws(*values: int, width: int = 4) -> Callable[[int], bytes]:
+def draws(*values: int) -> Callable[[int], bytes]:
     left = list(values)
     return lambda count: left.pop(0).to_bytes(count, "big")
 
 
-def enumerated_law(symbol: int, symbols: int, gamma: int) -> tuple[Fraction, ...]:
-    """The law at one byte per draw: every first draw, and for it every second draw that is not rejected."""
-    law = [Fraction(0)] * symbols
-    for first in range(256):
-        outcomes = []
-        for second in range(256):
-            try:
-                outcomes.append(randomize(symbol, symbols, gamma, draws(first, second), width=1))
-            except IndexError:  # rejected
-                continue
-        for outcome in outcomes:
-            law[outcome] += Fraction(1, 256 * len(outcomes))
-    return tuple(law)
-
-
-@pytest.mark.parametrize(("symbols", "gamma"), [(2, 1), (2, 128), (3, 77), (5, 256), (16, 200), (33, 255)])
-def test_enumerated_law_is_the_mechanisms_law(symbols: int, gamma: int) -> None:
-    mechanism = KRR(symbols, Fraction(gamma, 256))
-    for symbol in {0, symbols // 2, symbols - 1}:
-        assert enumerated_law(symbol, symbols, gamma) == mechanism.law(symbol)
-
-
-@pytest.mark.parametrize("gamma", [1, 17_367_567, 2**31, 2**32 - 1])
-def test_draw_below_gamma_is_the_blanket_and_gamma_itself_the_truth(gamma: int) -> None:
-    assert randomize(3, 5, gamma, draws(gamma - 1, 1)) == 1
-    assert randomize(3, 5, gamma, draws(gamma)) == 3
-    assert randomize(3, 5, gamma, draws(2**32 - 1)) == 3
-    assert randomize(3, 5, gamma, draws(0, 4)) == 4
-
-
-def test_gamma_of_one_never_tells_the_truth() -> None:
-    assert randomize(3, 5, 2**32, draws(2**32 - 1, 2)) == 2
-
-
 def test_a_tasks_reports_are_drawn_one_by_one(task: Task) -> None:
     reports = randomize_all(task, (2, 8), draws(2**32 - 1, 0, 5))
-    assert reports == (2, 5)
+    assert reports == (report(2), report(5))
+
+
+def test_each_query_has_its_own_randomizer_and_report(task: Task) -> None:
+    mixed = replace(task, queries=(task.queries[0], unary_query(task.queries[1].question, HALF, 1, levels=7)))
+    highest, lowest = 2 ** (9 * 32) - 1, 0  # nine bits, a 32-bit draw for each
+    assert randomize_all(mixed, (2, 0), draws(2**32 - 1, highest)) == (report(2), bytes(2))
+    assert randomize_all(mixed, (2, 0), draws(2**32 - 1, lowest)) == (report(2), b"\xff\x01")
 
 
 def test_a_tasks_reports_need_one_symbol_per_query(task: Task) -> None:
     with pytest.raises(ValueError, match="shorter"):
         randomize_all(task, (2,), os.urandom)
+
+
+@dataclass(frozen=True)
+class Faulty(KRandomizedResponse):
+    """Writes a symbol as short as it is."""
+
+    def randomize(self, symbol: int, random: Random) -> bytes:
+        return bytes(1 + symbol % 2)
+
+
+@pytest.mark.parametrize("symbol", [0, 1])
+def test_a_report_of_another_length_is_never_sealed(task: Task, symbol: int) -> None:
+    """It would tell its device apart: nothing at the shuffler or in the seal looks at it again."""
+    faulty = Query(task.queries[1].question, Faulty(9, HALF))
+    with pytest.raises(HubbubError, match=rf"a report of delay has {1 + symbol} bytes, all have 4; nothing was sent"):
+        randomize_all(replace(task, queries=(task.queries[0], faulty)), (2, symbol), os.urandom)

@@ -11,6 +11,7 @@ from hubbub.client.rounds import RoundKeys, choose_round, over_at
 from hubbub.protos.keys import Identity, KeySet, Role
 from hubbub.protos.task import Task
 from support.fake_shuffler import FakeShuffler
+from support.queries import INNER_BYTES, report
 from support.samples import START, Parties
 
 
@@ -57,7 +58,7 @@ def test_keys_of_the_round_are_read(fake: FakeShuffler, task: Task) -> None:
     keys = RoundKeys.read(key_set, task, 1)
     assert (keys.destination.task_id, keys.destination.round) == (task.id, 1)
     assert keys.destination.key_set_hash == key_set.hash
-    assert len(keys.sealer(START).inner(1, 0)) == 52
+    assert len(keys.sealer(START).inner(report(1), 0)) == INNER_BYTES == 52
 
 
 @pytest.mark.parametrize("role", [Role.SHUFFLER, Role.ANALYZER])

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from fractions import Fraction
 
 import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from hubbub.accountant.mechanisms import KRR
+from hubbub.accountant.mechanisms import KRR, RAPPOR
 from hubbub.client import SignatureError, TaskError
 from hubbub.client.trust import check_epsilon_local, public_key, trusted_task
 from hubbub.protos.keys import Identity
 from hubbub.protos.signed_task import SignedTask
 from hubbub.protos.task import Privacy, Task
+from support.queries import unary_query
 from support.samples import Parties, sample_task, signed
 
 
@@ -51,10 +53,20 @@ def test_a_task_above_its_own_cap_is_refused(parties: Parties) -> None:
 
 
 def test_the_cap_itself_is_allowed_and_anything_below_the_sum_is_not(task: Task) -> None:
-    total = sum(KRR.from_numerator(query.symbols, query.gamma).epsilon_local for query in task.queries)
+    total = sum(KRR(query.symbols, Fraction(1, 2)).epsilon_local for query in task.queries)
     check_epsilon_local(replace(task, privacy=replace(task.privacy, epsilon_local=total * (1 + 1e-15))))
     with pytest.raises(TaskError):
         check_epsilon_local(replace(task, privacy=replace(task.privacy, epsilon_local=total * (1 - 1e-15))))
+
+
+def test_the_cap_holds_for_the_sum_over_all_randomizers(task: Task) -> None:
+    carrier, delay = task.queries
+    unary = unary_query(carrier.question, 3 * 2**30, 2**30)
+    mixed = replace(task, queries=(unary, delay))
+    total = RAPPOR(3, Fraction(3, 4), Fraction(1, 4)).epsilon_local + KRR(9, Fraction(1, 2)).epsilon_local
+    check_epsilon_local(replace(mixed, privacy=replace(task.privacy, epsilon_local=total * (1 + 1e-15))))
+    with pytest.raises(TaskError, match="add up to epsilon_local"):
+        check_epsilon_local(replace(mixed, privacy=replace(task.privacy, epsilon_local=total * (1 - 1e-15))))
 
 
 def test_keys_are_read_from_pem_and_raw_bytes(parties: Parties) -> None:

@@ -10,7 +10,8 @@ from pyarrow import parquet
 
 from hubbub.deploy.data import SumSpec, flights, from_file, query_name, sample, truth_of
 from hubbub.protos.errors import HubbubError
-from hubbub.protos.task import Histogram, Sum
+from hubbub.queries.histogram import Histogram
+from hubbub.queries.number import Number
 
 CSV = "city,minutes,note\nA,10,x\nB,,y\nA,400,\n,-5,z\n"
 
@@ -27,7 +28,7 @@ def test_columns_become_questions_optional_where_fields_are_empty(table: Path) -
     assert dataset.name == "trips_of_2020"
     assert dataset.questions == (
         Histogram("city", ("A", "B"), optional=True),
-        Sum("minutes", 0.0, 100.0, "", optional=True),
+        Number("minutes", 0.0, 100.0, "", optional=True),
     )
     assert dataset.answers.to_pylist()[3] == {"city": None, "minutes": -5.0}
 
@@ -35,8 +36,8 @@ def test_columns_become_questions_optional_where_fields_are_empty(table: Path) -
 def test_truth_is_of_clipped_values_with_the_raw_mean_beside(table: Path) -> None:
     dataset = from_file(table, ["city"], [SumSpec("minutes", 0.0, 100.0)])
     city, minutes = (truth_of(dataset, question) for question in dataset.questions)
-    assert (city.answered, city.counts) == (3, {"A": 2, "B": 1})
-    assert (minutes.answered, minutes.total, minutes.mean, minutes.raw_mean) == (3, 110.0, 110 / 3, 135.0)
+    assert city == {("answered", None): 3, ("count", "A"): 2, ("count", "B"): 1}
+    assert minutes == {("answered", None): 3, ("sum", None): 110.0, ("mean", None): 110 / 3, ("raw_mean", None): 135.0}
 
 
 def test_parquet_is_read_like_csv(tmp_path: Path) -> None:
@@ -94,5 +95,5 @@ def test_flights_are_all_of_2013() -> None:
     dataset = flights()
     assert dataset.devices == 336_776
     carrier, delay = (truth_of(dataset, question) for question in dataset.questions)
-    assert (len(carrier.counts), carrier.counts["UA"]) == (16, 58_665)
-    assert dataset.devices - delay.answered == 8_255
+    assert (len([row for row in carrier if row[0] == "count"]), carrier["count", "UA"]) == (16, 58_665)
+    assert dataset.devices - delay["answered", None] == 8_255

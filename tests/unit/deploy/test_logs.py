@@ -25,9 +25,11 @@ from hubbub.protos.envelope import Destination
 from hubbub.protos.keys import Role
 from hubbub.protos.messages import Submission
 from hubbub.protos.refusals import Reason, Refusal
-from hubbub.protos.task import Draft, Histogram, Privacy, Schedule, Sum
+from hubbub.protos.task import Draft, Privacy, Schedule
 from hubbub.protos.transport import TLS, open_channel
 from hubbub.protos.wire import SubmissionCaller
+from hubbub.queries.histogram import Histogram
+from hubbub.queries.number import Number
 from hubbub.service.erasing import put_away
 
 pytestmark = pytest.mark.slow
@@ -39,7 +41,7 @@ DRAFT = Draft(
     Schedule(int(time.time()), length=3600, grace=86_400, rounds=1, close="operator"),
     DEVICES,
     Privacy(epsilon=10.0, delta=1e-2, epsilon_local=16.0),
-    (Histogram("theme", ANSWERS), Sum("session", 0.0, 60.0, "minutes", optional=True)),
+    (Histogram("theme", ANSWERS), Number("session", 0.0, 60.0, "minutes", optional=True)),
 )
 DEADLINE = 10.0
 
@@ -117,7 +119,7 @@ async def misbehave(pipeline: LocalPipeline, planted: Planted) -> set[Reason]:
 async def _an_envelope(pipeline: LocalPipeline) -> bytes:
     from hubbub.protos.envelope import outer_bytes
 
-    return bytes(outer_bytes(len(pipeline.task.task.queries)))
+    return bytes(outer_bytes(pipeline.task.task.inner_bytes))
 
 
 def log_everything(pipeline: LocalPipeline) -> None:

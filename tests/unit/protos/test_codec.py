@@ -12,21 +12,15 @@ from hypothesis import strategies as st
 
 from hubbub.protos import codec
 from hubbub.protos.batch import BatchId
-from hubbub.protos.envelope import INNER_BYTES, Destination
+from hubbub.protos.envelope import Destination
 from hubbub.protos.errors import MessageError
 from hubbub.protos.keys import KeySet
 from hubbub.protos.messages import Committed, Envelopes, Receipt, RoundState, RoundStatus, Submission
 from hubbub.protos.refusals import Reason, Refusal
-from hubbub.protos.results import (
-    Estimate,
-    HistogramEstimate,
-    QueryResult,
-    QueryState,
-    RoundId,
-    RoundResults,
-    SumEstimate,
-)
+from hubbub.protos.results import QueryResult, QueryState, RoundId, RoundResults
 from hubbub.protos.signed import SignedDocument
+from hubbub.queries.rows import Estimate, Estimates, Row
+from support.queries import INNER_BYTES
 
 
 def exactly(length: int) -> st.SearchStrategy[bytes]:
@@ -44,20 +38,16 @@ SUBMISSIONS = st.builds(Submission, exactly(16), st.binary(max_size=200))
 RECEIPTS = st.builds(Receipt, exactly(16), NUMBERS)
 STATUSES = st.builds(RoundStatus, exactly(32), NUMBERS, st.sampled_from(RoundState), COUNTS, COUNTS, COUNTED, MESSAGES)
 BATCHES = st.builds(BatchId, exactly(32), NUMBERS, NUMBERS)
-STRETCHES = st.builds(Envelopes, BATCHES, COUNTS, st.lists(exactly(INNER_BYTES), max_size=4).map(tuple))
-ESTIMATES = st.builds(Estimate, FLOATS, FLOATS, FLOATS, FLOATS)
-
-
-@st.composite
-def histograms(draw: st.DrawFn) -> HistogramEstimate:
-    names = draw(st.lists(WORDS, max_size=4))
-    counts = tuple(draw(ESTIMATES) for _ in names)
-    return HistogramEstimate(tuple(names), counts, tuple(draw(FLOATS) for _ in names), draw(ESTIMATES))
-
-
-SUMS = st.builds(SumEstimate, WORDS, FLOATS, FLOATS, ESTIMATES, ESTIMATES, st.none() | ESTIMATES)
+WIDTHS = st.sampled_from([INNER_BYTES, INNER_BYTES + 1, 560])
+ENVELOPES = WIDTHS.flatmap(lambda width: st.lists(exactly(width), max_size=4)).map(tuple)
+STRETCHES = st.builds(Envelopes, BATCHES, COUNTS, ENVELOPES)
+NUMBERS_WITH_ERRORS = st.builds(Estimate, FLOATS, FLOATS, FLOATS, FLOATS)
+ROWS = st.builds(Row, MESSAGES, st.none() | NUMBERS_WITH_ERRORS, st.none() | WORDS, st.none() | FLOATS, WORDS)
+ESTIMATES = st.builds(
+    Estimates, MESSAGES, st.lists(ROWS, max_size=4).map(tuple), WORDS, st.none() | st.tuples(FLOATS, FLOATS)
+)
 QUERIES = st.builds(
-    QueryResult, WORDS, st.sampled_from(QueryState), COUNTS, COUNTS, COUNTED, st.none() | histograms() | SUMS
+    QueryResult, WORDS, st.sampled_from(QueryState), COUNTS, COUNTS, COUNTED, st.none() | ESTIMATES
 )
 ROUND_IDS = st.builds(RoundId, exactly(32), WORDS, NUMBERS)
 RESULTS = st.builds(RoundResults, ROUND_IDS, st.lists(QUERIES, max_size=3).map(tuple), st.binary(max_size=40))
@@ -225,7 +215,7 @@ def test_empty_message_is_refused(name: str) -> None:
 def test_envelope_of_another_length_spoils_its_stretch(length: int) -> None:
     message: Any = codec.write_envelopes(GOOD["stretch"])
     message.envelopes.append(bytes(length))
-    with pytest.raises(MessageError, match="an inner envelope"):
+    with pytest.raises(MessageError, match="several lengths; a query's have one"):
         codec.read_envelopes(through_bytes(message))
 
 
@@ -243,24 +233,47 @@ def test_unknown_state_is_refused(state: int) -> None:
 
 def _query() -> QueryResult:
     number = Estimate(1.0, 1.0, 0.0, 2.0)
-    histogram = HistogramEstimate(("a", "b"), (number, number), (1.0, 1.0), number)
-    return QueryResult("q", QueryState.PUBLISHED, 2, 2, {}, histogram)
+    rows = (Row("count", number, "a", 1.0), Row("count", number, "b", 1.0), Row("answered", number))
+    return QueryResult("q", QueryState.PUBLISHED, 2, 2, {}, Estimates("histogram", rows))
 
 
-@pytest.mark.parametrize("field", ["categories", "counts", "consistent"])
-def test_histogram_with_parts_of_different_number_is_refused(field: str) -> None:
-    message: Any = codec.write_results(RoundResults(GOOD["round id"], (_query(),), b""))
-    del getattr(message.queries[0].histogram, field)[0]
-    with pytest.raises(MessageError, match="differ in number"):
-        codec.read_results(through_bytes(message))
+ZERO = Estimate(0.0, 0.0, 0.0, 0.0)
 
 
-def test_mean_that_is_absent_stays_absent() -> None:
-    zero = Estimate(0.0, 0.0, 0.0, 0.0)
-    for mean in (None, zero):
-        result = QueryResult("q", QueryState.PUBLISHED, 0, 0, {}, SumEstimate("", 0.0, 1.0, zero, zero, mean))
-        again = codec.read_results(through_bytes(codec.write_results(RoundResults(GOOD["round id"], (result,), b""))))
-        assert again.queries == (result,)
+@pytest.mark.parametrize(
+    "estimates",
+    [
+        None,
+        Estimates("", ()),
+        *(Estimates("sum", (Row("mean", mean),)) for mean in (None, ZERO)),
+        *(Estimates("histogram", (Row("count", ZERO, category),)) for category in (None, "")),
+        *(Estimates("histogram", (Row("count", ZERO, "a", consistent),)) for consistent in (None, 0.0)),
+        *(Estimates("sum", (), "", clipped_to) for clipped_to in (None, (0.0, 0.0))),
+    ],
+    ids=range(10),
+)
+def test_what_is_absent_stays_absent_and_what_is_zero_stays_zero(estimates: Estimates | None) -> None:
+    """A query without estimates, a mean, a category, a consistent count, a range: none of them is an empty one."""
+    result = QueryResult("q", QueryState.PUBLISHED, 0, 0, {}, estimates)
+    again = codec.read_results(through_bytes(codec.write_results(RoundResults(GOOD["round id"], (result,), b""))))
+    assert again.queries == (result,)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_every_count_stays_with_its_category(count: int) -> None:
+    """Before rows, categories, counts and consistent counts were lists that could differ in number."""
+    rows = tuple(Row("count", Estimate(float(place), 1.0, 0.0, 2.0), str(place), -place) for place in range(count))
+    result = QueryResult("q", QueryState.PUBLISHED, 2, 2, {}, Estimates("histogram", rows))
+    again = codec.read_results(through_bytes(codec.write_results(RoundResults(GOOD["round id"], (result,), b""))))
+    assert again.queries == (result,)
+
+
+def test_kind_and_statistic_of_the_other_side_cannot_steer_a_terminal() -> None:
+    estimates = Estimates("sum\x1b[2J", (Row("mean\r\nof all", None),))
+    result = QueryResult("q", QueryState.PUBLISHED, 0, 0, {}, estimates)
+    read = codec.read_results(through_bytes(codec.write_results(RoundResults(GOOD["round id"], (result,), b""))))
+    assert read.queries[0].estimates is not None
+    assert (read.queries[0].estimates.kind, read.queries[0].estimates.rows[0].statistic) == ("sum [2J", "mean  of all")
 
 
 @pytest.mark.parametrize("number", [-1, 2**32, 10**400], ids=["below", "above", "far above"])

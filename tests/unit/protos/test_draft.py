@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 
 from hubbub.protos.draft import MAXIMUM_QUERIES, read_draft
 from hubbub.protos.errors import TaskError
-from hubbub.protos.task import Draft, Histogram, Privacy, Schedule, Sum
+from hubbub.protos.task import Draft, Privacy, Schedule
+from hubbub.queries.histogram import Histogram
+from hubbub.queries.number import Number
 
 GOOD = """\
 # What is asked.
@@ -66,7 +68,7 @@ def test_draft_is_read_as_written() -> None:
         privacy=Privacy(1.0, 1e-6, 8.0, 0.9),
         questions=(
             Histogram("carrier", ("9E", "AA", "B6")),
-            Sum("departure_delay", -30.0, 180.0, "minutes", optional=True, weight=2.0),
+            Number("departure_delay", -30.0, 180.0, "minutes", optional=True, weight=2.0),
         ),
     )
 

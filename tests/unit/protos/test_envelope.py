@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hubbub.protos.envelope import (
-    INNER_BYTES,
     OVERHEAD_BYTES,
     SUBMISSION_ID_BYTES,
     Destination,
@@ -17,9 +16,11 @@ from hubbub.protos.envelope import (
     OuterOpener,
     Sealer,
     generate_key,
+    inner_bytes,
     outer_bytes,
 )
 from hubbub.protos.errors import EnvelopeError
+from support.queries import INNER_BYTES, report
 
 HERE = Destination(b"t" * 32, 7, b"k" * 32)
 ELSEWHERE = [
@@ -33,83 +34,92 @@ ELSEWHERE = [
 ID = b"0123456789abcdef"
 SHUFFLER, ANALYZER, STRANGER = generate_key(), generate_key(), generate_key()
 SEALER = Sealer(HERE, SHUFFLER[1], ANALYZER[1])
+REPORT = report(1)
+ONE = [INNER_BYTES]
+"""The lengths of the inner envelopes of a task with one query."""
 
 
-@given(st.integers(0, 2**32 - 1), st.integers(0, 2**32 - 1))
-def test_inner_envelope_opens_to_its_symbol(symbol: int, query: int) -> None:
-    assert InnerOpener(HERE, ANALYZER[0], query).open(SEALER.inner(symbol, query)) == symbol
+@given(st.binary(min_size=1, max_size=600), st.integers(0, 2**32 - 1))
+def test_inner_envelope_opens_to_its_report(answered: bytes, query: int) -> None:
+    sealed = SEALER.inner(answered, query)
+    assert len(sealed) == inner_bytes(len(answered))
+    assert InnerOpener(HERE, ANALYZER[0], query).open(sealed) == answered
 
 
-@given(st.integers(0, 6), st.binary(min_size=16, max_size=16))
-def test_outer_envelope_opens_to_its_inner_envelopes_in_order(queries: int, submission_id: bytes) -> None:
-    inners = tuple(SEALER.inner(query, query) for query in range(queries))
+@given(st.lists(st.integers(1, 600), max_size=6), st.binary(min_size=16, max_size=16))
+def test_outer_envelope_opens_to_its_inner_envelopes_in_order(widths: list[int], submission_id: bytes) -> None:
+    """Each query's inner envelopes have a length of their own."""
+    inners = tuple(SEALER.inner(bytes([query]) * width, query) for query, width in enumerate(widths))
+    lengths = [inner_bytes(width) for width in widths]
     sealed = SEALER.outer(inners, submission_id)
-    assert len(sealed) == outer_bytes(queries)
-    assert OuterOpener(HERE, SHUFFLER[0], queries).open(sealed, submission_id) == inners
+    assert len(sealed) == outer_bytes(lengths)
+    opener = OuterOpener(HERE, SHUFFLER[0], lengths)
+    assert opener.open(sealed, submission_id) == inners
+    assert opener.open_joined(sealed, submission_id) == b"".join(inners)
 
 
-def test_all_symbols_and_queries_have_one_length() -> None:
+def test_all_reports_and_queries_have_one_length() -> None:
     symbols = (0, 1, 255, 256, 65_535, 10**6, 2**32 - 1)
-    lengths = {len(SEALER.inner(symbol, query)) for symbol, query in product(symbols, (0, 1, 63))}
-    assert lengths == {INNER_BYTES} == {4 + OVERHEAD_BYTES}
+    lengths = {len(SEALER.inner(report(symbol), query)) for symbol, query in product(symbols, (0, 1, 63))}
+    assert lengths == {INNER_BYTES} == {inner_bytes(4)} == {4 + OVERHEAD_BYTES}
 
 
-def test_same_symbol_is_never_sealed_to_the_same_bytes() -> None:
-    sealed = {SEALER.inner(1, 0) for _ in range(50)}
+def test_same_report_is_never_sealed_to_the_same_bytes() -> None:
+    sealed = {SEALER.inner(REPORT, 0) for _ in range(50)}
     assert len(sealed) == 50
     assert len({envelope[:32] for envelope in sealed}) == 50
 
 
 @pytest.mark.parametrize("elsewhere", ELSEWHERE, ids=range(len(ELSEWHERE)))
 def test_envelopes_do_not_open_at_another_destination(elsewhere: Destination) -> None:
-    inner = SEALER.inner(1, 0)
+    inner = SEALER.inner(REPORT, 0)
     outer = SEALER.outer([inner], ID)
     with pytest.raises(EnvelopeError):
         InnerOpener(elsewhere, ANALYZER[0], 0).open(inner)
     with pytest.raises(EnvelopeError):
-        OuterOpener(elsewhere, SHUFFLER[0], 1).open(outer, ID)
+        OuterOpener(elsewhere, SHUFFLER[0], ONE).open(outer, ID)
 
 
 def test_inner_envelope_does_not_open_for_another_query() -> None:
-    inner = SEALER.inner(1, 0)
+    inner = SEALER.inner(REPORT, 0)
     for query in (1, 2, 256, 1 << 24):
         with pytest.raises(EnvelopeError):
             InnerOpener(HERE, ANALYZER[0], query).open(inner)
 
 
 def test_outer_envelope_does_not_open_under_another_submission_id() -> None:
-    outer = SEALER.outer([SEALER.inner(1, 0)], ID)
-    opener = OuterOpener(HERE, SHUFFLER[0], 1)
+    outer = SEALER.outer([SEALER.inner(REPORT, 0)], ID)
+    opener = OuterOpener(HERE, SHUFFLER[0], ONE)
     for other in (b"", ID[:-1], ID + b"\0", ID[::-1], bytes(16)):
         with pytest.raises(EnvelopeError):
             opener.open(outer, other)
 
 
 def test_envelopes_do_not_open_with_another_key() -> None:
-    inner = SEALER.inner(1, 0)
+    inner = SEALER.inner(REPORT, 0)
     outer = SEALER.outer([inner], ID)
     for key, _ in (SHUFFLER, STRANGER):
         with pytest.raises(EnvelopeError):
             InnerOpener(HERE, key, 0).open(inner)
     for key, _ in (ANALYZER, STRANGER):
         with pytest.raises(EnvelopeError):
-            OuterOpener(HERE, key, 1).open(outer, ID)
+            OuterOpener(HERE, key, ONE).open(outer, ID)
 
 
 def test_layers_do_not_stand_in_for_each_other() -> None:
     """With one key for both roles, which no service has, the role in the info alone keeps the layers apart."""
     sealer = Sealer(HERE, SHUFFLER[1], SHUFFLER[1])
-    inner = sealer.inner(1, 0)
+    inner = sealer.inner(REPORT, 0)
     for submission_id in (bytes(4), bytes(16), b""):
         with pytest.raises(EnvelopeError):
-            OuterOpener(HERE, SHUFFLER[0], 0).open(inner, submission_id)
+            OuterOpener(HERE, SHUFFLER[0], []).open(inner, submission_id)
     with pytest.raises(EnvelopeError):
         InnerOpener(HERE, SHUFFLER[0], 0).open(sealer.outer([], ID))
 
 
 def test_every_changed_bit_is_refused() -> None:
-    inner, outer = SEALER.inner(1, 0), SEALER.outer([SEALER.inner(1, 0)], ID)
-    inner_opener, outer_opener = InnerOpener(HERE, ANALYZER[0], 0), OuterOpener(HERE, SHUFFLER[0], 1)
+    inner, outer = SEALER.inner(REPORT, 0), SEALER.outer([SEALER.inner(REPORT, 0)], ID)
+    inner_opener, outer_opener = InnerOpener(HERE, ANALYZER[0], 0), OuterOpener(HERE, SHUFFLER[0], ONE)
     # Of the encapsulated key's 256 bits X25519 ignores the last; the key schedule takes it up all the same.
     for bit in range(8 * len(inner)):
         with pytest.raises(EnvelopeError):
@@ -126,7 +136,7 @@ def _flipped(value: bytes, bit: int) -> bytes:
 
 
 def test_every_truncated_or_extended_envelope_is_refused() -> None:
-    inner = SEALER.inner(1, 0)
+    inner = SEALER.inner(REPORT, 0)
     opener = InnerOpener(HERE, ANALYZER[0], 0)
     for length in range(len(inner)):
         with pytest.raises(EnvelopeError):
@@ -141,25 +151,42 @@ def test_only_envelope_errors_come_out_of_any_bytes(envelope: bytes) -> None:
     with pytest.raises(EnvelopeError):
         InnerOpener(HERE, ANALYZER[0], 0).open(envelope)
     with pytest.raises(EnvelopeError):
-        OuterOpener(HERE, SHUFFLER[0], 1).open(envelope, ID)
+        OuterOpener(HERE, SHUFFLER[0], ONE).open(envelope, ID)
 
 
 def test_another_number_of_inner_envelopes_is_refused() -> None:
-    inners = [SEALER.inner(1, query) for query in range(3)]
+    inners = [SEALER.inner(REPORT, query) for query in range(3)]
     for sealed, expected in ((0, 1), (1, 0), (1, 2), (3, 2), (2, 3)):
-        with pytest.raises(EnvelopeError, match=f"{expected} inner envelopes"):
-            OuterOpener(HERE, SHUFFLER[0], expected).open(SEALER.outer(inners[:sealed], ID), ID)
+        says = f"holds {sealed * INNER_BYTES} bytes, the task's inner envelopes have {expected * INNER_BYTES} together"
+        for opened in (OuterOpener.open, OuterOpener.open_joined):
+            with pytest.raises(EnvelopeError, match=says):
+                opened(OuterOpener(HERE, SHUFFLER[0], ONE * expected), SEALER.outer(inners[:sealed], ID), ID)
 
 
-def test_content_that_is_no_symbol_is_refused() -> None:
-    """What an outer envelope holds, sealed as an inner one would be: it opens, and is no symbol."""
-    sealer = Sealer(HERE, SHUFFLER[1], ANALYZER[1])
-    sealer._outer_info, sealer._shuffler = sealer._inner_info, sealer._analyzer
-    longer = sealer.outer([], bytes(12) + b"none")
-    opener = InnerOpener(HERE, ANALYZER[0], 0)
-    opener._info = sealer._inner_info + bytes(12) + b"none"
-    with pytest.raises(EnvelopeError, match="holds 0 bytes, a symbol has 4"):
-        opener.open(longer)
+@pytest.mark.parametrize("widths", [[5], [3], [4, 1], [2, 3]], ids=str)
+def test_inner_envelopes_of_other_lengths_are_refused(widths: list[int]) -> None:
+    sealed = SEALER.outer([SEALER.inner(bytes(width), query) for query, width in enumerate(widths)], ID)
+    with pytest.raises(EnvelopeError, match="inner envelopes have 52 together"):
+        OuterOpener(HERE, SHUFFLER[0], ONE).open(sealed, ID)
+
+
+def test_inner_envelopes_in_another_order_open_for_no_query() -> None:
+    """Their lengths add up to the right ones, so the shuffler cannot tell; their device spoils its own report alone."""
+    narrow, wide = SEALER.inner(bytes(4), 0), SEALER.inner(bytes(9), 1)
+    sealed = SEALER.outer([wide, narrow], ID)
+    opened = OuterOpener(HERE, SHUFFLER[0], [len(narrow), len(wide)]).open(sealed, ID)
+    assert [len(inner) for inner in opened] == [len(narrow), len(wide)]
+    for query, inner in enumerate(opened):
+        with pytest.raises(EnvelopeError):
+            InnerOpener(HERE, ANALYZER[0], query).open(inner)
+
+
+@pytest.mark.parametrize("length", [0, 3, 4, 5, 512])
+def test_content_is_as_long_as_its_envelope_says(length: int) -> None:
+    """So whoever checks an envelope's length has checked the report's: a report of another width cannot hide in it."""
+    sealed = SEALER.inner(bytes(length), 0)
+    assert len(sealed) == inner_bytes(length)
+    assert len(InnerOpener(HERE, ANALYZER[0], 0).open(sealed)) == len(sealed) - OVERHEAD_BYTES
 
 
 @pytest.mark.parametrize("key", [b"", b"k" * 31, b"k" * 33, bytes(64)], ids=len)
@@ -182,9 +209,9 @@ LOW_ORDER = [
 @pytest.mark.parametrize("key", LOW_ORDER, ids=range(len(LOW_ORDER)))
 def test_nothing_is_sealed_to_a_point_of_low_order(key: bytes) -> None:
     with pytest.raises(EnvelopeError, match="low order"):
-        Sealer(HERE, SHUFFLER[1], key).inner(1, 0)
+        Sealer(HERE, SHUFFLER[1], key).inner(REPORT, 0)
     with pytest.raises(EnvelopeError, match="low order"):
-        Sealer(HERE, key, ANALYZER[1]).outer([SEALER.inner(1, 0)], ID)
+        Sealer(HERE, key, ANALYZER[1]).outer([SEALER.inner(REPORT, 0)], ID)
 
 
 @pytest.mark.parametrize("key", LOW_ORDER, ids=range(len(LOW_ORDER)))
@@ -196,15 +223,18 @@ def test_envelope_from_a_point_of_low_order_is_refused(key: bytes) -> None:
 @pytest.mark.parametrize(
     ("inners", "submission_id"),
     [
-        ([b"x" * (INNER_BYTES - 1)], ID),
-        ([b"x" * (INNER_BYTES + 1)], ID),
-        ([b"x" * 2 * INNER_BYTES], ID),
+        ([b""], ID),
+        ([b"x" * (OVERHEAD_BYTES - 1)], ID),
+        ([b"x" * OVERHEAD_BYTES], ID),
+        ([b"x" * INNER_BYTES, b"x" * OVERHEAD_BYTES], ID),
+        ([], b""),
         ([], ID[:-1]),
         ([], ID + b"\0"),
     ],
-    ids=range(5),
+    ids=range(7),
 )
-def test_nothing_of_another_length_is_sealed(inners: list[bytes], submission_id: bytes) -> None:
+def test_nothing_that_is_no_envelope_is_sealed(inners: list[bytes], submission_id: bytes) -> None:
+    """That all devices' inner envelopes are of one length follows from their reports (tests of client.randomize)."""
     with pytest.raises(EnvelopeError, match=f"{SUBMISSION_ID_BYTES} bytes"):
         SEALER.outer(inners, submission_id)
 
@@ -238,5 +268,5 @@ def test_info_of_different_destinations_layers_and_places_differ() -> None:
 
 def test_errors_say_nothing_of_what_was_inside() -> None:
     with pytest.raises(EnvelopeError) as caught:
-        InnerOpener(HERE, STRANGER[0], 0).open(SEALER.inner(123_456, 0))
+        InnerOpener(HERE, STRANGER[0], 0).open(SEALER.inner(b"123456", 0))
     assert "123456" not in str(caught.value)

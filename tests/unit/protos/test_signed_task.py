@@ -142,7 +142,7 @@ def test_unknown_member_is_refused(path: tuple[Any, ...]) -> None:
         (("queries", 0, "gamma", 0), 0, r"gamma is \[0, 4294967296\]; it must be"),
         (("queries", 0, "gamma", 0), 2**32, "at 1 no answer"),
         (("queries", 0, "gamma", 1), 2**31, "it must be"),
-        (("queries", 1, "levels"), 0, "levels of 'delay' is 0; it must be a whole number from 1 to 999998"),
+        (("queries", 1, "levels"), 0, r"query\[1\]\.levels is 0; it must be a whole number from 1 to 999998"),
         (("queries", 1, "levels"), 999_999, "to 999998"),
         (("queries", 0, "categories"), ["AA", "AA"], "holds 'AA' twice"),
         (("queries", 1, "name"), "carrier", "again"),

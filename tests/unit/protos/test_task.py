@@ -1,7 +1,8 @@
-"""A task's derived numbers: schedule, symbols, id."""
+"""A task's derived numbers: schedule, symbols, lengths, id."""
 
 import hashlib
 import math
+import os
 from dataclasses import replace
 from fractions import Fraction
 
@@ -9,10 +10,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hubbub.accountant.mechanisms import KRR, RAPPOR
+from hubbub.protos.envelope import OVERHEAD_BYTES
 from hubbub.protos.errors import TaskError
 from hubbub.protos.keys import Role
-from hubbub.protos.task import Histogram, Query, Schedule, Sum
-from support.samples import START, Parties, sample_task
+from hubbub.protos.task import Schedule
+from hubbub.queries.errors import AnswerError
+from hubbub.queries.histogram import Histogram
+from hubbub.queries.number import Number
+from hubbub.queries.query import Query
+from support.queries import INNER_BYTES, krr_query, unary_query
+from support.samples import HALF, START, Parties, sample_task
 
 SCHEDULES = st.builds(
     Schedule, st.integers(0, 2**40), st.integers(1, 10**6), st.integers(0, 10**6), st.integers(1, 1000)
@@ -41,22 +49,35 @@ def test_round_changes_exactly_at_its_end() -> None:
 @pytest.mark.parametrize(
     ("query", "answers", "symbols", "no_answer"),
     [
-        (Query(Histogram("a", ("x", "y", "z")), 1), 3, 3, None),
-        (Query(Histogram("a", ("x", "y", "z"), optional=True), 1), 3, 4, 3),
-        (Query(Histogram("a", ("x",), optional=True), 1), 1, 2, 1),
-        (Query(Sum("a", 0.0, 1.0), 1, levels=7), 8, 8, None),
-        (Query(Sum("a", 0.0, 1.0, optional=True), 1, levels=7), 8, 9, 8),
-        (Query(Sum("a", 0.0, 1.0), 1, levels=1), 2, 2, None),
+        (krr_query(Histogram("a", ("x", "y", "z")), 1), 3, 3, None),
+        (krr_query(Histogram("a", ("x", "y", "z"), optional=True), 1), 3, 4, 3),
+        (krr_query(Histogram("a", ("x",), optional=True), 1), 1, 2, 1),
+        (krr_query(Number("a", 0.0, 1.0), 1, levels=7), 8, 8, None),
+        (krr_query(Number("a", 0.0, 1.0, optional=True), 1, levels=7), 8, 9, 8),
+        (krr_query(Number("a", 0.0, 1.0), 1, levels=1), 2, 2, None),
     ],
 )
 def test_no_answer_is_one_more_symbol_and_the_last(
     query: Query, answers: int, symbols: int, no_answer: int | None
 ) -> None:
-    assert (query.answers, query.symbols, query.no_answer) == (answers, symbols, no_answer)
+    assert (query.question.answers, query.symbols) == (answers, symbols)
+    if no_answer is None:
+        with pytest.raises(AnswerError, match="not optional"):
+            query.encode(None, os.urandom)
+    else:
+        assert query.encode(None, os.urandom) == no_answer == query.symbols - 1
 
 
 def test_gamma_is_the_exact_fraction() -> None:
-    assert Query(Histogram("a", ("x", "y")), 3).gamma_fraction == Fraction(3, 2**32)
+    mechanism = krr_query(Histogram("a", ("x", "y")), 3).mechanism
+    assert isinstance(mechanism, KRR)
+    assert mechanism.gamma == Fraction(3, 2**32)
+
+
+def test_unary_probabilities_are_the_exact_fractions() -> None:
+    mechanism = unary_query(Histogram("a", ("x", "y")), 2**32 - 1, 3).mechanism
+    assert isinstance(mechanism, RAPPOR)
+    assert (mechanism.truthful, mechanism.other) == (Fraction(2**32 - 1, 2**32), Fraction(3, 2**32))
 
 
 PARTIES = Parties.generate()
@@ -86,8 +107,11 @@ def test_every_part_is_in_the_id() -> None:
         replace(TASK, privacy=replace(TASK.privacy, dummies=1)),
         replace(TASK, queries=(query,)),
         replace(TASK, queries=(delay, query)),
-        replace(TASK, queries=(replace(query, gamma=query.gamma + 1), delay)),
-        replace(TASK, queries=(query, replace(delay, levels=8))),
+        replace(TASK, queries=(krr_query(query.question, HALF + 1), delay)),
+        replace(TASK, queries=(query, krr_query(delay.question, HALF, 8))),
+        replace(TASK, queries=(unary_query(query.question, HALF, 1), delay)),
+        replace(TASK, queries=(unary_query(query.question, HALF + 1, 1), delay)),
+        replace(TASK, queries=(unary_query(query.question, HALF, 2), delay)),
         replace(TASK, queries=(query, replace(delay, question=replace(delay.question, upper=181.0)))),
         replace(TASK, queries=(query, replace(delay, question=replace(delay.question, unit="hours")))),
         replace(TASK, queries=(query, replace(delay, question=replace(delay.question, optional=False)))),
@@ -99,6 +123,15 @@ def test_every_part_is_in_the_id() -> None:
         ),
     ]
     assert len({TASK.id, *(other.id for other in others)}) == len(others) + 1
+
+
+def test_inner_envelopes_are_as_long_as_the_reports_of_their_randomizers() -> None:
+    carrier, delay = (query.question for query in TASK.queries)
+    nine = unary_query(delay, HALF, 1, levels=7)
+    eight = unary_query(replace(delay, optional=False), HALF, 1, levels=7)
+    task = replace(TASK, queries=(krr_query(carrier, HALF), nine, eight, unary_query(carrier, HALF, 1)))
+    assert task.inner_bytes == (INNER_BYTES, 2 + OVERHEAD_BYTES, 1 + OVERHEAD_BYTES, 1 + OVERHEAD_BYTES)
+    assert TASK.inner_bytes == (INNER_BYTES, INNER_BYTES)
 
 
 def test_query_is_found_by_its_name() -> None:

@@ -11,7 +11,7 @@ import pytest
 from hubbub.protos import wire
 from hubbub.protos.batch import BatchId
 from hubbub.protos.codec import LONGEST_MESSAGE
-from hubbub.protos.envelope import INNER_BYTES, Destination
+from hubbub.protos.envelope import Destination
 from hubbub.protos.errors import HubbubError, MessageError, Unreachable
 from hubbub.protos.keys import KeySet
 from hubbub.protos.messages import Answer, Committed, Envelopes, Receipt, RoundState, RoundStatus, Submission
@@ -22,6 +22,7 @@ from hubbub.protos.transport import MAXIMUM_MESSAGE_BYTES, MAXIMUM_SUBMISSIONS, 
 from hubbub.protos.v1 import submission_pb2
 from hubbub.protos.wire.statuses import STATUS
 from hubbub.service.listening import listen, new_server
+from support.queries import INNER_BYTES
 from support.samples import make_tls
 
 TASK = b"t" * 32

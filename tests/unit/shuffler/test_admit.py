@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 from unit.shuffler.world import MINIMUM, World, reason, unreachable
 
-from hubbub.protos.envelope import INNER_BYTES, Destination, Sealer, outer_bytes
+from hubbub.protos.envelope import Destination, Sealer, outer_bytes
 from hubbub.protos.keys import KeyRecord
 from hubbub.protos.messages import Receipt, RoundState, Submission
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.shuffler.unit import RETRIED
+from support.queries import INNER_BYTES
 from support.samples import START
 
 
@@ -27,7 +28,7 @@ async def test_wrong_size_is_refused_and_its_neighbours_are_not(world: World) ->
     first, second, third = await world.seal([(0, 0)] * 3)
     answers = await world.send([first, replace(second, envelope=second.envelope + b"\0"), third])
     assert reason(answers[1]) is Reason.WRONG_SIZE
-    assert str(outer_bytes(2)) in str(answers[1])
+    assert str(outer_bytes([INNER_BYTES] * 2)) in str(answers[1])
     assert isinstance(answers[0], Receipt)
     assert isinstance(answers[2], Receipt)
 

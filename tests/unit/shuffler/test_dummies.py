@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 from collections import Counter
 from pathlib import Path
 
@@ -12,7 +13,8 @@ from unit.shuffler.world import MINIMUM, World
 
 from hubbub.protos.messages import RoundState
 from hubbub.protos.task import Privacy
-from hubbub.shuffler.dummies import seal_dummies, uniform_symbols
+from hubbub.queries.counting import uniform_symbols
+from hubbub.shuffler.dummies import seal_dummies
 from hubbub.shuffler.mix import mix
 from hubbub.shuffler.records import Round, StoreError
 from support.samples import Parties, sample_task
@@ -33,15 +35,15 @@ def test_draws_from_the_incomplete_stretch_are_rejected() -> None:
 
 @pytest.mark.parametrize("symbols", [2, 3, 9, 10**6])
 def test_symbols_are_in_the_domain_and_as_many_as_asked(symbols: int) -> None:
-    drawn = uniform_symbols(1000, symbols)
+    drawn = uniform_symbols(1000, symbols, os.urandom)
     assert len(drawn) == 1000
     assert int(drawn.max()) < symbols
-    assert len(uniform_symbols(0, symbols)) == 0
+    assert len(uniform_symbols(0, symbols, os.urandom)) == 0
 
 
 def test_symbols_are_uniform() -> None:
     """Chi-squared with 8 degrees of freedom stays below 55.6 but for one run in 3·10⁹ (two in three for a bias)."""
-    counts = np.bincount(uniform_symbols(90_000, 9), minlength=9)
+    counts = np.bincount(uniform_symbols(90_000, 9, os.urandom), minlength=9)
     assert float(((counts - 10_000) ** 2 / 10_000).sum()) < 55.6
 
 

@@ -16,13 +16,13 @@ import pytest
 from unit.shuffler.world import FakeAnalyzer
 
 from hubbub.protos.batch import BatchRecord, released_digest
-from hubbub.protos.envelope import INNER_BYTES
 from hubbub.protos.messages import RoundState
 from hubbub.protos.signed import SignedDocument
 from hubbub.shuffler.buckets import Buckets, Column
 from hubbub.shuffler.keys import RoundKeys, make_keys
 from hubbub.shuffler.mix import RELEASED_BLOCK, Draw, keystream, mix, permutation, permuted, permuted_by_buckets
 from hubbub.shuffler.records import Round, StoreError
+from support.queries import INNER_BYTES
 from support.samples import Parties, sample_task
 
 
@@ -158,7 +158,7 @@ def test_buckets_give_the_order_of_the_keys_for_all_keys_and_refuse_every_tie(tm
     for count in (3, 4):
         orders = Counter[tuple[int, ...]]()
         for keys in product(LEVELS, repeat=count):
-            mixed = permuted_by_buckets(rows(count), count, given(keys), tmp_path, limit=limit)
+            mixed = permuted_by_buckets(rows(count), count, given(keys), tmp_path, INNER_BYTES, limit=limit)
             if len(set(keys)) < count:
                 with pytest.raises(StoreError, match="drawn again"):
                     numbers(mixed)
@@ -173,8 +173,8 @@ def test_buckets_give_the_order_of_the_keys_for_all_keys_and_refuse_every_tie(tm
 @pytest.mark.parametrize("count", [5000, 5001])
 def test_buckets_and_memory_give_the_same_order_from_the_same_keys(tmp_path: Path, count: int) -> None:
     keys = keystream()(count).tolist()
-    spilled = numbers(permuted_by_buckets(rows(count), count, given(keys), tmp_path, limit=300))
-    assert spilled == numbers(permuted(rows(count), count, given(keys)))
+    spilled = numbers(permuted_by_buckets(rows(count), count, given(keys), tmp_path, INNER_BYTES, limit=300))
+    assert spilled == numbers(permuted(rows(count), count, given(keys), INNER_BYTES))
     assert sorted(spilled) == list(range(count))
 
 
@@ -196,7 +196,7 @@ def test_a_round_that_spills_is_released_whole_and_leaves_no_file(
 
 def test_a_bucket_on_disk_has_no_name_and_holds_nothing_readable(tmp_path: Path) -> None:
     column = np.frombuffer(b"".join(envelope(device, 0) for device in range(100)), dtype=np.uint8)
-    with Buckets(tmp_path, 1, os.urandom) as buckets:
+    with Buckets(tmp_path, 1, INNER_BYTES, os.urandom) as buckets:
         keys = keystream()(100)
         buckets.add(keys, column.reshape(-1, INNER_BYTES))
         assert list(tmp_path.iterdir()) == []

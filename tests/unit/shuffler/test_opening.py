@@ -9,13 +9,14 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from hubbub.protos.envelope import INNER_BYTES, Destination, Sealer, generate_key
+from hubbub.protos.envelope import Destination, Sealer, generate_key
 from hubbub.protos.messages import Submission
-from hubbub.shuffler.opener import LENGTH, Lock, read_answer, serve, write_header, write_records
+from hubbub.shuffler.opener import LENGTH, RoundKey, read_answer, serve, write_header, write_records
 from hubbub.shuffler.opening import ON_THE_SPOT, PIECE_LIMIT, Openers, OpeningError
+from support.queries import INNER_BYTES
 
-Sealed = tuple[Lock, list[Submission], list[bytes | None]]
-"""A round's lock, submissions to it, and what is in them."""
+Sealed = tuple[RoundKey, list[Submission], list[bytes | None]]
+"""A round's key, submissions to it, and what is in them."""
 
 
 def sealed(count: int, queries: int = 2, number: int = 0) -> Sealed:
@@ -27,7 +28,7 @@ def sealed(count: int, queries: int = 2, number: int = 0) -> Sealed:
         submission_id, inners = os.urandom(16), [os.urandom(INNER_BYTES) for _ in range(queries)]
         submissions.append(Submission(submission_id, sealer.outer(inners, submission_id)))
         plains.append(b"".join(inners))
-    return Lock(destination, private, queries), submissions, plains
+    return RoundKey(destination, private, queries * INNER_BYTES), submissions, plains
 
 
 @pytest.fixture
@@ -39,48 +40,48 @@ async def openers() -> AsyncIterator[Openers]:
 
 async def test_calls_of_several_rounds_at_once_get_each_their_own(openers: Openers) -> None:
     rounds = [sealed(20, queries, number) for number, queries in enumerate([1, 2, 3, 2])]
-    calls = [openers.open(lock, submissions) for lock, submissions, _ in rounds for _ in range(5)]
+    calls = [openers.open(key, submissions) for key, submissions, _ in rounds for _ in range(5)]
     assert await asyncio.gather(*calls) == [plains for _, _, plains in rounds for _ in range(5)]
 
 
 async def test_more_than_one_piece_comes_back_in_order(openers: Openers) -> None:
-    lock, submissions, plains = sealed(PIECE_LIMIT * 2 + 7, 1)
-    assert await openers.open(lock, submissions) == plains
+    key, submissions, plains = sealed(PIECE_LIMIT * 2 + 7, 1)
+    assert await openers.open(key, submissions) == plains
 
 
 @pytest.mark.parametrize("count", [1, ON_THE_SPOT, ON_THE_SPOT + 1, 30])
 async def test_what_does_not_open_is_none_in_its_place(openers: Openers, count: int) -> None:
-    lock, submissions, plains = sealed(count)
+    key, submissions, plains = sealed(count)
     submissions[-1] = Submission(submissions[-1].id, bytes(len(submissions[-1].envelope)))
-    assert await openers.open(lock, submissions) == [*plains[:-1], None]
+    assert await openers.open(key, submissions) == [*plains[:-1], None]
 
 
 async def test_another_rounds_key_opens_nothing(openers: Openers) -> None:
-    (lock, _, _), (_, submissions, _) = sealed(1), sealed(20)
-    assert await openers.open(lock, submissions) == [None] * 20
-    assert await openers.open(lock, submissions[:1]) == [None]
+    (key, _, _), (_, submissions, _) = sealed(1), sealed(20)
+    assert await openers.open(key, submissions) == [None] * 20
+    assert await openers.open(key, submissions[:1]) == [None]
 
 
 async def test_an_envelope_of_another_length_is_not_handed_over(openers: Openers) -> None:
-    lock, submissions, plains = sealed(20)
+    key, submissions, plains = sealed(20)
     damaged = [Submission(submissions[0].id, b"short"), *submissions[1:]]
     with pytest.raises(ValueError, match="152 bytes"):
-        await openers.open(lock, damaged)
-    assert await openers.open(lock, submissions) == plains
+        await openers.open(key, damaged)
+    assert await openers.open(key, submissions) == plains
 
 
 async def test_a_few_start_no_process() -> None:
-    lock, submissions, plains = sealed(ON_THE_SPOT)
+    key, submissions, plains = sealed(ON_THE_SPOT)
     openers = Openers(1)
-    assert await openers.open(lock, submissions) == plains
+    assert await openers.open(key, submissions) == plains
     assert openers._workers[0]._running is None
     await openers.close()
 
 
 async def test_what_a_killed_process_was_given_is_opened_by_another(openers: Openers) -> None:
-    lock, submissions, plains = sealed(400, 1)
-    await openers.open(lock, submissions[:20])
-    calls = [asyncio.create_task(openers.open(lock, submissions)) for _ in range(4)]
+    key, submissions, plains = sealed(400, 1)
+    await openers.open(key, submissions[:20])
+    calls = [asyncio.create_task(openers.open(key, submissions)) for _ in range(4)]
     await asyncio.sleep(0)
     for worker in openers._workers:
         if worker._process is not None:
@@ -92,18 +93,18 @@ async def test_processes_that_always_end_fail_the_call_and_keep_nobody_waiting(
     openers: Openers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("hubbub.shuffler.opening.sys.executable", "/bin/false")
-    lock, submissions, _ = sealed(20)
+    key, submissions, _ = sealed(20)
     with pytest.raises(OpeningError, match="send again"):
-        await openers.open(lock, submissions)
+        await openers.open(key, submissions)
     monkeypatch.setattr("hubbub.shuffler.opening.sys.executable", "/nowhere/at/all")
     with pytest.raises(OpeningError, match="send again"):
-        await openers.open(lock, submissions)
+        await openers.open(key, submissions)
 
 
 async def test_closing_leaves_nobody_waiting() -> None:
-    lock, submissions, _ = sealed(1000, 1)
+    key, submissions, _ = sealed(1000, 1)
     openers = Openers(1)
-    calls = [asyncio.create_task(openers.open(lock, submissions)) for _ in range(4)]
+    calls = [asyncio.create_task(openers.open(key, submissions)) for _ in range(4)]
     await asyncio.sleep(0)
     await openers.close()
     answers = await asyncio.gather(*calls, return_exceptions=True)
@@ -112,15 +113,15 @@ async def test_closing_leaves_nobody_waiting() -> None:
 
 def test_a_process_answers_piece_by_piece_until_there_are_no_more() -> None:
     pieces = [sealed(3, 1), sealed(2, 2)]
-    asked = b"".join(write_header(lock, len(found)) + write_records(lock, found) for lock, found, _ in pieces)
+    asked = b"".join(write_header(key, len(found)) + write_records(key, found) for key, found, _ in pieces)
     answers = io.BytesIO()
     serve(io.BytesIO(asked + b"a header that was cut"), answers)
     answers.seek(0)
-    for lock, _, plains in pieces:
-        assert read_answer(answers.read(int.from_bytes(answers.read(LENGTH), "big")), lock) == plains
+    for key, _, plains in pieces:
+        assert read_answer(answers.read(int.from_bytes(answers.read(LENGTH), "big")), key) == plains
     assert answers.read() == b""
 
 
-def test_a_lock_does_not_show_its_key() -> None:
-    lock, _, _ = sealed(0)
-    assert repr(lock.private_key) not in repr(lock)
+def test_a_rounds_key_is_never_printed() -> None:
+    key, _, _ = sealed(0)
+    assert repr(key.private_key) not in repr(key)

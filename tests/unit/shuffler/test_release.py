@@ -11,12 +11,13 @@ import pytest
 from unit.shuffler.world import MINIMUM, World, unreachable
 
 from hubbub.protos.batch import BatchRecord, released_digest
-from hubbub.protos.envelope import INNER_BYTES, Destination, OuterOpener
+from hubbub.protos.envelope import Destination, OuterOpener
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.messages import Receipt, RoundState
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.shuffler import tables
 from hubbub.shuffler.records import StoreError
+from support.queries import INNER_BYTES
 
 
 def released_correctly(world: World) -> None:
@@ -204,7 +205,8 @@ async def test_after_mixing_nothing_on_disk_links_ids_to_envelopes(world: World)
     found = world.store.find(world.task.id, 0)
     assert found is not None
     assert found.keys is not None
-    opener = OuterOpener(Destination(world.task.id, 0, found.keys.key_set.hash), found.keys.private_key, 2)
+    here = Destination(world.task.id, 0, found.keys.key_set.hash)
+    opener = OuterOpener(here, found.keys.private_key, world.task.inner_bytes)
     joined = [b"".join(opener.open(submission.envelope, submission.id)) for submission in submissions]
     before = world.bytes_on_disk()
     assert all(pair in before for pair in joined)
@@ -225,7 +227,8 @@ async def test_after_the_end_no_file_holds_envelopes_ids_or_the_private_key(worl
     found = world.store.find(world.task.id, 0)
     assert found is not None
     assert found.keys is not None
-    opener = OuterOpener(Destination(world.task.id, 0, found.keys.key_set.hash), found.keys.private_key, 2)
+    here = Destination(world.task.id, 0, found.keys.key_set.hash)
+    opener = OuterOpener(here, found.keys.private_key, world.task.inner_bytes)
     secrets = [found.keys.private_key]
     for submission in submissions:
         secrets += [submission.id, *opener.open(submission.envelope, submission.id)]

@@ -28,6 +28,7 @@ from hubbub.service.settings import TLSSettings
 from hubbub.shuffler.records import StoreError
 from hubbub.shuffler.server import serve
 from hubbub.shuffler.settings import Settings
+from support.queries import report
 from support.samples import Parties, make_tls, sample_task, signed
 
 DEADLINE = 10.0
@@ -116,8 +117,8 @@ async def seal(caller: wire.SubmissionCaller, task: Task, count: int) -> tuple[D
     submissions = []
     for number in range(count):
         submission_id = os.urandom(16)
-        envelope = sealer.outer([sealer.inner(number % 3, 0), sealer.inner(number % 9, 1)], submission_id)
-        submissions.append(Submission(submission_id, envelope))
+        inners = [sealer.inner(report(number % 3), 0), sealer.inner(report(number % 9), 1)]
+        submissions.append(Submission(submission_id, sealer.outer(inners, submission_id)))
     return destination, submissions
 
 

@@ -22,6 +22,7 @@ from hubbub.shuffler.control import Control
 from hubbub.shuffler.hold import SqliteStore
 from hubbub.shuffler.opening import Openers
 from hubbub.shuffler.rounds import Rounds
+from support.queries import report, symbol
 from support.samples import START, Parties, sample_task
 
 MINIMUM = 20
@@ -95,7 +96,7 @@ class FakeAnalyzer:
         private = self.keys[round_number][0]
         destination = Destination(self.task.id, round_number, record.key_set_hash)
         opener = InnerOpener(destination, private, query)
-        return [opener.open(envelope) for envelope in self.lists[batch]]
+        return [symbol(opener.open(envelope)) for envelope in self.lists[batch]]
 
 
 class World:
@@ -193,7 +194,7 @@ class World:
         submissions = []
         for pair in symbols:
             submission_id = os.urandom(16)
-            inners = [sealer.inner(symbol, query) for query, symbol in enumerate(pair)]
+            inners = [sealer.inner(report(answer), query) for query, answer in enumerate(pair)]
             submissions.append(Submission(submission_id, sealer.outer(inners, submission_id)))
         return submissions
 

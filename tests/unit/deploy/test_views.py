@@ -8,7 +8,7 @@ import pytest
 from pyarrow import csv, parquet
 
 from hubbub.analyzer.estimate import estimate
-from hubbub.analyzer.export import COLUMNS, as_json, as_rows, as_table, write_csv, write_parquet
+from hubbub.deploy.views.export import COLUMNS, as_json, as_rows, as_table, write_csv, write_parquet
 from hubbub.protos.results import HistogramEstimate, QueryResult, QueryState, RoundId, RoundResults, SumEstimate
 from support.samples import QUERIES
 

@@ -8,7 +8,7 @@ from fractions import Fraction
 
 import pytest
 
-from hubbub.client.draws import happens, uniform
+from hubbub.queries.draws import happens, uniform
 
 
 def replay(*values: int, width: int) -> Callable[[int], bytes]:

@@ -1,0 +1,177 @@
+"""From a privacy target to randomizers: those with the least error that meet (ε, δ) at n, checked by the bound itself.
+
+Several queries that one person answers in one round share (ε, δ) by weight; what they compose to is checked too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import inf, sqrt
+from typing import Any
+
+from hubbub.accountant import composition
+from hubbub.accountant.calibration.design import Calibration, Design, R, Target
+from hubbub.accountant.calibration.search import certified, impossible, least, search_of
+from hubbub.accountant.errors import AccountingError, shown
+from hubbub.accountant.numbers import real
+from hubbub.accountant.pairs import Part
+
+_DOWN = 1 - 1e-12
+"""Shares are taken a little smaller, so that their rounded sum is not above the whole."""
+
+
+def calibrate(
+    designs: Sequence[Design[R]],
+    epsilon: float,
+    delta: float,
+    reports: int,
+    *,
+    epsilon_local_cap: float | None = None,
+    honest_share: float = 1.0,
+    dummies: int = 0,
+) -> tuple[Calibration[R], ...]:
+    """Return the encoding and randomizer with the least error for each query, sharing (epsilon, delta) by weight.
+
+    Everything together was checked by `composition.compose` to be within `epsilon` at `delta`; the local ε add up to
+    at most the cap. Each calibration's own `epsilon_upper` is that of its share of the budget. `dummies` uniform
+    reports are added to each query's batch.
+
+    Raises:
+        AccountingError: where a number is out of range, or no randomizer meets the target.
+    """
+    shares = _shares(designs)
+    target = Target.of(epsilon, delta, reports, epsilon_local_cap, honest_share, dummies)
+    if len(designs) == 1:
+        return (_calibrated(designs[0], target),)
+    return _widest(lambda scale: _at_scale(designs, shares, target, scale), target)
+
+
+def reports_for_error(
+    design: Design[Any], epsilon: float, delta: float, error: float, *, epsilon_local_cap: float | None = None
+) -> int:
+    """Reports needed for a standard error of at most `error` per report (of a share, or of the mean in [0, 1]).
+
+    The answer is enough, and at most 0.1 % (or one report) more than necessary.
+
+    Raises:
+        AccountingError: where even 10**12 are too few.
+    """
+    if not 0 < real(error) < inf:
+        raise AccountingError(f"error is {shown(error)}, must be above 0; ask for 0.01, one per cent of the range")
+
+    def enough(reports: int) -> bool:
+        target = Target.of(epsilon, delta, reports, epsilon_local_cap, 1.0, 0)
+        try:
+            return _calibrated(design, target).expected_standard_error <= error * reports
+        except AccountingError:
+            return False
+
+    high = 2
+    while not enough(high):
+        high *= 4
+        if high > 10**12:
+            raise AccountingError(f"error {error} needs more than 10**12 reports; allow a larger error or epsilon")
+    low = high // 4
+    while high - low > max(1, high // 1000):
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high
+
+
+def _shares(designs: Sequence[Design[R]]) -> tuple[float, ...]:
+    if not designs:
+        raise AccountingError("there are 0 queries, must be at least 1; add one")
+    for design in designs:
+        if not 0 < real(design.weight) < inf:
+            raise AccountingError(f"weight is {shown(design.weight)}, must be above 0; leave a query out instead")
+    total = sum(design.weight for design in designs)
+    return tuple(design.weight / total for design in designs)
+
+
+def _at_scale(
+    designs: Sequence[Design[R]], shares: Sequence[float], target: Target, scale: float
+) -> tuple[Calibration[R], ...]:
+    """Each query at its share of the budget times `scale`; scale 1 is basic composition."""
+    return tuple(
+        _calibrated(
+            design,
+            target.share(
+                target.epsilon * share * scale * _DOWN, target.delta * share * _DOWN, target.cap * share * _DOWN
+            ),
+        )
+        for design, share in zip(designs, shares, strict=True)
+    )
+
+
+def _widest(build: Callable[[float], tuple[Calibration[R], ...]], target: Target) -> tuple[Calibration[R], ...]:
+    """The widest budget found whose composition holds; that of basic composition, at scale 1, holds by itself."""
+    best, scale, epsilon = build(1.0), 1.0, target.epsilon
+    reached = _composed(best, target)
+    if reached > epsilon:
+        raise AccountingError(f"the queries compose to epsilon {reached:g}, above {epsilon:g}; allow a larger epsilon")
+    for _ in range(4):
+        scale = max(1.0, scale * 0.9995 * epsilon / max(reached, epsilon / 4))
+        tried = build(scale)
+        if [each.mechanism for each in tried] == [each.mechanism for each in best]:
+            break
+        reached = _composed(tried, target)
+        if reached <= epsilon:
+            best = tried
+            if reached >= 0.998 * epsilon:
+                break
+    return best
+
+
+def _composed(calibrations: Sequence[Calibration[R]], target: Target) -> float:
+    parts = [Part(each.mechanism, target.hiding, dummies=target.dummies) for each in calibrations]
+    return composition.compose(parts, target.delta).epsilon_upper
+
+
+def _calibrated(design: Design[R], target: Target) -> Calibration[R]:
+    """Return the family with the least error at its best size; sizes are compared quickly, the best one precisely."""
+    candidates = []
+    for place in range(len(design.families(design.sizes[0]))):
+        candidates += _candidate(design, place, target)
+    if not candidates:
+        raise impossible(target)
+    return min(candidates, key=lambda each: each.mse)
+
+
+def _candidate(design: Design[R], place: int, target: Target) -> list[Calibration[R]]:
+    """Return the best of one family, in a list that is empty where a design has others and this one cannot do it."""
+
+    def error(size: int) -> float:
+        family = design.families(size)[place]
+        chosen = family.at(search_of(family).quick(family, target))
+        return design.mse(size, chosen, target.reports, target.dummies)
+
+    try:
+        size = design.sizes[0] if len(design.sizes) == 1 else _least_error(error, design.sizes)
+        randomizer = least(design.families(size)[place], target)
+    except AccountingError:
+        if len(design.families(design.sizes[0])) == 1:
+            raise
+        return []
+    mse = design.mse(size, randomizer, target.reports, target.dummies)
+    upper = certified(randomizer.mechanism, target)
+    return [Calibration(randomizer, size, randomizer.mechanism.epsilon_local, upper, mse, sqrt(mse))]
+
+
+def _least_error(error: Callable[[int], float], sizes: range) -> int:
+    """The size with the least error: falling, then rising, up to ripples at the bottom."""
+    known: dict[int, float] = {}
+
+    def at(size: int) -> float:
+        if size not in known:
+            known[size] = error(size)
+        return known[size]
+
+    first, last = sizes[0], sizes[-1]
+    best, step = first, 1
+    while best + step <= last and at(best + step) < at(best):
+        best, step = best + step, max(1, (best + step - first + 1) // 2)
+    while step > 1:
+        step = max(1, step // 2)
+        near = [best + i * step for i in (-2, -1, 0, 1, 2) if first <= best + i * step <= last]
+        best = min(near, key=at)
+    return min(range(max(first, best - 2), min(last, best + 2) + 1), key=at)

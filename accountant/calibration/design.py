@@ -1,0 +1,118 @@
+"""What is calibrated: a query as a choice of encodings and of randomizers of rising strength, and the target they meet.
+
+The accountant names no query and no randomizer here: a design says what may be chosen and what each choice costs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import inf
+from typing import Generic, Protocol, TypeVar
+
+from hubbub.accountant.errors import AccountingError, shown
+from hubbub.accountant.mechanisms import LocalMechanism
+from hubbub.accountant.numbers import (
+    checked_delta,
+    checked_dummies,
+    checked_epsilon,
+    checked_reports,
+    honest_reports,
+    real,
+)
+
+STRENGTHS = 2**32
+"""A family's strengths are the whole numbers from 1 to below this: a task writes probabilities over it."""
+
+
+class Randomized(Protocol):
+    """What has an exact law."""
+
+    @property
+    def mechanism(self) -> LocalMechanism:
+        """The law, as bounds take it."""
+
+
+R = TypeVar("R", bound=Randomized)
+R_co = TypeVar("R_co", bound=Randomized, covariant=True)
+
+
+class Family(Protocol[R_co]):
+    """Randomizers of one kind, from the least private (1) to the most (`STRENGTHS` - 1)."""
+
+    def at(self, strength: int) -> R_co:
+        """Return the randomizer of that strength."""
+
+
+class Design(Protocol[R]):
+    """A query: the numbers of answers it may be encoded into, the randomizers of each, and their errors."""
+
+    @property
+    def weight(self) -> float:
+        """Its part of the privacy that is shared."""
+
+    @property
+    def sizes(self) -> range:
+        """The numbers of answers to choose from; the error first falls and then rises along them, up to ripples."""
+
+    def families(self, size: int) -> Sequence[Family[R]]:
+        """Return what may randomize the encoding of that size."""
+
+    def mse(self, size: int, randomizer: R, reports: int, dummies: int) -> float:
+        """Return the exact worst-case mean squared error over inputs, of n values scaled to [0, 1]; maybe infinite."""
+
+
+@dataclass(frozen=True)
+class Calibration(Generic[R]):
+    """A randomizer that meets its target, and what it costs.
+
+    `size` is the number of answers of the encoding. `epsilon_upper` is certified at the δ and reports asked for, and
+    never above the target. `mse` is the design's; `expected_standard_error` is its square root, in the same unit.
+    """
+
+    randomizer: R
+    size: int
+    epsilon_local: float
+    epsilon_upper: float
+    mse: float
+    expected_standard_error: float
+
+    @property
+    def mechanism(self) -> LocalMechanism:
+        """The randomizer's law."""
+        return self.randomizer.mechanism
+
+
+@dataclass(frozen=True)
+class Target:
+    """(epsilon, delta) of one batch of `reports`, of which `hiding` are honest; `cap` is the most epsilon_local."""
+
+    epsilon: float
+    delta: float
+    reports: int
+    hiding: int
+    dummies: int
+    cap: float
+
+    @classmethod
+    def of(
+        cls, epsilon: float, delta: float, reports: int, cap: float | None, honest_share: float, dummies: int
+    ) -> Target:
+        """Check the numbers and count who hides.
+
+        Raises:
+            AccountingError: naming the number that is out of range, and what to change.
+        """
+        epsilon, delta, reports = checked_epsilon(epsilon), checked_delta(delta), checked_reports(reports)
+        if epsilon == 0:
+            raise AccountingError("epsilon is 0, must be above 0: a report that says nothing has no use; allow some")
+        if cap is not None and not 0 < real(cap) < inf:
+            raise AccountingError(f"epsilon_local cap is {shown(cap)}, must be above 0; 8 is common")
+        hiding = honest_reports(reports, reports, honest_share)
+        if hiding < 1:
+            raise AccountingError(f"honest_share {honest_share} of {reports} reports leaves nobody; raise either")
+        return cls(epsilon, delta, reports, hiding, checked_dummies(dummies), inf if cap is None else real(cap))
+
+    def share(self, epsilon: float, delta: float, cap: float) -> Target:
+        """Return the target of a query that gets these parts."""
+        return Target(epsilon, delta, self.reports, self.hiding, self.dummies, cap)

@@ -1,0 +1,97 @@
+"""kRR's least γ: guessed from coarse evaluations of its divergence, then moved by Newton's method.
+
+Nothing here certifies: `calibration.search` asks the bound itself at what is found.
+"""
+
+from __future__ import annotations
+
+from math import ceil, exp, inf, log
+
+from hubbub.accountant.calibration.design import STRENGTHS, Target
+from hubbub.accountant.divergence import two_rr
+from hubbub.accountant.divergence.binomial_shift import shift_at
+from hubbub.accountant.divergence.contour import positive_part
+from hubbub.accountant.divergence.dummies import diluted_blanket, diluted_guess
+from hubbub.accountant.divergence.search import COARSE, FINE
+from hubbub.accountant.divergence.sums import blanket_sum
+from hubbub.accountant.errors import AccountingError
+from hubbub.accountant.mechanisms import KRR
+
+
+def quick(categories: int, target: Target) -> int:
+    """A w near the least that meets the target, from coarse evaluations; at most the one of the local bound."""
+    high = _local_numerator(categories, min(target.epsilon, target.cap))
+    floor = _local_numerator(categories, target.cap)
+    if high >= STRENGTHS:
+        raise _impossible(categories, target)
+    low = 1
+    goal = log(target.delta)
+    if floor >= high or _log_delta(categories, floor, target, COARSE) <= goal:
+        return floor
+    at_low, at_high = _log_delta(categories, max(low, floor), target, COARSE) - goal, -inf
+    low = max(low, floor)
+    for _ in range(60):
+        if high - low <= 1 or high - low <= 1e-6 * low:
+            break
+        middle = _between(low, high, at_low, at_high)
+        value = _log_delta(categories, middle, target, COARSE) - goal
+        if value > 0:
+            low, at_low = middle, value
+        else:
+            high, at_high = middle, value
+        if -1e-3 < value <= 0:
+            break
+    return high
+
+
+def refined(categories: int, numerator: int, target: Target) -> int:
+    """The place found coarsely, moved by Newton's method in ln w to where the fine value meets the target."""
+    floor = _local_numerator(categories, target.cap)
+    for _ in range(2):
+        below = max(1, numerator - max(1, numerator // 256))
+        here, there = (_log_delta(categories, w, target, FINE) for w in (numerator, below))
+        if here == -inf or not there > here:
+            return numerator
+        slope = (there - here) / log(numerator / below)
+        moved = numerator * exp(min((here - log(target.delta)) / slope, 30.0)) * (1 + 4e-6)
+        numerator = min(max(ceil(moved), floor, 1), STRENGTHS - 1)
+    return numerator
+
+
+def _local_numerator(categories: int, epsilon_local: float) -> int:
+    """The least w whose mechanism is `epsilon_local`-LDP."""
+    gamma = KRR.from_local_epsilon(categories, min(epsilon_local, 40.0)).gamma
+    numerator = -(-gamma.numerator * STRENGTHS // gamma.denominator)
+    while numerator < STRENGTHS and KRR.from_numerator(categories, numerator).epsilon_local > epsilon_local:
+        numerator += 1
+    return numerator
+
+
+def _between(low: int, high: int, at_low: float, at_high: float) -> int:
+    """The secant's point in ln w, or the geometric middle, strictly between."""
+    share = at_low / (at_low - at_high) if at_high > -inf else 0.5
+    share = min(max(share, 0.02), 0.98)
+    middle = int(exp(log(low) + share * (log(high) - log(low))))
+    return min(max(middle, low + 1), high - 1)
+
+
+def _log_delta(categories: int, numerator: int, target: Target, precision: float) -> float:
+    """The log of δ at the target's ε and w = `numerator`: only to find the place, the bound itself decides."""
+    mechanism = KRR.from_numerator(categories, numerator)
+    if target.epsilon >= mechanism.epsilon_local:
+        return -inf
+    if categories > 2 and target.dummies and precision >= COARSE:
+        return diluted_guess(mechanism, target.hiding, target.epsilon, target.dummies)
+    if categories > 2 and target.dummies:
+        return diluted_blanket(mechanism, target.hiding, target.epsilon, target.dummies, precision).upper
+    if categories > 2:
+        return positive_part(blanket_sum(mechanism, target.hiding, target.epsilon), precision).upper
+    shift = shift_at(mechanism, target.epsilon, target.dummies)
+    return -inf if shift is None else two_rr.best_attack(shift, target.hiding).upper
+
+
+def _impossible(categories: int, target: Target) -> AccountingError:
+    return AccountingError(
+        f"epsilon {target.epsilon:g} at delta {target.delta:g} cannot be met by {target.hiding} reports over "
+        f"{categories} symbols; collect more reports or allow a larger epsilon"
+    )

@@ -1,0 +1,133 @@
+"""The least strength of a family that meets a target: what decides is the bound itself, at the strength returned."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from math import isqrt
+from typing import Protocol
+
+from hubbub.accountant import bounds
+from hubbub.accountant.calibration import krr
+from hubbub.accountant.calibration.design import STRENGTHS, Family, R, Target
+from hubbub.accountant.errors import AccountingError
+from hubbub.accountant.mechanisms import KRR, LocalMechanism
+
+COARSE_STEPS = 64
+"""The quick search ends when a step is a 64th of the strength: errors of neighbouring encodings differ by more."""
+
+
+class Search(Protocol):
+    """How the least strength of one kind of mechanism is found."""
+
+    def quick(self, family: Family[R], target: Target) -> int:
+        """Return a strength near the least, good enough to compare encodings."""
+
+    def precise(self, family: Family[R], target: Target) -> int:
+        """Return a strength at, or a little below, the least."""
+
+
+class Bisection:
+    """For any mechanism: the bound is asked at every step."""
+
+    def quick(self, family: Family[R], target: Target) -> int:
+        """Bisect to a 64th."""
+        return _bisected(lambda strength: _delta_holds(family.at(strength).mechanism, target), COARSE_STEPS)
+
+    def precise(self, family: Family[R], target: Target) -> int:
+        """Bisect to the last whole number."""
+        return _bisected(lambda strength: holds(family.at(strength).mechanism, target), STRENGTHS)
+
+
+class OfKRR:
+    """kRR, whose divergence is cheap to guess (`calibration.krr`)."""
+
+    def quick(self, family: Family[R], target: Target) -> int:
+        """Return the place found from coarse evaluations."""
+        return krr.quick(_categories(family), target)
+
+    def precise(self, family: Family[R], target: Target) -> int:
+        """Return that place, moved by Newton's method."""
+        categories = _categories(family)
+        return krr.refined(categories, krr.quick(categories, target), target)
+
+
+def _categories(family: Family[R]) -> int:
+    mechanism = family.at(1).mechanism
+    if not isinstance(mechanism, KRR):
+        raise AccountingError(f"the family's mechanism is {mechanism!r}, must be kRR; use the bisection for others")
+    return mechanism.categories
+
+
+_SEARCHES: dict[type, Search] = {KRR: OfKRR()}
+"""Searches of mechanisms that have a faster one than bisection."""
+
+
+def search_of(family: Family[R]) -> Search:
+    """Return how a family's least strength is found."""
+    return _SEARCHES.get(type(family.at(1).mechanism), Bisection())
+
+
+def least(family: Family[R], target: Target) -> R:
+    """Return the randomizer of the least strength found that meets the target; it was checked to.
+
+    Raises:
+        AccountingError: where none meets it.
+    """
+    strength = search_of(family).precise(family, target)
+    step = max(1, strength // 1_000_000)
+    while strength < STRENGTHS:
+        randomizer = family.at(strength)
+        if holds(randomizer.mechanism, target):
+            return randomizer
+        # The search was off by its rounding: go up until the bound itself says yes.
+        strength, step = strength + step, 2 * step
+    raise impossible(target)
+
+
+def holds(mechanism: LocalMechanism, target: Target) -> bool:
+    """Return whether δ_upper(ε) ≤ δ and ε_upper(δ) ≤ ε, under the cap on ε_local.
+
+    Both ways of asking, so that a certificate made later does not state more than the target.
+    """
+    return _delta_holds(mechanism, target) and certified(mechanism, target) <= target.epsilon
+
+
+def _delta_holds(mechanism: LocalMechanism, target: Target) -> bool:
+    if mechanism.epsilon_local > target.cap:
+        return False
+    return bounds.delta_upper(mechanism, target.hiding, target.epsilon, dummies=target.dummies) <= target.delta
+
+
+def certified(mechanism: LocalMechanism, target: Target) -> float:
+    """Return the certified ε of one batch at the target's δ."""
+    return _certified(mechanism, target.hiding, target.delta, target.dummies)
+
+
+@lru_cache(maxsize=256)
+def _certified(mechanism: LocalMechanism, hiding: int, delta: float, dummies: int) -> float:
+    # Once for the check and for the result: with dummies it takes a second.
+    return bounds.epsilon_bracket(mechanism, hiding, delta, dummies=dummies).epsilon_upper
+
+
+def _bisected(does: Callable[[int], bool], steps: int) -> int:
+    """Return the least strength that does, to within a part in `steps`, on a logarithmic scale; else the last one.
+
+    Strength only adds privacy, so what does is an upper interval.
+    """
+    low, high = 1, STRENGTHS - 1
+    if does(low):
+        return low
+    while high - low > max(1, low // steps):
+        # The geometric middle: strengths that matter spread over nine orders of magnitude.
+        middle = min(max(isqrt(low * high), low + 1), high - 1)
+        low, high = (low, middle) if does(middle) else (middle, high)
+    return high
+
+
+def impossible(target: Target) -> AccountingError:
+    """Return the error for a target that no randomizer of a family meets."""
+    return AccountingError(
+        f"epsilon {target.epsilon:g} at delta {target.delta:g} cannot be met by {target.hiding} reports; "
+        "collect more reports or allow a larger epsilon"
+    )

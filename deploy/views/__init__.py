@@ -1,0 +1,1 @@
+"""Views: results, standings and privacy, shaped once for tables, JSON, CSV and Parquet."""

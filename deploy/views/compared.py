@@ -1,0 +1,121 @@
+"""Compared: estimates beside the truth they are estimates of, where it is known: in a demo or a simulation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from hubbub.deploy.views.results import counts_document, lines_of, numbers
+from hubbub.protos.results import QueryResult
+from hubbub.queries.rows import Estimate, Truth
+
+BAR_WIDTH = 12
+"""Characters of the longest bar."""
+
+
+@dataclass(frozen=True)
+class Compared:
+    """One statistic: its estimate, and the truth it is an estimate of."""
+
+    statistic: str
+    category: str | None
+    estimate: Estimate
+    truth: float
+
+    @property
+    def error_in_standard_errors(self) -> float:
+        """How far off the estimate is, in standard errors."""
+        return (
+            (self.estimate.value - self.truth) / self.estimate.standard_error if self.estimate.standard_error else 0.0
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        """The comparison as JSON."""
+        return {
+            "statistic": self.statistic,
+            "category": self.category,
+            "truth": self.truth,
+            **numbers(self.estimate),
+            "error_in_standard_errors": self.error_in_standard_errors,
+        }
+
+
+def compare(result: QueryResult, truth: Truth, optional: bool) -> list[Compared]:
+    """Return a query's estimates beside the truth; none where the query was withheld.
+
+    Where everybody answers, how many answered is known, and left out.
+    """
+    return [
+        Compared(line.row.statistic, line.row.category, line.estimate, truth[line.row.statistic, line.row.category])
+        for line in lines_of(result)
+        if (line.row.statistic, line.row.category) in truth and (optional or line.row.statistic != "answered")
+    ]
+
+
+def query_document(result: QueryResult, kind: str, truth: Truth, optional: bool) -> dict[str, Any]:
+    """Return a query's part of the JSON document; `kind` is its question's."""
+    document = {
+        **counts_document(result),
+        "kind": kind,
+        "estimates": [row.as_json() for row in compare(result, truth, optional)],
+    }
+    estimates = result.estimates
+    if estimates is None:
+        return document
+    consistent = {line.row.category: line.row.consistent for line in lines_of(result) if line.row.category is not None}
+    if consistent:
+        document["consistent_biased"] = consistent
+    if estimates.clipped_to is not None:
+        raw = truth.get(("raw_mean", None))
+        document |= {"unit": estimates.unit, "raw_mean": raw, "clipped_to": list(estimates.clipped_to)}
+    return document
+
+
+def print_query(console: Console, document: Mapping[str, Any]) -> None:
+    """Print a query's document as a table, a histogram with a bar to each count."""
+    if document["state"] == "withheld":
+        console.print(
+            f"{document['name']}: withheld, {document['valid']} valid reports are under the minimum", markup=False
+        )
+        return
+    # Counts are told apart better by a bar; sums and means of other units would make none of one scale.
+    bars = any(row["category"] is not None for row in document["estimates"])
+    unit = f" in {document['unit']}" if document.get("unit") else ""
+    table = Table(title=f"{document['name']}{unit}", title_justify="left")
+    for column in ("", "truth", "estimate", "standard error", "95 % interval"):
+        table.add_column(column, justify="left" if column == "" else "right")
+    if bars:
+        table.add_column("")
+    longest = max((row["estimate"] for row in document["estimates"]), default=0.0)
+    for row in document["estimates"]:
+        cells = _cells(row)
+        bar = [_bar(row["estimate"], longest)] if bars else []
+        table.add_row(*cells, *bar)
+    console.print(table)
+    if document.get("raw_mean") is not None:
+        lower, upper = document["clipped_to"]
+        note = f"truth and estimates are of values clipped to [{lower:g}, {upper:g}]"
+        console.print(f"{note}; the raw mean is {document['raw_mean']:.4g}", markup=False)
+
+
+def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
+    precise = ".2f" if row["statistic"] == "mean" else ",.0f"
+    interval = f"{row['lower']:{precise}} … {row['upper']:{precise}}"
+    return (
+        row["category"] or row["statistic"],
+        f"{row['truth']:{precise}}",
+        f"{row['estimate']:{precise}}",
+        f"{row['standard_error']:{precise}}",
+        interval,
+    )
+
+
+def _bar(value: float, longest: float) -> str:
+    if longest <= 0 or value <= 0:
+        return ""
+    eighths = round(BAR_WIDTH * 8 * value / longest)
+    return "█" * (eighths // 8) + " ▏▎▍▌▋▊▉"[eighths % 8].strip()

@@ -1,0 +1,40 @@
+"""Privacy: a certificate's numbers for people."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+
+def print_privacy(console: Console, certificate: Mapping[str, Any]) -> None:
+    """Print a certificate's numbers."""
+    table = Table(title="privacy of everyone in the batch", title_justify="left")
+    for column in ("", "reports", "ε ≤", "ε ≥", "ε local", "bound"):
+        table.add_column(column, justify="left" if column in ("", "bound") else "right")
+    for query in certificate["queries"]:
+        table.add_row(query["name"], str(query["valid"]), *_epsilons(query), query["bound"])
+    total, rounds = certificate["round_total"], certificate["all_rounds"]
+    table.add_row("all queries", "", *_epsilons(total), total["bound"])
+    if len(rounds["history"]) > 1:
+        upper, local = f"{rounds['epsilon_upper']:.6g}", f"{rounds['epsilon_local']:.6g}"
+        table.add_row(f"{len(rounds['history'])} rounds", "", upper, "", local, rounds["bound"])
+    console.print(table)
+    share = certificate["honest_share"]
+    console.print(
+        f"at δ = {total['delta']:g}: ε ≤ is proven, an attack reaches ε ≥, ε local holds if both services collude; "
+        f"honest share of the reports {share:g}",
+        markup=False,
+        soft_wrap=True,
+    )
+
+
+def _epsilons(numbers: Mapping[str, Any]) -> Sequence[str]:
+    lower = numbers["epsilon_lower"]
+    return (
+        f"{numbers['epsilon_upper']:.6g}",
+        f"{lower:.6g}" if lower is not None else "unknown",
+        f"{numbers['epsilon_local']:.6g}",
+    )

@@ -1,0 +1,144 @@
+"""Results: a round's published numbers in one shape, which tables, JSON, CSV and Parquet are made of."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from hubbub.protos.results import QueryResult, RoundResults
+from hubbub.queries.rows import Estimate, Row
+
+COLUMNS = (
+    *("task", "round", "query", "kind", "category", "statistic", "estimate", "standard_error"),
+    *("lower", "upper", "consistent", "unit", "state"),
+)
+"""Columns of the table: one row per published number. `lower` and `upper` end the 95 % interval; `consistent` is the
+biased projection of a count. A query that is withheld has one row without numbers."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """One published number, with what it is a number of."""
+
+    row: Row
+    estimate: Estimate
+
+    @property
+    def label(self) -> str:
+        """What people read before it: a category, or the statistic with its unit."""
+        if self.row.category is not None:
+            return self.row.category
+        return f"{self.row.statistic}, {self.row.unit}" if self.row.unit else self.row.statistic
+
+
+def lines_of(result: QueryResult) -> tuple[Line, ...]:
+    """Return a query's published numbers in order; none where it is withheld, and none for a row without a value."""
+    rows = () if result.estimates is None else result.estimates.rows
+    return tuple(Line(row, row.estimate) for row in rows if row.estimate is not None)
+
+
+def numbers(estimate: Estimate) -> dict[str, float]:
+    """Return an estimate as every document and table names its numbers."""
+    return {
+        "estimate": estimate.value,
+        "standard_error": estimate.standard_error,
+        "lower": estimate.lower,
+        "upper": estimate.upper,
+    }
+
+
+# JSON
+
+
+def results_document(results: RoundResults) -> dict[str, Any]:
+    """Return a round's results as one JSON document, the certificate included."""
+    return {
+        "task": {"id": results.id.task_id.hex(), "name": results.id.task_name},
+        "round": results.id.round,
+        "queries": [{**counts_document(query), **_estimates_document(query)} for query in results.queries],
+        "certificate": json.loads(results.certificate),
+    }
+
+
+def counts_document(result: QueryResult) -> dict[str, Any]:
+    """Return how a query's batch was counted."""
+    return {
+        "name": result.name,
+        "state": result.state.value,
+        "reports": result.reports,
+        "valid": result.valid,
+        "left_out": dict(result.left_out),
+    }
+
+
+def _estimates_document(result: QueryResult) -> dict[str, Any]:
+    """Return rows by their statistics: an object each, and a list where they are about categories."""
+    estimates = result.estimates
+    if estimates is None:
+        return {}
+    document: dict[str, Any] = {"kind": estimates.kind}
+    if estimates.clipped_to is not None:
+        document |= {"unit": estimates.unit, "range": list(estimates.clipped_to)}
+    for row in estimates.rows:
+        value = None if row.estimate is None else numbers(row.estimate)
+        if row.category is None:
+            document[row.statistic] = value
+        else:
+            projected = {} if row.consistent is None else {"consistent": row.consistent}
+            document.setdefault(f"{row.statistic}s", []).append(
+                {"category": row.category, **(value or {}), **projected}
+            )
+    return document
+
+
+# Rows
+
+
+def table_rows(results: RoundResults) -> list[dict[str, Any]]:
+    """Return a round's results as rows with the members `COLUMNS`; None where a column does not apply."""
+    shared = {"task": results.id.task_name, "round": results.id.round}
+    rows: list[dict[str, Any]] = []
+    for query in results.queries:
+        common: dict[str, Any] = dict.fromkeys(COLUMNS) | shared | {"query": query.name, "state": query.state.value}
+        rows.extend(common | row for row in _query_rows(query))
+    return rows
+
+
+def _query_rows(result: QueryResult) -> Iterator[dict[str, Any]]:
+    if result.estimates is None:
+        yield {}
+        return
+    for line in lines_of(result):
+        row = line.row
+        names = {"kind": result.estimates.kind, "statistic": row.statistic, "category": row.category}
+        yield {**names, "consistent": row.consistent, "unit": row.unit or None, **numbers(line.estimate)}
+
+
+# For people
+
+
+def print_results(console: Console, results: RoundResults) -> None:
+    """Print a round's results: for each query how it was counted, and a table of its numbers."""
+    console.print(f"task {results.id.task_name}, round {results.id.round}", markup=False)
+    for query in results.queries:
+        left = ", ".join(f"{reason} {count}" for reason, count in sorted(query.left_out.items()) if count)
+        suffix = f", left out: {left}" if left else ""
+        console.print(f"{query.name}: {query.valid} valid reports of {query.reports}{suffix}", markup=False)
+        if query.estimates is None:
+            console.print("  withheld: fewer valid reports than the task's minimum", markup=False)
+        else:
+            console.print(_table(query))
+
+
+def _table(result: QueryResult) -> Table:
+    table = Table("", "estimate", "standard error", "95 % interval")
+    for line in lines_of(result):
+        value = line.estimate
+        interval = f"{value.lower:,.6g} … {value.upper:,.6g}"
+        table.add_row(line.label, f"{value.value:,.6g}", f"{value.standard_error:,.4g}", interval)
+    return table

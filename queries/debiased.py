@@ -1,0 +1,139 @@
+"""Debiased: from a batch's counts to unbiased numbers about the people, with the noise that is on them.
+
+With N_j counted for symbol j among n valid reports of people and D dummies (`Randomizer`),
+ĉ_j = (N_j − base·n − dummy_mean·D)/keep is unbiased for the number c_j of people who encoded j. Everything published
+is linear in these, L_w = Σ_j w_j ĉ_j, or a ratio of two such.
+
+Variance of L_w with the people fixed, over randomized rounding and the randomizer. Person i encodes y_i, with ρ_i the
+variance of w(y_i) over rounding. Given y_i the report adds v_w(y_i) (`Randomizer.variances`), with mean w(y_i), so
+
+    Var L_w = Σ_i ρ_i + Σ_j c_j v_w(j) + D · (a dummy's variance)
+
+with c_j the expected number after rounding, for which ĉ_j is unbiased. The middle sum is clipped to what counts that
+are not negative can give. For a number over `levels` steps ρ_i ≤ (step of w)²/4, and no statistic of the reports tells
+it from Σx²; it is taken at that maximum. So a stated variance is right up to that term, and never below the truth in
+expectation.
+
+For kRR this is Σρ + γ/(1−γ) Σ_j c_j (w_j − w̄)² + (nγ + D) Var_U(w)/(1−γ)²; for a histogram (w = 1 at j) it is
+c_j q(1−q) + (n−c_j) r(1−r) over (1−γ)², with q = 1−γ+γ/k and r = γ/k.
+
+The standard errors are about privacy and rounding given the people in the round; they say nothing about people who are
+not in it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hubbub.queries.randomizer import Randomizer, Tally
+from hubbub.queries.rows import Estimate
+
+if TYPE_CHECKING:
+    from hubbub.queries.randomizer import Vector
+
+Z_95 = 1.96
+"""Half-width of a 95 % interval of the normal law, in standard errors."""
+
+
+@dataclass(frozen=True)
+class Debiased:
+    """A batch's tally under its randomizer, `dummies` among the valid reports.
+
+    Raises:
+        ValueError: where the counts have another shape, are negative or more than the valid reports, or the dummies
+            are more than those, or the reports say nothing.
+    """
+
+    randomizer: Randomizer
+    tally: Tally
+    dummies: int = 0
+
+    def __post_init__(self) -> None:
+        counts, valid = self.tally.counts, self.tally.valid
+        if self.randomizer.keep == 0:
+            raise ValueError(
+                f"the reports of {self.randomizer!r} say nothing; choose a randomizer that is less private"
+            )
+        if counts.shape != (self.randomizer.symbols,) or (counts < 0).any() or (counts > valid).any():
+            raise ValueError(
+                f"counts of shape {counts.shape}, {self.randomizer.symbols} counts from 0 to {valid} are expected"
+            )
+        if not 0 <= self.dummies <= valid:
+            raise ValueError(f"{self.dummies} dummies among {valid} counted; there are from 0 to all of them")
+
+    @property
+    def reports(self) -> int:
+        """How many reports of people were counted, n: from the tally, as a report may count for several symbols."""
+        return self.tally.valid - self.dummies
+
+    @cached_property
+    def counts(self) -> Vector:
+        """ĉ_j, shape (symbols,): unbiased, possibly negative."""
+        expected = self.reports * self.randomizer.base + self.dummies * self.randomizer.dummy_mean
+        return np.asarray((self.tally.counts - expected) / self.randomizer.keep, dtype=np.float64)
+
+    def total(self, weights: Vector) -> float:
+        """L_w = Σ_j w_j ĉ_j."""
+        return float(weights @ self.counts)
+
+    def variance(self, weights: Vector, rounding: float = 0.0) -> float:
+        """Return the estimated variance of L_w; `rounding` is the sum of the ρ_i."""
+        each = self.randomizer.variances(weights)
+        people = self._clipped(float(each @ self.counts), float(each.min()), float(each.max()))
+        return rounding + people + self.dummies * self.randomizer.dummy_variance(weights)
+
+    def _clipped(self, spread: float, least: float, most: float) -> float:
+        return min(max(spread, self.reports * least), self.reports * most)
+
+    def interval(self, value: float, variance: float, width: float = 1.0) -> Estimate:
+        """Return an estimate with its 95 % interval; the variance is that of value / width."""
+        error = math.sqrt(variance) * width
+        return Estimate(value, error, value - Z_95 * error, value + Z_95 * error)
+
+    def every_symbol(self) -> list[Estimate]:
+        """Return every ĉ_j with its interval: `variance` of every indicator, at once."""
+        # All symbols are alike to a randomizer, so one indicator's variances are every one's: of those who encoded the
+        # symbol (hit), and of all others (miss).
+        indicator = np.zeros(self.randomizer.symbols)
+        indicator[0] = 1.0
+        hit, miss = self.randomizer.variances(indicator)[:2].tolist()
+        clipped = np.clip(self.counts, 0, self.reports)
+        people = clipped * hit + (self.reports - clipped) * miss
+        variances = people + self.dummies * self.randomizer.dummy_variance(indicator)
+        pairs = zip(self.counts.tolist(), variances.tolist(), strict=True)
+        return [self.interval(count, variance) for count, variance in pairs]
+
+    def answering(self, answers: int) -> Vector:
+        """Return 1 for the first `answers` symbols, 0 for "no answer", the one after them where there is one."""
+        weights = np.ones(self.randomizer.symbols)
+        weights[answers:] = 0.0
+        return weights
+
+    def answered(self, answers: int) -> Estimate:
+        """Return how many gave one of the first `answers` symbols; where there is no other, it is everybody."""
+        if answers == self.randomizer.symbols:
+            return self.interval(float(self.reports), 0.0)
+        weights = self.answering(answers)
+        return self.interval(self.total(weights), self.variance(weights))
+
+    def consistent(self) -> Vector:
+        """Return the counts projected on {c ≥ 0, Σc = n}: consistent, and biased.
+
+        All symbols are projected together, "no answer" included: the answers' part of an optional query then adds up
+        to at most the number of reports, and what is missing is the consistent number without an answer.
+        """
+        return project(self.counts, self.reports)
+
+
+def project(estimates: Vector, total: float) -> Vector:
+    """Return the point of {c ≥ 0, Σc = total} nearest to the estimates."""
+    descending = np.sort(estimates)[::-1]
+    shifts = (np.cumsum(descending) - total) / np.arange(1, len(descending) + 1)
+    # The first one always qualifies, so there is a last one.
+    shift = shifts[np.flatnonzero(descending >= shifts)[-1]]
+    return np.asarray(np.maximum(estimates - shift, 0.0), dtype=np.float64)

@@ -1,0 +1,56 @@
+"""Design: a question as calibration takes it, with the encodings and randomizers to choose from and their exact errors.
+
+This is for planning and loads numpy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from hubbub.queries.query import Query
+from hubbub.queries.question import Question, symbols_of
+from hubbub.queries.randomizer import Family, Randomizer
+from hubbub.queries.registry import randomizer_of
+
+
+@dataclass(frozen=True)
+class Design:
+    """A question and the kind of randomizer that it names (`accountant.calibration.Design`)."""
+
+    question: Question
+
+    @property
+    def weight(self) -> float:
+        """Its part of the round's privacy."""
+        return self.question.weight
+
+    @property
+    def sizes(self) -> range:
+        """The numbers of answers that it may be encoded into."""
+        return self.question.sizes
+
+    def families(self, size: int) -> Sequence[Family]:
+        """Return the families of its randomizer for that encoding.
+
+        Raises:
+            TaskError: where the randomizer does not take so many symbols.
+        """
+        kind = randomizer_of("query", self.question.randomizer)
+        return kind.families(symbols_of(self.question.sized(size)))
+
+    def mse(self, size: int, randomizer: Randomizer, reports: int, dummies: int) -> float:
+        """Return the largest variance of the headline statistic over all inputs of `reports` people.
+
+        People are independent, so it is n times the largest variance of one debiased report, and that of the dummies.
+        """
+        if randomizer.keep <= 0:
+            return float("inf")
+        question = self.question.sized(size)
+        weights = question.headline()
+        worst = question.worst(randomizer.variances(weights))
+        return reports * worst + dummies * randomizer.dummy_variance(weights)
+
+    def query(self, size: int, randomizer: Randomizer) -> Query:
+        """Return the query that was chosen."""
+        return Query(self.question.sized(size), randomizer)

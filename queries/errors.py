@@ -1,0 +1,35 @@
+"""The root of hubbub's errors, and those of a question, an answer or a randomizer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class HubbubError(Exception):
+    """Something a caller can act on: the message names the value, the limit and the remedy."""
+
+
+class TaskError(HubbubError):
+    """A task, or a draft of one, that hubbub does not run."""
+
+
+class FieldError(TaskError):
+    """A value that is not allowed, with the table and key it is written under."""
+
+    def __init__(self, table: str, key: str, problem: str) -> None:
+        super().__init__(f"{key} {problem}" if table == "file" else f"{table}.{key} {problem}")
+        self.table = table
+        self.key = key
+        self.problem = problem
+
+
+class AnswerError(HubbubError):
+    """An answer that does not fit its query; nothing was sent. The message never repeats the answer."""
+
+
+def shown(value: Any) -> str:
+    """Return a value as an error shows it: its first 80 characters, whatever it is."""
+    try:
+        return f"{value!r:.80}"
+    except (ValueError, RecursionError):
+        return "a number too long to show" if isinstance(value, int) else "a value too deep to show"

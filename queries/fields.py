@@ -1,0 +1,169 @@
+"""Fields: the table a question is read from, a draft's TOML or a frozen task's JSON, with errors that name the key."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Set
+from dataclasses import dataclass
+from typing import Any
+
+from hubbub.queries.errors import FieldError, shown
+
+NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,62}")
+"""Names of tasks and queries: they stand in file names, tables and metrics."""
+
+MAXIMUM_LABEL_LENGTH = 200
+"""Characters of a category's name or a unit."""
+
+MAXIMUM_SYMBOLS = 1_000_000
+"""Most symbols of one query; the accountant's bounds are checked up to here."""
+
+DENOMINATOR = 2**32
+"""Denominator of every probability in a task: a 32-bit draw decides exactly."""
+
+DEFAULT_RANDOMIZER = "krr"
+"""The randomizer of a query that names none; a task does not write it down."""
+
+_SHARED = frozenset({"name", "kind"})
+_SHARED_OPTIONAL = frozenset({"optional", "weight", "randomizer"})
+
+
+@dataclass(frozen=True)
+class Fields:
+    """One query's table, named as errors name it (`query[0]`).
+
+    `planned` tells a frozen task, where randomizer and encoding are chosen, from a draft, where they are not.
+    """
+
+    table: str
+    content: Mapping[str, Any]
+    planned: bool = False
+
+    def check_keys(self, required: Set[str], optional: Set[str] = frozenset()) -> None:
+        """Return only if a draft's table has the keys every question has, those required, and no unknown one.
+
+        A frozen task is not looked at: it is written again and compared with what was read.
+
+        Raises:
+            FieldError: naming the first key that is unknown or missing.
+        """
+        if not self.planned:
+            check_keys(self.table, self.content, _SHARED | required, _SHARED_OPTIONAL | optional)
+
+    def __getitem__(self, key: str) -> Any:
+        if key not in self.content:
+            raise FieldError(self.table, key, "is missing; add it")
+        return self.content[key]
+
+    def get(self, key: str, default: Any) -> Any:
+        """Return a value, or the default where the key is absent."""
+        return self.content.get(key, default)
+
+    def number(self, key: str, default: float | None = None) -> float:
+        """Return a number as a float.
+
+        Raises:
+            FieldError: where it is not a number, or too large for a float.
+        """
+        return as_float(self.table, key, self[key] if default is None else self.get(key, default))
+
+    def items(self, key: str, what: str) -> tuple[Any, ...]:
+        """Return the members of a list.
+
+        Raises:
+            FieldError: where it is not a list; `what` says of what it should be one.
+        """
+        value = self[key]
+        if not isinstance(value, list):
+            raise FieldError(self.table, key, f"is {shown(value)}; it must be a list of {what}")
+        return tuple(value)
+
+    def shared(self) -> dict[str, Any]:
+        """Return what every question has: its name, weight, whether it is optional, and its randomizer's kind."""
+        return {
+            "name": self["name"],
+            "optional": self.get("optional", False),
+            "weight": self.number("weight", 1.0),
+            "randomizer": self.get("mechanism" if self.planned else "randomizer", DEFAULT_RANDOMIZER),
+        }
+
+    def ratio(self, key: str, remedy: str) -> int:
+        """Return the numerator of a probability [w, 2³²], strictly between 0 and 1.
+
+        Raises:
+            FieldError: where it has another form; `remedy` says why the ends are excluded.
+        """
+        value = self[key]
+        if isinstance(value, list) and len(value) == 2:
+            numerator, denominator = value
+            if type(numerator) is int and 0 < numerator < DENOMINATOR and denominator == DENOMINATOR:
+                return numerator
+        limit = f"it must be [w, {DENOMINATOR}] with w from 1 to {DENOMINATOR - 1}: {remedy}"
+        raise FieldError(self.table, key, f"is {shown(value)}; {limit}")
+
+
+def check_keys(table: str, content: Mapping[str, Any], required: Set[str], optional: Set[str]) -> None:
+    """Return only if a table has all keys that are required and no unknown one.
+
+    Raises:
+        FieldError: naming the first key that is unknown or missing.
+    """
+    for key in content:
+        if key not in required | optional:
+            known = ", ".join(sorted(required | optional))
+            raise FieldError(table, key, f"is not a key hubbub knows; it knows {known}")
+    for key in sorted(required - set(content)):
+        raise FieldError(table, key, "is missing; add it")
+
+
+def as_float(table: str, key: str, value: Any) -> float:
+    """Return a number as a float.
+
+    Raises:
+        FieldError: where it is not a number, or too large for a float.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise FieldError(table, key, f"is {shown(value)}; it must be a number")
+    try:
+        return float(value) + 0.0  # -0.0 and 0.0 are one number and must not make two tasks
+    except OverflowError as error:
+        raise FieldError(table, key, "is too large a number; it must be finite") from error
+
+
+def check_name(table: str, name: Any) -> None:
+    """Return only if `name` is one that a task or a query may have.
+
+    Raises:
+        FieldError: otherwise.
+    """
+    if not isinstance(name, str) or not NAME.fullmatch(name):
+        raise FieldError(table, "name", f"is {shown(name)}; use a letter, then up to 62 letters, digits, - or _")
+
+
+def check_count(table: str, key: str, value: Any, least: int, most: int) -> None:
+    """Return only if `value` is a whole number within [least, most].
+
+    Raises:
+        FieldError: otherwise.
+    """
+    if type(value) is not int or not least <= value <= most:
+        raise FieldError(table, key, f"is {shown(value)}; it must be a whole number from {least} to {most}")
+
+
+def check_shared(table: str, name: Any, optional: Any, weight: Any) -> None:
+    """Return only if what every question has is within its limits.
+
+    Raises:
+        FieldError: naming the first value that is not.
+    """
+    check_name(table, name)
+    if not isinstance(optional, bool):
+        raise FieldError(table, "optional", f"is {shown(optional)}; it must be true or false")
+    if not isinstance(weight, float) or not 1e-6 <= weight <= 1e6:
+        raise FieldError(table, "weight", f"is {shown(weight)}; it must be a number from 1e-6 to 1e6")
+
+
+def is_finite_number(value: Any) -> bool:
+    """Return whether a value is a finite float."""
+    return isinstance(value, float) and math.isfinite(value)

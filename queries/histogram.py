@@ -1,0 +1,138 @@
+"""Histogram: how many hold each of the named categories."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from hubbub.queries.draws import Random
+from hubbub.queries.errors import AnswerError, FieldError, shown
+from hubbub.queries.fields import DEFAULT_RANDOMIZER, MAXIMUM_LABEL_LENGTH, MAXIMUM_SYMBOLS, Fields, check_shared
+from hubbub.queries.question import Value, listed, symbols_of
+from hubbub.queries.rows import Estimates, Row, Truth
+
+if TYPE_CHECKING:
+    from hubbub.queries.debiased import Debiased
+    from hubbub.queries.randomizer import Vector
+
+
+@dataclass(frozen=True)
+class Histogram:
+    """How many hold each of the named categories; `optional` where a device may have no answer."""
+
+    kind: ClassVar[str] = "histogram"
+    column: ClassVar[type] = str
+
+    name: str
+    categories: tuple[str, ...]
+    optional: bool = False
+    weight: float = 1.0
+    randomizer: str = DEFAULT_RANDOMIZER
+
+    @property
+    def answers(self) -> int:
+        """One symbol for each category, in their order."""
+        return len(self.categories)
+
+    @classmethod
+    def read(cls, fields: Fields) -> Histogram:
+        """Read a table; see `Question.read`."""
+        fields.check_keys({"categories"})
+        return cls(categories=fields.items("categories", "names"), **fields.shared())
+
+    def check(self, table: str) -> None:
+        """Check what is shared, and that the categories are distinct printable texts, as many as there may be."""
+        check_shared(table, self.name, self.optional, self.weight)
+        # One category is enough where "no answer" is the second symbol.
+        least = 1 if self.optional else 2
+        if not least <= len(self.categories) < MAXIMUM_SYMBOLS:
+            limit = f"from {least} to {MAXIMUM_SYMBOLS - 1}"
+            raise FieldError(table, "categories", f"holds {len(self.categories)} names; give {limit} of them")
+        seen: set[str] = set()
+        for category in self.categories:
+            _check_label(table, category)
+            if category in seen:
+                raise FieldError(table, "categories", f"holds {category!r} twice; remove one")
+            seen.add(category)
+
+    def content(self) -> dict[str, Any]:
+        """Return the members of a task's JSON."""
+        return {
+            "categories": list(self.categories),
+            "kind": self.kind,
+            "name": self.name,
+            "optional": self.optional,
+            "weight": self.weight,
+        }
+
+    def parse(self, text: str) -> Value:
+        """Return the text itself: a category's name."""
+        return text
+
+    def encode(self, answer: Value, random: Random) -> int:  # noqa: ARG002 - numbers need it
+        """Return the category's place."""
+        place = _places(self.categories).get(answer) if isinstance(answer, str) else None
+        if place is None:
+            known = listed(self.categories)
+            raise AnswerError(f"the answer to {self.name} is not one of its categories; it takes the text {known}")
+        return place
+
+    @property
+    def sizes(self) -> range:
+        """Its categories are as many as they are."""
+        return range(self.answers, self.answers + 1)
+
+    def sized(self, answers: int) -> Histogram:
+        """Return itself."""
+        if answers != self.answers:
+            raise ValueError(f"a histogram of {self.answers} categories has no encoding into {answers}")
+        return self
+
+    @property
+    def extent(self) -> float:
+        """A report adds at most 1 to a count."""
+        return 1.0
+
+    def headline(self) -> Vector:
+        """One count; all are alike, so the first one's."""
+        import numpy as np
+
+        weights = np.zeros(symbols_of(self))
+        weights[0] = 1.0
+        return weights
+
+    def worst(self, variances: Vector) -> float:
+        """A category is encoded as it is, so the worst case is the worst symbol."""
+        return float(variances.max())
+
+    def estimates(self, debiased: Debiased) -> Estimates:
+        """Return a count for each category, with its consistent projection, and how many answered."""
+        counts = debiased.every_symbol()[: self.answers]
+        consistent = debiased.consistent()[: self.answers].tolist()
+        rows = [
+            Row("count", count, category, projected)
+            for category, count, projected in zip(self.categories, counts, consistent, strict=True)
+        ]
+        return Estimates(self.kind, (*rows, Row("answered", debiased.answered(self.answers))))
+
+    def truth(self, answers: Iterable[Value]) -> Truth:
+        """Count the answers by category."""
+        found = Counter(answer for answer in answers if answer is not None)
+        truth: dict[tuple[str, str | None], float] = {("answered", None): float(found.total())}
+        truth.update({("count", category): float(found[category]) for category in self.categories})
+        return truth
+
+
+def _check_label(table: str, category: Any) -> None:
+    if not isinstance(category, str) or not 0 < len(category) <= MAXIMUM_LABEL_LENGTH or not category.isprintable():
+        limit = f"a text of 1 to {MAXIMUM_LABEL_LENGTH} printable characters"
+        raise FieldError(table, "categories", f"holds {shown(category)}; each name is {limit}")
+
+
+@lru_cache(maxsize=64)
+def _places(categories: tuple[str, ...]) -> dict[str, int]:
+    # Kept between answers: a gateway encodes thousands for one question.
+    return {category: place for place, category in enumerate(categories)}

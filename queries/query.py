@@ -1,0 +1,106 @@
+"""Query: a question with the randomizer it is answered through. It names no kind: both of its parts are asked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from hubbub.accountant.mechanisms import LocalMechanism
+from hubbub.queries.draws import Random
+from hubbub.queries.errors import AnswerError
+from hubbub.queries.fields import DEFAULT_RANDOMIZER, Fields
+from hubbub.queries.question import Question, Value, symbols_of
+from hubbub.queries.randomizer import Randomizer, task_content
+from hubbub.queries.registry import question_of, randomizer_of
+
+if TYPE_CHECKING:
+    from hubbub.queries.randomizer import Tally
+    from hubbub.queries.rows import Estimates
+
+
+@dataclass(frozen=True)
+class Query:
+    """A question, encoded, with its exact randomizer."""
+
+    question: Question
+    randomizer: Randomizer
+
+    @property
+    def name(self) -> str:
+        """The question's name."""
+        return self.question.name
+
+    @property
+    def symbols(self) -> int:
+        """How many symbols there are: the answers, and one more for "no answer" where the question is optional."""
+        return self.randomizer.symbols
+
+    @property
+    def mechanism(self) -> LocalMechanism:
+        """The randomizer's exact law, as the accountant takes it."""
+        return self.randomizer.mechanism
+
+    @property
+    def report_bytes(self) -> int:
+        """Length of a report, the same for every answer and device."""
+        return self.randomizer.report_bytes
+
+    # On the device
+
+    def encode(self, answer: Value, random: Random) -> int:
+        """Return the symbol, in range(symbols), that stands for `answer`.
+
+        Raises:
+            AnswerError: where it does not fit the question.
+        """
+        if answer is not None:
+            return self.question.encode(answer, random)
+        if not self.question.optional:
+            raise AnswerError(f"{self.name} has no answer, and is not optional; give one, or ask with optional = true")
+        return self.question.answers  # the last symbol, after those of the answers
+
+    def randomize(self, symbol: int, random: Random) -> bytes:
+        """Return a report for a symbol, drawn anew."""
+        return self.randomizer.randomize(symbol, random)
+
+    # At the analyzer
+
+    def estimates(self, tally: Tally, dummies: int) -> Estimates:
+        """Return what is published of a batch that was counted, with that many dummies in it.
+
+        Raises:
+            ValueError: where the tally cannot be this query's.
+        """
+        from hubbub.queries.debiased import Debiased
+
+        return self.question.estimates(Debiased(self.randomizer, tally, dummies))
+
+    # In a task
+
+    def content(self) -> dict[str, Any]:
+        """Return the query as a member of a task's JSON."""
+        return self.question.content() | task_content(self.randomizer, DEFAULT_RANDOMIZER)
+
+    @classmethod
+    def read(cls, table: str, content: dict[str, Any]) -> Query:
+        """Read what `content` wrote, checked; the caller compares it with what is written again.
+
+        Raises:
+            FieldError: naming the value that is not allowed.
+        """
+        fields = Fields(table, content, planned=True)
+        question = question_of(table, fields["kind"]).read(fields)
+        question.check(table)
+        return cls(question, randomizer_of(table, question.randomizer).read(fields, symbols_of(question)))
+
+
+def read_question(table: str, content: dict[str, Any]) -> Question:
+    """Read the question in a draft's table; its values are still to be checked.
+
+    Raises:
+        FieldError: where its kind, its randomizer or a key is unknown, or a key is missing or of another type.
+    """
+    fields = Fields(table, content)
+    question = question_of(table, fields.get("kind", None)).read(fields)
+    randomizer_of(table, question.randomizer)
+    return question

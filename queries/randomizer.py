@@ -1,0 +1,132 @@
+"""Randomizer: how a symbol becomes a report, with the exact law that is certified, and how its bias is undone.
+
+To add one: a module with a frozen dataclass that has these members, and its line in `registry`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
+
+from hubbub.accountant.mechanisms import LocalMechanism
+from hubbub.queries.draws import Random
+from hubbub.queries.fields import Fields
+
+if TYPE_CHECKING:
+    # A device loads no numpy: only those who count and plan do.
+    import numpy as np
+    import numpy.typing as npt
+
+    Vector = npt.NDArray[np.float64]
+    """Numbers by symbol, shape (symbols,)."""
+
+    Counts = npt.NDArray[np.int64]
+    """Whole numbers by symbol, shape (symbols,)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Tally:
+    """What was counted of a batch: a number for each symbol, how many reports were valid, and how many were not.
+
+    A report may count for several symbols, or for none, so `valid` is not the sum of the counts.
+    """
+
+    counts: Counts
+    valid: int
+    invalid: int = 0
+
+    def __add__(self, other: Tally) -> Tally:
+        return Tally(self.counts + other.counts, self.valid + other.valid, self.invalid + other.invalid)
+
+
+class Family(Protocol):
+    """Randomizers of one kind and one number of symbols, from the least private to the most: w from 1 to 2³² - 1."""
+
+    def at(self, strength: int) -> Randomizer:
+        """Return the randomizer of that strength."""
+
+
+class Randomizer(Protocol):
+    """A local randomizer of symbols in range(symbols).
+
+    Its numbers are linear: N_j counted for symbol j among n reports and D dummies has the mean
+    keep·c_j + base·n + dummy_mean·D, where c_j people encoded j. So ĉ_j = (N_j − base·n − dummy_mean·D)/keep is
+    unbiased.
+    """
+
+    kind: ClassVar[str]
+    """The word for it in drafts, and the mechanism's in tasks, ledgers and certificates."""
+
+    @property
+    def symbols(self) -> int:
+        """How many symbols there are."""
+
+    @property
+    def mechanism(self) -> LocalMechanism:
+        """Its exact law, as the accountant takes it."""
+
+    @property
+    def report_bytes(self) -> int:
+        """Length of a report: the same for every symbol and device of the query."""
+
+    @classmethod
+    def read(cls, fields: Fields, symbols: int) -> Self:
+        """Read the randomizer of a frozen task's query.
+
+        Raises:
+            FieldError: naming the value that is not allowed.
+        """
+
+    @classmethod
+    def families(cls, symbols: int) -> Sequence[Family]:
+        """Return the families worth planning with.
+
+        Raises:
+            TaskError: where there are more symbols than it takes.
+        """
+
+    # On the device
+
+    def randomize(self, symbol: int, random: Random) -> bytes:
+        """Return a report for a symbol, drawn from exactly the law of `mechanism`."""
+
+    # At the shuffler
+
+    def dummies(self, count: int, random: Random) -> bytes:
+        """Return `count` reports, one after the other, that carry no one's answer: those of uniform symbols."""
+
+    # At the analyzer
+
+    def tally(self, reports: bytes) -> Tally:
+        """Count reports that stand one after the other; one that no symbol can give is invalid."""
+
+    @property
+    def keep(self) -> float:
+        """How much more often a symbol counts for the report of someone who encoded it."""
+
+    @property
+    def base(self) -> float:
+        """How often a symbol counts for the report of someone who encoded another."""
+
+    @property
+    def dummy_mean(self) -> float:
+        """How often a symbol counts for a dummy."""
+
+    def variances(self, weights: Vector) -> Vector:
+        """Return the variance of one report's part of Σ_j w_j ĉ_j, for each symbol it may be the report of."""
+
+    def dummy_variance(self, weights: Vector) -> float:
+        """Return the variance of one dummy's part of Σ_j w_j ĉ_j."""
+
+
+def task_content(randomizer: Randomizer, default: str) -> dict[str, Any]:
+    """Return a randomizer's content as a task's query holds it, without what follows from the query.
+
+    The number of categories is the question's, and the default kind is not named: tasks were written so before there
+    was a second one.
+    """
+    content = {key: value for key, value in randomizer.mechanism.content().items() if key != "categories"}
+    if content["mechanism"] == default:
+        del content["mechanism"]
+    return content

@@ -1,0 +1,51 @@
+"""Registry: every kind of question and of randomizer there is. A new kind is one more line here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeVar
+
+from hubbub.queries.errors import FieldError, shown
+from hubbub.queries.histogram import Histogram
+from hubbub.queries.krr import KRandomizedResponse
+from hubbub.queries.number import Number
+from hubbub.queries.question import Question
+from hubbub.queries.randomizer import Randomizer
+from hubbub.queries.unary import UnaryEncoding
+
+QUESTIONS: Mapping[str, type[Question]] = {
+    Histogram.kind: Histogram,
+    Number.kind: Number,
+}
+
+RANDOMIZERS: Mapping[str, type[Randomizer]] = {
+    KRandomizedResponse.kind: KRandomizedResponse,
+    UnaryEncoding.kind: UnaryEncoding,
+}
+
+T = TypeVar("T")
+
+
+def question_of(table: str, kind: object) -> type[Question]:
+    """Return the class of a kind of question; an unknown one is an error, never another kind.
+
+    Raises:
+        FieldError: naming the kinds there are.
+    """
+    return _found(QUESTIONS, table, "kind", kind)
+
+
+def randomizer_of(table: str, kind: object) -> type[Randomizer]:
+    """Return the class of a kind of randomizer; an unknown one is an error, never another kind.
+
+    Raises:
+        FieldError: naming the kinds there are.
+    """
+    return _found(RANDOMIZERS, table, "randomizer", kind)
+
+
+def _found(known: Mapping[str, T], table: str, key: str, kind: object) -> T:
+    found = known.get(kind) if isinstance(kind, str) else None
+    if found is None:
+        raise FieldError(table, key, f"is {shown(kind)}; it must be {' or '.join(map(repr, known))}")
+    return found

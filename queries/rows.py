@@ -1,0 +1,48 @@
+"""Rows: what is published of a query, as numbers that name their statistic; readers need not know the question's kind.
+
+Nothing here needs numpy, so that whoever only reads results loads little.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """An unbiased estimate, the standard deviation of the privacy noise on it, and its 95 % interval."""
+
+    value: float
+    standard_error: float
+    lower: float
+    upper: float
+
+
+@dataclass(frozen=True)
+class Row:
+    """One statistic of a query: its name, and the category it is about where there is one.
+
+    `estimate` is None where the statistic has no value, such as the mean where nobody can be said to have answered.
+    `consistent` is a count's projection on counts that are not negative and add up to the reports: it is biased.
+    """
+
+    statistic: str
+    estimate: Estimate | None
+    category: str | None = None
+    consistent: float | None = None
+    unit: str = ""
+
+
+@dataclass(frozen=True)
+class Estimates:
+    """A query's rows. Where values were clipped to a range before they were counted, the range is `clipped_to`."""
+
+    kind: str
+    rows: tuple[Row, ...]
+    unit: str = ""
+    clipped_to: tuple[float, float] | None = None
+
+
+Truth = Mapping[tuple[str, str | None], float]
+"""What rows estimate, by statistic and category, where the answers themselves are known: in a demo or a simulation."""

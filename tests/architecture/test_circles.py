@@ -1,0 +1,65 @@
+"""No module imports itself by way of others: what a module needs is read before it, not around it."""
+
+import ast
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from support.tree import MODULES, ROOT
+
+
+def name_of(path: Path) -> str:
+    return "hubbub." + ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+
+
+NAMES = {name_of(path): path for path in MODULES}
+
+
+def imported(path: Path) -> Iterator[str]:
+    """Every module of ours that a module names anywhere: in functions and for type checkers too."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            for alias in node.names:
+                inner = f"{node.module}.{alias.name}"
+                yield inner if inner in NAMES else str(node.module)
+
+
+def circles(arrows: Mapping[str, set[str]]) -> list[list[str]]:
+    """The sets of modules that reach each other (Tarjan's strongly connected components of more than one)."""
+    index: dict[str, int] = {}
+    lowest: dict[str, int] = {}
+    stack: list[str] = []
+    found: list[list[str]] = []
+
+    def visit(name: str) -> None:
+        index[name] = lowest[name] = len(index)
+        stack.append(name)
+        for other in arrows[name]:
+            if other not in index:
+                visit(other)
+            if other in stack:
+                lowest[name] = min(lowest[name], lowest[other])
+        if lowest[name] == index[name]:
+            members = stack[stack.index(name) :]
+            del stack[stack.index(name) :]
+            if len(members) > 1:
+                found.append(sorted(members))
+
+    for name in arrows:
+        if name not in index:
+            visit(name)
+    return found
+
+
+def test_no_circle_in_what_modules_import() -> None:
+    arrows = {
+        name: {other for other in imported(path) if other in NAMES and other != name} for name, path in NAMES.items()
+    }
+    assert sum(map(len, arrows.values())) > len(NAMES), "hardly any import was read"
+    assert circles(arrows) == []
+
+
+def test_the_check_itself_sees_a_circle() -> None:
+    arrows = {"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": {"a"}}
+    assert circles(arrows) == [["b", "c"]]
