@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from hubbub.accountant.calibration import Calibration, QueryShape, calibrate_queries
-from hubbub.accountant.certificate.statement import Terms, check_minimum
+from hubbub.accountant.certificate.minimum import check_minimum
+from hubbub.accountant.certificate.terms import Terms
 from hubbub.accountant.errors import AccountingError
 from hubbub.accountant.mechanisms import KRR
 from hubbub.accountant.spending.budget import Outlook, outlook

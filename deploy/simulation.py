@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from hubbub.accountant.certificate.statement import QueryCount, RoundCounts, Terms, statement
+from hubbub.accountant.certificate.statement import statement
+from hubbub.accountant.certificate.terms import QueryCount, RoundCounts, Terms
 from hubbub.accountant.mechanisms import KRR
 from hubbub.analyzer.estimate import estimate
 from hubbub.client.draws import Random
