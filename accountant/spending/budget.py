@@ -13,7 +13,8 @@ from hubbub.accountant.certificate.minimum import parts_at_minimum
 from hubbub.accountant.certificate.terms import Terms
 from hubbub.accountant.composition import compose_upper
 from hubbub.accountant.mechanisms import LocalMechanism
-from hubbub.accountant.spending.ledger import Entry, Ledger
+from hubbub.accountant.spending.entry import Entry
+from hubbub.accountant.spending.ledger import Ledger
 
 
 def ledger(terms: Terms, task: str, records: Iterable[tuple[str, str]] = ()) -> Ledger:
