@@ -8,10 +8,10 @@ import pytest
 
 from hubbub.accountant.bounds import BOUNDS, delta_bracket, epsilon_bracket
 from hubbub.accountant.errors import AccountingError, OutsideConditions
-from hubbub.accountant.mechanisms import KRR, RAPPOR, Gaussian, Laplace, LocalMechanism, amplification
+from hubbub.accountant.mechanisms import KRR, RAPPOR, Gaussian, Laplace, LocalMechanism
 from hubbub.accountant.mechanisms import rappor as rappor_module
 from hubbub.accountant.mechanisms.gaussian import normal_below
-from hubbub.accountant.pairs import Part
+from hubbub.accountant.pairs import Part, amplification
 from hubbub.accountant.spending.entry import Entry
 
 RAPPORS = [
