@@ -9,7 +9,7 @@ from typing import Any
 
 from hubbub.accountant.certificate.terms import Terms
 from hubbub.accountant.numbers import fraction_up
-from hubbub.accountant.rigorous.prove import NotProvenError, Progress, Proof
+from hubbub.accountant.rigorous.proof import NotProvenError, Progress, Proof
 from hubbub.accountant.rigorous.statement import Claim, claims
 from hubbub.deploy.planning import mechanisms_of
 from hubbub.deploy.verification import Verified
