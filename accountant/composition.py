@@ -23,7 +23,7 @@ from hubbub.accountant.errors import AccountingError
 from hubbub.accountant.losses.convolution import ROUNDING, Tilted, convolve, log_moment, power, tilted
 from hubbub.accountant.losses.grid import LossGrid
 from hubbub.accountant.numbers import DELTA_LEAST, checked_delta, checked_epsilon, fraction_up
-from hubbub.accountant.pairs import Part, attack_grid, dominated_grid, dominating_grid, is_plain_krr, one_round
+from hubbub.accountant.pairs import Part, attack_grid, dominated_grid, dominating_grid, is_attack_on_itself, one_round
 
 PAIR_ERROR = 4 * MASS_ERROR
 """Relative error of an atom's mass: three binomial masses, and the operations that join them."""
@@ -84,7 +84,7 @@ def compose(parts: Sequence[Part], delta: float) -> EpsilonBracket:
     lower = _lower_epsilon(merged, wanted, min(upper, local))
     if upper >= local:
         return EpsilonBracket(local, lower, local, delta, "local", "sum of the local epsilons", 0.0)
-    same = lower if all(is_plain_krr(part) for part in merged) else None
+    same = lower if all(is_attack_on_itself(part) for part in merged) else None
     return EpsilonBracket(upper, lower, local, delta, "composition", SOURCE, _slack(merged, wanted, upper, same))
 
 
@@ -118,7 +118,7 @@ def compose_delta(parts: Sequence[Part], epsilon: float) -> DeltaBracket:
     lower = _curve(attacks, _for_epsilon(wanted)).delta(wanted) if attacks else None
     tail = _log_tail(merged, SMALL_DELTA)
     below = lower
-    if below is None or not all(is_plain_krr(part) for part in merged):
+    if below is None or not all(is_attack_on_itself(part) for part in merged):
         same = [(dominated_grid(one_round(part), tail), part.rounds) for part in merged]
         below = _curve(same, _for_epsilon(wanted)).delta(wanted)
     slack = (upper - below) / upper if upper > 0 else 0.0

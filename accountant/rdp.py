@@ -19,7 +19,7 @@ from hubbub.accountant.losses.grid import grid_atoms
 from hubbub.accountant.losses.walks import Atoms, contracted_atoms
 from hubbub.accountant.mechanisms import KRR, LocalMechanism
 from hubbub.accountant.numbers import real
-from hubbub.accountant.pairs import Part, attacking_walk, dominating_atoms, dominating_grid, is_two_rr
+from hubbub.accountant.pairs import Part, dominating_grid, pairs_of
 
 ORDER_LIMIT = 1e6
 """Largest order accepted."""
@@ -42,13 +42,13 @@ def rdp_upper(mechanism: LocalMechanism, reports: int, order: float, dummies: in
     Raises AccountingError unless 1 < order ≤ 1e6.
     """
     ceiling = rdp_local(mechanism, order)
-    part = Part(mechanism, reports, dummies=dummies)
+    part, pairs = Part(mechanism, reports, dummies=dummies), pairs_of(mechanism)
     local = mechanism.epsilon_local
     log_tail = _log_tail(order, local, reports + dummies)
     if log_tail > LOG_TAIL_LIMIT or order * local > TOO_LARGE:
         return ceiling
-    found = _upper(dominating_atoms(part, log_tail), order, local)
-    if is_two_rr(part):
+    found = _upper(pairs.dominating_atoms(part, log_tail), order, local)
+    if pairs.grid_is_tighter(part):
         found = min(found, _upper([grid_atoms(dominating_grid(part, log_tail))], order, local))
     return min(ceiling, found)
 
@@ -61,19 +61,21 @@ def rdp_lower(mechanism: LocalMechanism, reports: int, order: float, dummies: in
     everyone else holds 1/2.
     """
     checked_order(order)
-    part = Part(mechanism, reports, dummies=dummies)
+    part, pairs = Part(mechanism, reports, dummies=dummies), pairs_of(mechanism)
     if dummies:
         return None
-    walk = attacking_walk(part)
-    if walk is None and not isinstance(mechanism, KRR):
+    walk, law = pairs.attacking_walk(part), pairs.zeros_law(part.reports, LOG_TAIL_LIMIT)
+    if walk is None and law is None:
         return None
+    # Where sums would overflow the answer is 0, which is below every divergence.
     if order * mechanism.epsilon_local > TOO_LARGE:
         return 0.0
+    moment = 0.0
     if walk is not None:
         log_tail = min(LOG_TAIL_LIMIT, _log_tail(order, mechanism.epsilon_local, reports))
         moment = _moment(contracted_atoms(walk, log_tail), order)
-    elif isinstance(mechanism, KRR):
-        moment = max(zeros_moments(mechanism, part.reports, order))
+    elif law is not None:
+        moment = max(_both_ways(law, order))
     return math.log1p(moment * (1 - ERROR)) / (order - 1)
 
 
@@ -136,5 +138,9 @@ def excess(x: Array, order: float) -> Array:
 
 def zeros_moments(mechanism: KRR, reports: int, order: float) -> tuple[float, float]:
     """Return E_Q[r^λ] − 1 for the victim among zeros, both directions; bins of the count are merged (lower)."""
-    q, gain, ratio = zeros_law(mechanism, reports, LOG_TAIL_LIMIT)
+    return _both_ways(zeros_law(mechanism, reports, LOG_TAIL_LIMIT), order)
+
+
+def _both_ways(law: tuple[Array, Array, Array], order: float) -> tuple[float, float]:
+    q, gain, ratio = law
     return float(q @ excess(gain, order)), float((q * ratio) @ excess(-gain / ratio, order))

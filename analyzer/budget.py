@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
-from hubbub.accountant.certificate.statement import Terms
+from hubbub.accountant.certificate.terms import Terms
 from hubbub.accountant.errors import AccountingError
 from hubbub.accountant.spending.budget import epsilon_spent, ledger, round_entries
 from hubbub.accountant.spending.ledger import BudgetExceeded, Ledger

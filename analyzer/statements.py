@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from hubbub.accountant.certificate.statement import CERTIFICATE_FORMAT, QueryCount, RoundCounts, Terms, statement
+from hubbub.accountant.certificate.members import CERTIFICATE_FORMAT
+from hubbub.accountant.certificate.statement import statement
+from hubbub.accountant.certificate.terms import QueryCount, RoundCounts, Terms
 from hubbub.analyzer.certify import History
 from hubbub.analyzer.tables import StoredBatch
 from hubbub.protos.errors import HubbubError

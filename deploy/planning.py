@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from hubbub.accountant.calibration.calibrate import calibrate
 from hubbub.accountant.calibration.design import Calibration
-from hubbub.accountant.certificate.statement import Terms, check_minimum
+from hubbub.accountant.certificate.minimum import check_minimum
+from hubbub.accountant.certificate.terms import Terms
 from hubbub.accountant.errors import AccountingError
 from hubbub.accountant.mechanisms import LocalMechanism, check_categories
 from hubbub.accountant.spending.budget import Outlook, outlook

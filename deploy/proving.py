@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
 
-from hubbub.accountant.certificate.statement import Terms
+from hubbub.accountant.certificate.terms import Terms
 from hubbub.accountant.numbers import fraction_up
-from hubbub.accountant.rigorous.prove import NotProvenError, Progress, Proof
+from hubbub.accountant.rigorous.proof import NotProvenError, Progress, Proof
 from hubbub.accountant.rigorous.statement import Claim, claims
 from hubbub.deploy.verification import Verified
 

@@ -10,7 +10,8 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from hubbub.accountant.certificate.statement import QueryCount, RoundCounts, Terms, statement
+from hubbub.accountant.certificate.statement import statement
+from hubbub.accountant.certificate.terms import QueryCount, RoundCounts, Terms
 from hubbub.deploy.data import Dataset, truth_of
 from hubbub.deploy.planning import Plan, expected_errors
 from hubbub.deploy.views.compared import query_document

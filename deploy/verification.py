@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from hubbub.accountant.certificate.statement import CERTIFICATE_FORMAT, Terms, check_statement
+from hubbub.accountant.certificate.check import check_statement
+from hubbub.accountant.certificate.members import CERTIFICATE_FORMAT
+from hubbub.accountant.certificate.terms import Terms
 from hubbub.accountant.errors import AccountingError
 from hubbub.protos.batch import BatchRecord
 from hubbub.protos.errors import HubbubError, SignatureError

@@ -11,7 +11,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from hubbub.accountant.certificate.statement import Terms
+from hubbub.accountant.certificate.terms import Terms
 from hubbub.accountant.errors import AccountingError
 from hubbub.accountant.spending.budget import ledger, round_entries
 from hubbub.accountant.spending.ledger import Ledger

@@ -16,7 +16,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from hubbub.accountant.certificate.statement import Terms
+from hubbub.accountant.certificate.terms import Terms
 from hubbub.accountant.spending.budget import epsilon_spent
 from hubbub.protos.envelope import Destination
 from hubbub.protos.keys import KeySet

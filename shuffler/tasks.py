@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
-from hubbub.accountant.certificate.statement import Terms, check_minimum
+from hubbub.accountant.certificate.minimum import check_minimum
+from hubbub.accountant.certificate.terms import Terms
 from hubbub.protos.signed_task import SignedTask
 from hubbub.protos.task import Schedule, Task
 from hubbub.service.tasks import read_tasks

@@ -3,13 +3,14 @@
 from dataclasses import dataclass
 from math import inf, log, nextafter
 
-from hubbub.accountant.bounds.bound import Quantity
+from hubbub.accountant.bounds.bound import Quantity, uncovered
+from hubbub.accountant.bounds.closed import any_local
 from hubbub.accountant.bounds.sum_bound import SumBound
 from hubbub.accountant.divergence.contour import positive_part
 from hubbub.accountant.divergence.logs import LogBracket
 from hubbub.accountant.divergence.sums import IidSum, given_swap_sum, half_clones_sum
 from hubbub.accountant.errors import OutsideConditions
-from hubbub.accountant.mechanisms import KRR, AnyMechanism, Gaussian, LocalMechanism
+from hubbub.accountant.mechanisms import KRR, AnyMechanism, LocalMechanism
 
 EPSILON_AND_DELTA: frozenset[Quantity] = frozenset(("delta", "epsilon"))
 
@@ -29,7 +30,9 @@ class StrongBound(SumBound):
         self, mechanism: LocalMechanism, reports: int, epsilon: float, dummies: int, precision: float
     ) -> LogBracket:
         """Ends of ln δ of A_s itself; it is positive beyond the local ε too, unless nobody is ever truthful."""
-        if not isinstance(mechanism, KRR) or mechanism.gamma == 1:
+        if not isinstance(mechanism, KRR):
+            raise uncovered(self.name, mechanism, self.needs)
+        if mechanism.gamma == 1:
             return LogBracket(-inf, -inf)
         given = positive_part(self.build(mechanism, reports + dummies, epsilon), precision)
         truthful = log(float(1 - mechanism.gamma))
@@ -52,13 +55,9 @@ def _is_krr(mechanism: AnyMechanism) -> bool:
     return isinstance(mechanism, KRR)
 
 
-def _is_local(mechanism: AnyMechanism) -> bool:
-    return not isinstance(mechanism, Gaussian)
-
-
 def _strong_sum(mechanism: LocalMechanism, reports: int, epsilon: float) -> IidSum:
     if not isinstance(mechanism, KRR):
-        raise OutsideConditions(f"{mechanism!r} is no kRR; ask for 'best' instead")
+        raise OutsideConditions(f"{mechanism!r} is not kRR; ask for 'best' instead")
     return given_swap_sum(mechanism, reports, epsilon)
 
 
@@ -78,7 +77,7 @@ CLONES = SumBound(
     "koskela-2021, (6.1)",
     "upper",
     "any local randomizer",
-    _is_local,
+    any_local,
     half_clones_sum,
     _no_rdp,
     gives=EPSILON_AND_DELTA,

@@ -10,8 +10,8 @@ from __future__ import annotations
 from decimal import Decimal
 
 from hubbub.accountant.bounds.closed import Case, DeltaFormula, EpsilonFormula, one_common
-from hubbub.accountant.mechanisms import KRR, AnyMechanism, amplification, exact_decimal, exp_decimal
-from hubbub.accountant.mechanisms.amplification import Amplification
+from hubbub.accountant.mechanisms import KRR, AnyMechanism, exact_decimal, exp_decimal
+from hubbub.accountant.pairs import Amplification, amplification
 
 COMMON = "one randomizer with a local ε, common to the batch"
 

@@ -10,45 +10,29 @@ from hubbub.accountant.bounds.exact import EXACT as BOUNDS
 from hubbub.accountant.brackets import DeltaBracket, EpsilonBracket
 from hubbub.accountant.divergence.search import EpsilonEnds
 from hubbub.accountant.errors import AccountingError, shown
-from hubbub.accountant.mechanisms import KRR, RAPPOR, AnyMechanism, Gaussian, Generic, Laplace
+from hubbub.accountant.mechanisms import AnyMechanism
 from hubbub.accountant.numbers import checked_delta, checked_epsilon
+from hubbub.accountant.pairs import pairs_of
 
 _NOTHING = 1e-4
 """Relative gain over the local ε below which there is no amplification to speak of: the local ε itself is returned."""
 
 
 def _candidates(mechanism: AnyMechanism, bound: str) -> tuple[str, ...]:
-    """Names of the upper bounds to take the minimum of; `local` holds always and stands last."""
-    if not isinstance(mechanism, AnyMechanism):
-        raise AccountingError(f"mechanism is {shown(mechanism)}, must be a KRR, Generic, …; build one of them")
+    """Names of the upper bounds to take the minimum of; `local`, where there is a local ε, comes last."""
+    pairs = pairs_of(mechanism)
     if bound != "best":
         if not isinstance(bound, str) or bound not in BOUNDS:
             raise AccountingError(f"bound is {shown(bound)}, must be one of: best, {', '.join(BOUNDS)}")
-        if isinstance(mechanism, Gaussian):
-            return ("blanket",)
+        if pairs.local_epsilon is None:
+            return pairs.upper_bounds()
         return (bound, "local") if BOUNDS[bound].direction == "upper" and bound != "local" else ("local",)
-    if isinstance(mechanism, KRR):
-        return ("2rr", "local") if mechanism.categories == 2 else ("blanket", "local")
-    if isinstance(mechanism, Gaussian):
-        return ("blanket",)
-    if isinstance(mechanism, Generic):
-        return ("clones", "local") if mechanism.mixed else ("stronger-clones", "local")
-    return ("blanket", "stronger-clones", "local")
+    return pairs.upper_bounds()
 
 
 def local_epsilon(mechanism: AnyMechanism) -> float | None:
     """What is left if shuffler and analyzer collude; None for Gaussian noise, which has no local ε."""
-    return None if isinstance(mechanism, Gaussian) else mechanism.epsilon_local
-
-
-def _attack(mechanism: AnyMechanism, dummies: int) -> str | None:
-    if isinstance(mechanism, KRR) and mechanism.categories == 2:
-        return "2rr"
-    if dummies:
-        return None
-    if isinstance(mechanism, Laplace | Gaussian):
-        return "ends-lower"
-    return "rappor-lower" if isinstance(mechanism, RAPPOR) else "krr-lower"
+    return pairs_of(mechanism).local_epsilon
 
 
 def epsilon_bracket(
@@ -81,7 +65,7 @@ def _slack(lower: float, upper: float) -> float:
 def _epsilon_lower(
     mechanism: AnyMechanism, reports: int, delta: float, dummies: int, found: Mapping[str, EpsilonEnds]
 ) -> float | None:
-    attack = _attack(mechanism, dummies)
+    attack = pairs_of(mechanism).attack_bound(dummies)
     if attack is None:
         return None
     ends = found[attack] if attack in found else BOUNDS[attack].epsilon(mechanism, reports, delta, dummies)
@@ -103,7 +87,7 @@ def delta_bracket(
     found = {name: BOUNDS[name].delta(mechanism, reports, epsilon, dummies) for name in names}
     name = min(names, key=lambda each: (found[each][1], names.index(each)))
     lower, upper = found[name] if name != "local" else (found[name][1], found[name][1])
-    attack = _attack(mechanism, dummies)
+    attack = pairs_of(mechanism).attack_bound(dummies)
     known = None
     if attack is not None:
         known = (found[attack] if attack in found else BOUNDS[attack].delta(mechanism, reports, epsilon, dummies))[0]

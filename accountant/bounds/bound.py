@@ -4,7 +4,8 @@ from typing import Literal, Protocol
 
 from hubbub.accountant.divergence.search import EpsilonEnds
 from hubbub.accountant.errors import OutsideConditions
-from hubbub.accountant.mechanisms import KRR, RAPPOR, AnyMechanism, Gaussian, Generic, Laplace, LocalMechanism
+from hubbub.accountant.mechanisms import AnyMechanism, LocalMechanism
+from hubbub.accountant.pairs import pairs_of
 
 Direction = Literal["upper", "lower"]
 
@@ -58,33 +59,27 @@ class Bound(Protocol):
         """The Rényi divergence of real `order` above 1, in nats, on the side of `direction`."""
 
 
-def described(mechanism: object) -> str:
+def described(mechanism: AnyMechanism) -> str:
     """Return what a mechanism is in a few words, for errors and tables."""
-    if isinstance(mechanism, KRR):
-        return f"kRR with {mechanism.categories} categories and local ε {mechanism.epsilon_local:.4g}"
-    if isinstance(mechanism, Generic):
-        kind = "randomizers that differ from place to place" if mechanism.mixed else "an unknown common randomizer"
-        return f"{kind} of local ε {mechanism.epsilon_local:.4g}"
-    if isinstance(mechanism, Laplace):
-        return f"Laplace noise of local ε {mechanism.epsilon_local:.4g}"
-    if isinstance(mechanism, RAPPOR):
-        return f"RAPPOR with {mechanism.categories} categories and local ε {mechanism.epsilon_local:.4g}"
-    if isinstance(mechanism, Gaussian):
-        return f"Gaussian noise of {mechanism.sigma:.4g} widths of the interval"
-    return f"{mechanism!r}"
+    return pairs_of(mechanism).described()
 
 
 def require(condition: bool, name: str, mechanism: AnyMechanism, needs: str) -> None:
     """Raise OutsideConditions, saying what bound `name` needs, unless `condition` holds."""
     if not condition:
-        raise OutsideConditions(
-            f"bound {name!r} does not cover {described(mechanism)}: it needs {needs}; ask for 'best' instead"
-        )
+        raise uncovered(name, mechanism, needs)
+
+
+def uncovered(name: str, mechanism: AnyMechanism, needs: str) -> OutsideConditions:
+    """Return the error that bound `name` does not cover `mechanism`, and what it needs."""
+    return OutsideConditions(
+        f"bound {name!r} does not cover {described(mechanism)}: it needs {needs}; ask for 'best' instead"
+    )
 
 
 def with_local_epsilon(mechanism: AnyMechanism, name: str) -> LocalMechanism:
     """Return `mechanism`; raise OutsideConditions, in the name of bound `name`, where it has no local ε."""
-    if isinstance(mechanism, Gaussian):
+    if not isinstance(mechanism, LocalMechanism):
         raise OutsideConditions(
             f"bound {name!r} does not cover {described(mechanism)}: it needs a local epsilon; ask for 'blanket' instead"
         )

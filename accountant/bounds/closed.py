@@ -16,9 +16,10 @@ from hubbub.accountant.bounds.bound import Direction, Quantity, require, with_lo
 from hubbub.accountant.bounds.renyi import epsilon_from_rdp, interpolated
 from hubbub.accountant.divergence.search import EpsilonEnds
 from hubbub.accountant.errors import OutsideConditions
-from hubbub.accountant.mechanisms import AnyMechanism, Generic, LocalMechanism, exact_decimal
+from hubbub.accountant.mechanisms import AnyMechanism, LocalMechanism, exact_decimal
 from hubbub.accountant.mechanisms.exact import PRECISE
 from hubbub.accountant.numbers import checked_delta, checked_dummies, checked_epsilon, checked_reports
+from hubbub.accountant.pairs import pairs_of
 from hubbub.accountant.rdp import checked_order
 
 ROUNDING = Decimal(10) ** -60
@@ -57,12 +58,12 @@ class Case:
 
 def any_local(mechanism: AnyMechanism) -> bool:
     """Whether the mechanism has a local ε at all; places of a batch may differ."""
-    return hasattr(mechanism, "likelihood_ratio")
+    return pairs_of(mechanism).local_epsilon is not None
 
 
 def one_common(mechanism: AnyMechanism) -> bool:
     """Whether it is one randomizer with a local ε, common to the batch."""
-    return any_local(mechanism) and not (isinstance(mechanism, Generic) and mechanism.mixed)
+    return any_local(mechanism) and pairs_of(mechanism).common
 
 
 @dataclass(frozen=True, kw_only=True)

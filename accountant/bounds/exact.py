@@ -10,44 +10,29 @@ from types import MappingProxyType
 
 from hubbub.accountant.bounds.adversaries import CLONES, STRONG
 from hubbub.accountant.bounds.blanket import BlanketBound
-from hubbub.accountant.bounds.bound import EVERYTHING, Bound, Direction, Quantity, require, with_local_epsilon
+from hubbub.accountant.bounds.bound import EVERYTHING, Bound, Direction, Quantity, uncovered, with_local_epsilon
+from hubbub.accountant.bounds.closed import any_local, one_common
 from hubbub.accountant.bounds.others import OthersBound
 from hubbub.accountant.bounds.sum_bound import SumBound
 from hubbub.accountant.divergence import two_rr
 from hubbub.accountant.divergence.search import EpsilonEnds
-from hubbub.accountant.divergence.sums import attack_sum, clones_sum, stronger_clones_sum
-from hubbub.accountant.mechanisms import (
-    KRR,
-    RAPPOR,
-    AnyMechanism,
-    Gaussian,
-    Generic,
-    Laplace,
-    LocalMechanism,
-    exp_decimal,
-)
+from hubbub.accountant.divergence.sums import IidSum, attack_sum, clones_sum, stronger_clones_sum
+from hubbub.accountant.errors import OutsideConditions
+from hubbub.accountant.mechanisms import KRR, AnyMechanism, Generic, LocalMechanism, exp_decimal
 from hubbub.accountant.numbers import checked_delta, checked_dummies, checked_epsilon, checked_reports, fraction_up
+from hubbub.accountant.pairs import pairs_of
 from hubbub.accountant.rdp import rdp_local, rdp_lower, rdp_upper
 
 
-def _is_common(mechanism: AnyMechanism) -> bool:
-    return not isinstance(mechanism, Gaussian) and not (isinstance(mechanism, Generic) and mechanism.mixed)
-
-
-def _is_local(mechanism: AnyMechanism) -> bool:
-    return not isinstance(mechanism, Gaussian)
-
-
 def _is_attacked(mechanism: AnyMechanism) -> bool:
-    return isinstance(mechanism, Generic) or (isinstance(mechanism, KRR) and mechanism.categories >= 3)
+    return pairs_of(mechanism).attacked is not None
 
 
-def _is_rappor(mechanism: AnyMechanism) -> bool:
-    return isinstance(mechanism, RAPPOR)
-
-
-def _is_noise(mechanism: AnyMechanism) -> bool:
-    return isinstance(mechanism, Laplace | Gaussian)
+def _attack_sum(mechanism: LocalMechanism, reports: int, epsilon: float) -> IidSum:
+    krr = pairs_of(mechanism).attacked
+    if krr is None:
+        raise OutsideConditions(f"{mechanism!r} has no third value to hold; ask for 'best' instead")
+    return attack_sum(krr, reports, epsilon)
 
 
 @dataclass(frozen=True)
@@ -63,24 +48,29 @@ class TwoRRBound:
 
     def conditions(self, mechanism: AnyMechanism, reports: int, dummies: int = 0) -> None:
         """Raise OutsideConditions unless the mechanism is kRR with two categories."""
+        self._binary(mechanism, reports, dummies)
+
+    def _binary(self, mechanism: AnyMechanism, reports: int, dummies: int) -> KRR:
         checked_reports(reports)
         checked_dummies(dummies)
-        covered = isinstance(mechanism, KRR) and mechanism.categories == 2
-        require(covered, self.name, mechanism, "kRR with 2 categories")
+        # A theorem of kRR on two values alone: for anything else there must be no number, least of all 0.
+        if not isinstance(mechanism, KRR) or not pairs_of(mechanism).binary:
+            raise uncovered(self.name, mechanism, "kRR with 2 categories")
+        return mechanism
 
     def delta(self, mechanism: AnyMechanism, reports: int, epsilon: float, dummies: int = 0) -> tuple[float, float]:
         """(lower, upper) of the largest δ over all inputs of the others."""
-        self.conditions(mechanism, reports, dummies)
-        if not isinstance(mechanism, KRR) or checked_epsilon(epsilon) >= mechanism.epsilon_local:
+        krr = self._binary(mechanism, reports, dummies)
+        if checked_epsilon(epsilon) >= krr.epsilon_local:
             return 0.0, 0.0
-        return two_rr.delta_ends(mechanism, int(reports), checked_epsilon(epsilon), int(dummies))
+        return two_rr.delta_ends(krr, int(reports), checked_epsilon(epsilon), int(dummies))
 
     def epsilon(self, mechanism: AnyMechanism, reports: int, delta: float, dummies: int = 0) -> EpsilonEnds:
         """Ends of ε at `delta`: `lower` is what the best single number of ones reaches."""
-        self.conditions(mechanism, reports, dummies)
-        if not isinstance(mechanism, KRR) or mechanism.epsilon_local == 0:
+        krr = self._binary(mechanism, reports, dummies)
+        if krr.epsilon_local == 0:
             return EpsilonEnds(0.0, 0.0)
-        return two_rr.epsilon_ends(mechanism, int(reports), checked_delta(delta), int(dummies))
+        return two_rr.epsilon_ends(krr, int(reports), checked_delta(delta), int(dummies))
 
     def rdp(self, mechanism: AnyMechanism, reports: int, order: float, dummies: int = 0) -> float:
         """The Rényi divergence, never below the truth, of the pair that covers every number of ones."""
@@ -110,12 +100,12 @@ class LocalBound:
         self.conditions(mechanism, reports, dummies)
         epsilon = checked_epsilon(epsilon)
         local = with_local_epsilon(mechanism, self.name)
-        categories = local.categories if isinstance(local, KRR) else 2
+        symbols = pairs_of(local).symbols
         ratio = local.likelihood_ratio
         excess = max(Fraction(0), ratio - Fraction(exp_decimal(epsilon)) * (1 - Fraction(1, 10**60)))
         if epsilon >= local.epsilon_local:
             return 0.0, 0.0
-        return 0.0, fraction_up(excess / (ratio + categories - 1))
+        return 0.0, fraction_up(excess / (ratio + symbols - 1))
 
     def epsilon(self, mechanism: AnyMechanism, reports: int, delta: float, dummies: int = 0) -> EpsilonEnds:
         """ε is ε₀, or 0 where the local δ at 0 is at most `delta`."""
@@ -150,12 +140,12 @@ EXACT: Mapping[str, Bound] = MappingProxyType(
             "docs/accounting.md: stronger-clone pair for one common randomizer",
             "upper",
             "one randomizer common to the batch",
-            _is_common,
+            one_common,
             stronger_clones_sum,
             _rdp_stronger_clones,
         ),
         "clones": SumBound(
-            "clones", "feldman-2022, Thm B.1", "upper", "any local randomizer", _is_local, clones_sum, _rdp_clones
+            "clones", "feldman-2022, Thm B.1", "upper", "any local randomizer", any_local, clones_sum, _rdp_clones
         ),
         "krr-lower": SumBound(
             "krr-lower",
@@ -163,11 +153,11 @@ EXACT: Mapping[str, Bound] = MappingProxyType(
             "lower",
             "kRR with 3 or more categories",
             _is_attacked,
-            attack_sum,
+            _attack_sum,
             _rdp_attack,
         ),
-        "rappor-lower": OthersBound("rappor-lower", "RAPPOR", _is_rappor),
-        "ends-lower": OthersBound("ends-lower", "Laplace or Gaussian noise", _is_noise),
+        "rappor-lower": OthersBound("rappor-lower", "RAPPOR"),
+        "ends-lower": OthersBound("ends-lower", "Laplace or Gaussian noise"),
         "koskela-strong": STRONG,
         "koskela-clones": CLONES,
         "local": LocalBound(),

@@ -18,6 +18,7 @@ from hubbub.accountant.bounds.balle import COMMON
 from hubbub.accountant.bounds.closed import ROUNDING, Case, RenyiFormula, double, one_common
 from hubbub.accountant.mechanisms import KRR, AnyMechanism, Generic
 from hubbub.accountant.mechanisms.exact import PRECISE
+from hubbub.accountant.pairs import pairs_of
 from hubbub.accountant.rdp import ERROR, TOO_LARGE, zeros_moments
 
 CHUNK = 1 << 12
@@ -153,7 +154,7 @@ def _binary(case: Case) -> KRR:
 
 
 def _reached(mechanism: AnyMechanism) -> bool:
-    return isinstance(mechanism, Generic) or (isinstance(mechanism, KRR) and mechanism.categories == 2)
+    return isinstance(mechanism, Generic) or pairs_of(mechanism).binary
 
 
 ATTAINED = "kRR with 2 categories, or an unknown randomizer (some attain it)"

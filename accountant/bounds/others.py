@@ -1,22 +1,17 @@
 """Attacks on mechanisms other than kRR: no valid ε is below what they reach."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
-from hubbub.accountant.bounds.blanket import ceiling
 from hubbub.accountant.bounds.bound import EVERYTHING, Direction, Quantity, require, with_local_epsilon
 from hubbub.accountant.bounds.sum_bound import probabilities
-from hubbub.accountant.divergence.attacks import attack_sums
 from hubbub.accountant.divergence.contour import positive_part
-from hubbub.accountant.divergence.gaussian import gaussian_epsilon
 from hubbub.accountant.divergence.logs import ZERO, LogBracket
 from hubbub.accountant.divergence.search import FINE, EpsilonEnds, find_epsilon, gaussian_guess
 from hubbub.accountant.errors import OutsideConditions
-from hubbub.accountant.mechanisms import RAPPOR, AnyMechanism, Gaussian, Laplace
+from hubbub.accountant.mechanisms import AnyMechanism
 from hubbub.accountant.numbers import checked_delta, checked_dummies, checked_epsilon, checked_reports
+from hubbub.accountant.pairs import MechanismPairs, pairs_of
 from hubbub.accountant.rdp import rdp_lower
-
-Attacked = RAPPOR | Laplace | Gaussian
 
 
 @dataclass(frozen=True)
@@ -25,7 +20,6 @@ class OthersBound:
 
     name: str
     needs: str
-    applies: Callable[[AnyMechanism], bool]
     source: str = "everyone else holds one value; balle-2019, proof of Lemma 5.3"
     direction: Direction = "lower"
     cost: str = "one or two contour integrals, whatever the number of reports"
@@ -35,15 +29,13 @@ class OthersBound:
     def conditions(self, mechanism: AnyMechanism, reports: int, dummies: int = 0) -> None:
         """Raise OutsideConditions for another mechanism, and for dummies, which hide people here too."""
         checked_reports(reports)
-        require(self.applies(mechanism), self.name, mechanism, self.needs)
+        require(pairs_of(mechanism).attack_bound(0) == self.name, self.name, mechanism, self.needs)
         if checked_dummies(dummies):
             raise OutsideConditions(f"bound {self.name!r} knows no dummies, got {dummies}; leave them out")
 
-    def _attacked(self, mechanism: AnyMechanism, reports: int, dummies: int) -> Attacked:
+    def _attacked(self, mechanism: AnyMechanism, reports: int, dummies: int) -> MechanismPairs[AnyMechanism]:
         self.conditions(mechanism, reports, dummies)
-        if not isinstance(mechanism, Attacked):
-            raise OutsideConditions(f"bound {self.name!r} needs {self.needs}, got {mechanism!r}")
-        return mechanism
+        return pairs_of(mechanism)
 
     def delta(self, mechanism: AnyMechanism, reports: int, epsilon: float, dummies: int = 0) -> tuple[float, float]:
         """(lower, upper) of δ at `epsilon` on that data set: the lower end certifies."""
@@ -53,10 +45,10 @@ class OthersBound:
     def epsilon(self, mechanism: AnyMechanism, reports: int, delta: float, dummies: int = 0) -> EpsilonEnds:
         """Ends of ε at `delta` on that data set: no valid ε is below `lower`."""
         attacked, wanted = self._attacked(mechanism, reports, dummies), checked_delta(delta)
-        largest = gaussian_epsilon(attacked, wanted) if isinstance(attacked, Gaussian) else attacked.epsilon_local
+        largest = attacked.largest_epsilon(wanted)
         if largest == 0:
             return EpsilonEnds(0.0, 0.0)
-        guess = max(gaussian_guess(sums, wanted) for sums in attack_sums(attacked, int(reports), 0.0))
+        guess = max(gaussian_guess(sums, wanted) for sums in attacked.attack_sums(int(reports), 0.0))
 
         def evaluate(epsilon: float, precision: float) -> LogBracket:
             return _log_delta(attacked, int(reports), epsilon, precision)
@@ -69,8 +61,8 @@ class OthersBound:
         return rdp_lower(with_local_epsilon(mechanism, self.name), int(reports), order, int(dummies)) or 0.0
 
 
-def _log_delta(mechanism: Attacked, reports: int, epsilon: float, precision: float) -> LogBracket:
-    if epsilon >= ceiling(mechanism):
+def _log_delta(attacked: MechanismPairs[AnyMechanism], reports: int, epsilon: float, precision: float) -> LogBracket:
+    if epsilon >= attacked.ceiling:
         return ZERO
-    found = [positive_part(sums, precision) for sums in attack_sums(mechanism, reports, epsilon)]
+    found = [positive_part(sums, precision) for sums in attacked.attack_sums(reports, epsilon)]
     return LogBracket(max(each.lower for each in found), max(each.upper for each in found))

@@ -17,9 +17,9 @@ from hubbub.accountant.bounds.exact import EXACT
 from hubbub.accountant.bounds.renyi import advanced
 from hubbub.accountant.composition import compose_lower, compose_upper, epsilon_local
 from hubbub.accountant.errors import AccountingError, OutsideConditions
-from hubbub.accountant.mechanisms import KRR, Generic
+from hubbub.accountant.mechanisms import Generic
 from hubbub.accountant.numbers import DELTA_LEAST, checked_delta
-from hubbub.accountant.pairs import Part
+from hubbub.accountant.pairs import Part, pairs_of
 
 Composition = Literal["losses", "rdp", "advanced", "basic"]
 """How a bound of one round is carried over several."""
@@ -29,7 +29,7 @@ SHARES = (0.5, 0.9, 0.1)
 
 
 ONE_ROUND = ("koskela-strong", "koskela-clones")
-"""Exactly evaluated bounds whose pairs are not composed: tighter pairs stand beside them."""
+"""Exactly evaluated bounds whose pairs are not composed: tighter pairs are known."""
 
 
 def compositions(bound: Bound) -> tuple[Composition, ...]:
@@ -119,9 +119,8 @@ def behind(part: Part, bound: str) -> Part:
     EXACT[bound].conditions(mechanism, part.reports, part.dummies)
     if EXACT[bound].direction == "lower" or bound == "local":
         return replace(part, reports=1, dummies=0, clients=None, sampling_rate=None)
-    binary = isinstance(mechanism, KRR) and mechanism.categories == 2
     if bound == "clones":
         return replace(part, mechanism=Generic(mechanism.epsilon_local, mixed=True))
-    if bound == "stronger-clones" or (bound == "blanket" and binary):
+    if bound == "stronger-clones" or (bound == "blanket" and pairs_of(mechanism).binary):
         return replace(part, mechanism=Generic(mechanism.epsilon_local))
     return part

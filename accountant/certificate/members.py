@@ -1,11 +1,15 @@
-"""The members of a certificate: which there are and of what kind, so that nothing stands in one unchecked."""
+"""The members of a certificate: which there are and of what kind, so that nothing is written in one unchecked."""
 
 from collections.abc import Callable, Mapping
 from math import inf
 from typing import Any
 
 from hubbub.accountant.bounds import BOUNDS
-from hubbub.accountant.errors import CertificateError, shown
+from hubbub.accountant.errors import AccountingError, CertificateError, shown
+from hubbub.accountant.mechanisms import mechanism_members
+
+CERTIFICATE_FORMAT = "hubbub-certificate/1"
+"""The name and version of what is described here; a certificate carries it."""
 
 Kind = Callable[[Any], bool]
 
@@ -28,10 +32,6 @@ def _text(value: Any) -> bool:
 
 def _counts(value: Any) -> bool:
     return type(value) is dict and all(_text(name) and _count(count) for name, count in value.items())
-
-
-def _ratio(value: Any) -> bool:
-    return type(value) is list and len(value) == 2 and all(map(_count, value))
 
 
 def _list(value: Any) -> bool:
@@ -57,18 +57,17 @@ _ALL_ROUNDS: Mapping[str, Kind] = {
     "history": _list,
 }
 
-_QUERY: Mapping[str, Kind] = {
+QUERY_MEMBERS: Mapping[str, Kind] = {
     **_TOTAL,
     **_BATCH,
-    "categories": _count,
     "dummies": _count,
-    "gamma": _ratio,
     "left_out": _counts,
     "mechanism": _text,
     "name": _text,
     "numerical_slack": _number,
     "state": _text,
 }
+"""What is stated of every query; the members of its mechanism's content come on top."""
 
 
 def check_members(content: Mapping[str, Any]) -> None:
@@ -86,12 +85,20 @@ def check_members(content: Mapping[str, Any]) -> None:
             _check("a round so far", _BATCH, stated)
     _check("round_total", _TOTAL, content["round_total"])
     for stated in content["queries"]:
-        _check("a query", _QUERY, stated)
+        _check("a query", {**QUERY_MEMBERS, **_mechanism_members(stated)}, stated)
         bound = BOUNDS.get(stated["bound"])
         if bound is None or bound.source != stated["source"]:
             raise CertificateError(f"a query: the source of bound {shown(stated['bound'])} is another than stated")
     if type(content["honest_share"]) is bool or not _count(content["round"]):
         raise CertificateError("honest_share or round is not of its kind: a number, and a whole number")
+
+
+def _mechanism_members(stated: Mapping[str, Any]) -> Mapping[str, Kind]:
+    """The members that this query has because of its mechanism, which must be a known one."""
+    try:
+        return mechanism_members(stated["mechanism"])
+    except AccountingError as error:
+        raise CertificateError(f"a query: {error}") from error
 
 
 def _check(where: str, kinds: Mapping[str, Kind], stated: Mapping[str, Any]) -> None:

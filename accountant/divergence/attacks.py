@@ -10,32 +10,35 @@ With others of one law ω, the divergence of the batch is exactly (1/n)·E[(Σ (
 
 from fractions import Fraction
 
-from hubbub.accountant.divergence.cells import end_cells
+from hubbub.accountant.divergence.cells import Cell
 from hubbub.accountant.divergence.sums import IidSum, points_sum
-from hubbub.accountant.mechanisms import RAPPOR, Gaussian, Laplace
+from hubbub.accountant.mechanisms import RAPPOR
 
-_TAIL = 1e-9
+GAUSSIAN_TAIL = 1e-9
 """P-mass of the Gaussian's outermost cell."""
 
 Laws = tuple[tuple[Fraction, ...], tuple[Fraction, ...], tuple[Fraction, ...]]
 """Probabilities of what is looked at: for the victim's two values, and for everyone else's."""
 
 
-def attack_sums(mechanism: RAPPOR | Laplace | Gaussian, reports: int, epsilon: float) -> tuple[IidSum, ...]:
+def rappor_attack_sums(mechanism: RAPPOR, reports: int, epsilon: float) -> tuple[IidSum, ...]:
     """Sums whose positive parts are divergences of data sets: the largest one is the attack."""
-    return tuple(_sum(laws, reports, epsilon) for laws in _data_sets(mechanism))
+    kinds = min(mechanism.categories, 3)
+    seen = RAPPOR(kinds, mechanism.truthful, mechanism.other)
+    first, second = seen.law(0), seen.law(1)
+    both = ((first, second, first), (first, second, second))
+    return _sums(((first, second, seen.law(2)),) if kinds == 3 else both, reports, epsilon)
 
 
-def _data_sets(mechanism: RAPPOR | Laplace | Gaussian) -> tuple[Laws, ...]:
-    if isinstance(mechanism, RAPPOR):
-        kinds = min(mechanism.categories, 3)
-        seen = RAPPOR(kinds, mechanism.truthful, mechanism.other)
-        first, second = seen.law(0), seen.law(1)
-        return ((first, second, seen.law(2)),) if kinds == 3 else ((first, second, first), (first, second, second))
-    cells = end_cells(mechanism, _TAIL)
+def noise_attack_sums(cells: tuple[Cell, ...], reports: int, epsilon: float) -> tuple[IidSum, ...]:
+    """Sums as above, of noise whose reports are looked at in `cells` and their mirror images."""
     zero = tuple(cell.first for cell in cells) + tuple(cell.second for cell in cells)
     one = tuple(cell.second for cell in cells) + tuple(cell.first for cell in cells)
-    return (zero, one, zero), (zero, one, one)
+    return _sums(((zero, one, zero), (zero, one, one)), reports, epsilon)
+
+
+def _sums(data_sets: tuple[Laws, ...], reports: int, epsilon: float) -> tuple[IidSum, ...]:
+    return tuple(_sum(laws, reports, epsilon) for laws in data_sets)
 
 
 def _sum(laws: Laws, reports: int, epsilon: float) -> IidSum:

@@ -33,12 +33,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
-from hubbub.accountant.divergence.cells import CELLS, end_cells
+from hubbub.accountant.divergence.cells import CELLS, Cell, gaussian_cells, laplace_cells
 from hubbub.accountant.divergence.sums import IidSum, points_sum
 from hubbub.accountant.mechanisms import RAPPOR, Gaussian, Laplace
-
-Blanketed = Laplace | RAPPOR | Gaussian
-"""Mechanisms whose blanket is laid on points here."""
 
 _PAD = Fraction(1, 10**110)
 """Room for what an 80-digit law has lost: far below any δ."""
@@ -71,12 +68,25 @@ class Points:
 
 
 @lru_cache(maxsize=64)
-def blanket_points(mechanism: Blanketed, missing: float = 0.0, cells: int = CELLS) -> Points:
-    """Lay the blanket's pair on points; for the Gaussian `missing` > 0 says about how much P-mass may be cut."""
-    if isinstance(mechanism, RAPPOR):
-        exact = tuple(Point(*kind) for kind in mechanism.kinds)
-        return Points(exact, exact, Fraction(0))
-    laid = end_cells(mechanism, missing, cells)
+def rappor_points(mechanism: RAPPOR) -> Points:
+    """Return the blanket's pair as it is: four kinds of report, nothing laid out or lost."""
+    exact = tuple(Point(*kind) for kind in mechanism.kinds)
+    return Points(exact, exact, Fraction(0))
+
+
+@lru_cache(maxsize=64)
+def laplace_points(mechanism: Laplace, cells: int = CELLS) -> Points:
+    """Lay the blanket's pair on points."""
+    return _laid(laplace_cells(mechanism, cells))
+
+
+@lru_cache(maxsize=64)
+def gaussian_points(mechanism: Gaussian, missing: float, cells: int = CELLS) -> Points:
+    """Lay the blanket's pair on points; `missing` > 0 says about how much P-mass may be cut."""
+    return _laid(gaussian_cells(mechanism, missing, cells))
+
+
+def _laid(laid: tuple[Cell, ...]) -> Points:
     spread: list[tuple[Fraction, Fraction]] = []
     lost = Fraction(0)
     for cell in laid:

@@ -32,15 +32,8 @@ class Cell:
 
 
 @lru_cache(maxsize=64)
-def end_cells(mechanism: Laplace | Gaussian, missing: float, count: int = CELLS) -> tuple[Cell, ...]:
-    """`count` cells below 1/2 and one outside; the Gaussian's, with `high` = `low`, has about the mass `missing`."""
-    if isinstance(mechanism, Laplace):
-        return _laplace_cells(mechanism, count)
-    return _gaussian_cells(mechanism, missing, count)
-
-
-def _laplace_cells(mechanism: Laplace, count: int) -> tuple[Cell, ...]:
-    """Everything below 0, where a is constant, and cells between equally spaced values b of √a.
+def laplace_cells(mechanism: Laplace, count: int = CELLS) -> tuple[Cell, ...]:
+    """Everything below 0, where a is constant, and `count` cells between equally spaced values b of √a.
 
     With s = e^(ε₀/2), a report with √a between b and b' > b has mass (b' − b)/(2s) for 0, and (1/b − 1/b')/(2s) for 1.
     s is rounded up: Laplace noise of a smaller scale, plus noise, is that of a larger scale, so that is a worse case.
@@ -57,7 +50,9 @@ def _laplace_cells(mechanism: Laplace, count: int) -> tuple[Cell, ...]:
     )
 
 
-def _gaussian_cells(mechanism: Gaussian, missing: float, count: int) -> tuple[Cell, ...]:
+@lru_cache(maxsize=64)
+def gaussian_cells(mechanism: Gaussian, missing: float, count: int = CELLS) -> tuple[Cell, ...]:
+    """`count` cells below 1/2 and one outside, with `high` = `low`, which has about the mass `missing`."""
     sigma = mechanism.sigma
     cut = min(sigma * NormalDist().inv_cdf(missing), -0.5)
     spaced = NormalDist(-0.5, _WIDER * sigma)

@@ -128,11 +128,7 @@ def given_swap_sum(mechanism: KRR, reports: int, epsilon: float) -> IidSum:
     return _pair_sum(reports, mechanism.other, Fraction(1), Fraction(0), epsilon)
 
 
-def attack_sum(mechanism: LocalMechanism, reports: int, epsilon: float) -> IidSum:
-    """The attack on kRR, k ≥ 3: all others hold a third value (feldman-2022, Thm 5.3).
-
-    For `Generic` it is the attack on 3RR, one of the randomizers that the class contains.
-    """
-    categories = mechanism.categories if isinstance(mechanism, KRR) else 3
-    others = 1 / (mechanism.likelihood_ratio + categories - 1)
+def attack_sum(mechanism: KRR, reports: int, epsilon: float) -> IidSum:
+    """The attack on kRR, k ≥ 3: all others hold a third value (feldman-2022, Thm 5.3)."""
+    others = 1 / (mechanism.likelihood_ratio + mechanism.categories - 1)
     return _pair_sum(reports, others, mechanism.likelihood_ratio * others, others, epsilon)

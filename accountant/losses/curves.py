@@ -17,24 +17,20 @@ from dataclasses import dataclass
 import numpy as np
 
 from hubbub.accountant.binomials import Array
-from hubbub.accountant.divergence.blankets import blanket_points
+from hubbub.accountant.divergence.blankets import Points
 from hubbub.accountant.divergence.contour import positive_part
 from hubbub.accountant.losses.envelope import FAR, PER_DEVIATION, grid_from_curve, lower_hull
 from hubbub.accountant.losses.grid import LossGrid, grid_step, merge_ratios
-from hubbub.accountant.mechanisms import RAPPOR, Laplace
 
 PRECISION = 0.03
 """Smoothing of each point of the curve: about a thousandth of δ where it matters."""
-
-CELLS = 32
-"""Cells below 1/2 that Laplace noise is laid on: they add about 5e-4 to the variance, relatively."""
 
 
 @dataclass(frozen=True)
 class Curve:
     """Upper ends of δ at e^(places·step), falling; the last one is what is left as an infinite loss."""
 
-    mechanism: RAPPOR | Laplace
+    points: Points
     people: int
     places: np.ndarray[tuple[int], np.dtype[np.int64]]
     upper: Array
@@ -42,22 +38,20 @@ class Curve:
 
     def lower(self) -> Array:
         """Return lower ends of δ at the same places."""
-        points = blanket_points(self.mechanism, cells=CELLS)
         epsilons = (place * self.step for place in self.places.tolist())
-        seen = (positive_part(points.lower_sum(self.people, epsilon), PRECISION).lower for epsilon in epsilons)
+        seen = (positive_part(self.points.lower_sum(self.people, epsilon), PRECISION).lower for epsilon in epsilons)
         return np.array([math.exp(each) if each > -700 else 0.0 for each in seen])
 
 
-def blanket_curve(mechanism: RAPPOR | Laplace, people: int, log_tail: float) -> Curve:
-    """Evaluate δ(ε) of the blanket's pair from ε = 0 until it is below e^−log_tail."""
-    points = blanket_points(mechanism, cells=CELLS)
+def blanket_curve(points: Points, epsilon_local: float, people: int, log_tail: float) -> Curve:
+    """Evaluate δ(ε) of the blanket's pair from ε = 0 until it is below e^−log_tail, at the local ε at the latest."""
     at_zero = points.upper_sum(people, 0.0)
     variance = sum(mass * step**2 for mass, step in zip(at_zero.masses, at_zero.steps, strict=True))
-    local = grid_step(mechanism.epsilon_local, 8 * PER_DEVIATION)
+    local = grid_step(epsilon_local, 8 * PER_DEVIATION)
     step = min(grid_step(math.sqrt(variance / people), PER_DEVIATION), local)
 
     def evaluate(place: int) -> float:
-        if place * step >= mechanism.epsilon_local:
+        if place * step >= epsilon_local:
             return -math.inf
         return positive_part(points.upper_sum(people, place * step), PRECISION).upper
 
@@ -66,7 +60,7 @@ def blanket_curve(mechanism: RAPPOR | Laplace, people: int, log_tail: float) -> 
         places.append(places[-1] + (1 if places[-1] < FAR * PER_DEVIATION else 2))
         seen.append(evaluate(places[-1]))
     upper = [min(1.0, math.exp(each) * (1 + 1e-14)) for each in seen]
-    return Curve(mechanism, people, np.array(places), np.array(upper), step)
+    return Curve(points, people, np.array(places), np.array(upper), step)
 
 
 def grid_above(curve: Curve) -> LossGrid:

@@ -5,7 +5,6 @@ so it uses the standard library alone. To add a mechanism, add a module with a f
 the bounds whose conditions it meets.
 """
 
-from hubbub.accountant.mechanisms.amplification import Amplification, amplification
 from hubbub.accountant.mechanisms.exact import (
     EPSILON_LOCAL_LEAST,
     EPSILON_LOCAL_LIMIT,
@@ -28,14 +27,12 @@ __all__ = [
     "GAMMA_DENOMINATOR",
     "KRR",
     "RAPPOR",
-    "Amplification",
     "AnyMechanism",
     "Gaussian",
     "Generic",
     "Laplace",
     "LocalMechanism",
     "Mechanism",
-    "amplification",
     "check_categories",
     "checked_epsilon_local",
     "exact_decimal",

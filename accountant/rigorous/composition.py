@@ -23,12 +23,11 @@ from fractions import Fraction
 from flint import arb_poly
 
 from hubbub.accountant.bounds import epsilon_bracket
-from hubbub.accountant.mechanisms import KRR, Mechanism
 from hubbub.accountant.pairs import Part
 from hubbub.accountant.rigorous.balls import Enclosure, arb, ball, precision, written
-from hubbub.accountant.rigorous.blanket import blanket_delta
-from hubbub.accountant.rigorous.prove import LOOSER, NotProvenError, Progress, Proof, prove, prove_local, quiet
-from hubbub.accountant.rigorous.two_rr import Effort, two_rr_delta
+from hubbub.accountant.rigorous.proof import NotProvenError, Progress, Proof, quiet
+from hubbub.accountant.rigorous.prove import LOOSER, prove, prove_local
+from hubbub.accountant.rigorous.routes import route_of
 
 COMPOSED_TERMS = 5_000_000
 """Summands for the curves of all parts together, about half a minute."""
@@ -38,12 +37,6 @@ BATCHES_LIMIT = 1000
 
 _POINTS = 24
 """Grid steps up to the smallest one-round ε; twice as many where that does not do."""
-
-_NODES, _BINS = 8, 40
-"""Nodes for the number of blankets at one point; bins of it where there are dummies, which need more to be close."""
-
-_COVER = 40_000
-"""Summands of one point at k = 2."""
 
 _NEGLIGIBLE = Fraction(1, 10**6)
 """A curve ends where it is at most this part of δ."""
@@ -61,16 +54,16 @@ def prove_composed(parts: Sequence[Part], epsilon: float, delta: float, progress
     """
     batches = sum(part.rounds for part in parts)
     if batches == 1:
-        alone = parts[0].mechanism
-        if not isinstance(alone, Mechanism):
-            raise NotProvenError(f"{alone!r} is no mechanism of a task: only kRR and generic bounds are proven", False)
-        return prove(alone, parts[0].reports, epsilon, delta, dummies=parts[0].dummies, progress=progress)
+        alone = parts[0]
+        return prove(alone.mechanism, alone.reports, epsilon, delta, dummies=alone.dummies, progress=progress)
     if batches > BATCHES_LIMIT:
         raise NotProvenError(f"{batches} batches are more than the {BATCHES_LIMIT} that are composed in balls", False)
     try:
-        return prove_local(tuple(_krr(part) for part in parts for _ in range(part.rounds)), epsilon)
+        return prove_local(tuple(part.mechanism for part in parts for _ in range(part.rounds)), epsilon)
     except NotProvenError:
         stated, target = written(epsilon), written(delta)
+    for part in parts:
+        route_of(part.mechanism)  # said at once, before minutes are spent on the others
     terms = 0
     for points in (_POINTS, 2 * _POINTS):
         composed = Composed(_step(parts, delta, points), target)
@@ -81,12 +74,6 @@ def prove_composed(parts: Sequence[Part], epsilon: float, delta: float, progress
             if composed.at_most(stated * multiple):
                 return Proof(stated * multiple, target, stated, "composition", terms)
     raise NotProvenError(f"the curves of {len(parts)} parts do not show that epsilon = {epsilon:g} holds", False)
-
-
-def _krr(part: Part) -> KRR:
-    if not isinstance(part.mechanism, KRR):
-        raise NotProvenError(f"{part.mechanism!r} is not kRR: no other is proven", False)
-    return part.mechanism
 
 
 def _step(parts: Sequence[Part], delta: float, points: int) -> Fraction:
@@ -152,10 +139,7 @@ class Composed:
 
 
 def _point(part: Part, epsilon: Fraction, scale: Fraction) -> Enclosure:
-    mechanism = _krr(part)
-    if mechanism.categories == 2:
-        return two_rr_delta(mechanism, part.reports, epsilon, scale, Effort(_COVER, decisive=False), part.dummies)
-    return blanket_delta(mechanism, part.reports, epsilon, scale, _BINS if part.dummies else _NODES, part.dummies)
+    return route_of(part.mechanism).point(part.reports, epsilon, scale, part.dummies)
 
 
 def _masses(curve: Sequence[arb], step: Fraction) -> list[arb]:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from fractions import Fraction
 
-from hubbub.accountant.errors import AccountingError, OutsideConditions
-from hubbub.accountant.mechanisms import KRR, Mechanism
+from hubbub.accountant.errors import AccountingError
+from hubbub.accountant.mechanisms import LocalMechanism
 from hubbub.accountant.numbers import checked_delta, checked_dummies, checked_epsilon, checked_reports
 from hubbub.accountant.rigorous.balls import Enclosure, ball, precision, written
-from hubbub.accountant.rigorous.blanket import blanket_delta
-from hubbub.accountant.rigorous.two_rr import Effort, two_rr_delta
+from hubbub.accountant.rigorous.proof import NotProvenError, Progress, Proof, quiet
+from hubbub.accountant.rigorous.routes import Route, exact_ratio, route_of
 
 LOOSER = (Fraction(1), Fraction(1002, 1000), Fraction(101, 100))
 """Where the ε stated stays undecided, these multiples of it are tried; what is proven says which one."""
@@ -19,55 +18,19 @@ LOOSER = (Fraction(1), Fraction(1002, 1000), Fraction(101, 100))
 TERMS = 1_000_000
 """Summands for one multiple of ε, about 15 seconds; the last one may take twice as many."""
 
-_NODES = (8, 32, 128, 512, 2048)
-"""Nodes for the number of blankets, or bins of it where there are dummies."""
 
-Progress = Callable[[str], None]
-"""Told in a few words what is tried."""
-
-
-class NotProvenError(AccountingError):
-    """A stated number that the balls do not confirm; `refuted` where they exclude it."""
-
-    def __init__(self, message: str, refuted: bool) -> None:
-        super().__init__(message)
-        self.refuted = refuted
-
-
-@dataclass(frozen=True)
-class Proof:
-    """δ(`epsilon`) ≤ `delta` is proven, both exact; `route` names the theorem that was summed.
-
-    `epsilon` is the one stated, or at most 1.01 times that. `terms` summands were looked at.
-    """
-
-    epsilon: Fraction
-    delta: Fraction
-    stated: Fraction
-    route: str
-    terms: int
-
-    @property
-    def looser(self) -> float:
-        """How much larger the proven ε is than the stated one, relatively; 0.0 where it is the same."""
-        return float(self.epsilon / self.stated - 1) if self.stated else 0.0
-
-
-def quiet(_: str) -> None:
-    """No progress."""
-
-
-def prove_local(mechanisms: tuple[KRR, ...], epsilon: float) -> Proof:
+def prove_local(mechanisms: tuple[LocalMechanism, ...], epsilon: float) -> Proof:
     """Prove that reports of all `mechanisms` together, one of each, are `epsilon`-private without any shuffling.
 
     Raises:
-        NotProvenError: where e^epsilon is below the product of the likelihood ratios, which are exact.
+        NotProvenError: where e^epsilon is below the product of the likelihood ratios, which are exact, or one of the
+            mechanisms states no exact one. None is left out: a proof of the others alone would be false.
     """
     stated = written(checked_local(epsilon))
     with precision(256):
         product = ball(1)
         for mechanism in mechanisms:
-            product *= ball(mechanism.likelihood_ratio)
+            product *= ball(exact_ratio(mechanism))
         if bool(ball(stated).exp() >= product):
             return Proof(stated, Fraction(0), stated, "local", len(mechanisms))
         refuted = bool(ball(stated).exp() < product)
@@ -82,7 +45,13 @@ def checked_local(epsilon: float) -> float:
 
 
 def prove(
-    mechanism: Mechanism, reports: int, epsilon: float, delta: float, *, dummies: int = 0, progress: Progress = quiet
+    mechanism: LocalMechanism,
+    reports: int,
+    epsilon: float,
+    delta: float,
+    *,
+    dummies: int = 0,
+    progress: Progress = quiet,
 ) -> Proof:
     """Prove that one batch of `reports`, with `dummies` uniform ones beside them, is (`epsilon`, `delta`)-private.
 
@@ -90,49 +59,36 @@ def prove(
     is tried.
 
     Raises:
-        NotProvenError: where nothing of that is decided, or the theorem's own δ at `epsilon` surely is above `delta`.
-        OutsideConditions: for anything but kRR.
+        NotProvenError: where nothing of that is decided, the theorem's own δ at `epsilon` surely is above `delta`, or
+            no proof is known of the mechanism.
     """
     reports, dummies = checked_reports(reports), checked_dummies(dummies)
     stated, target = written(checked_epsilon(epsilon)), written(checked_delta(delta))
-    if not isinstance(mechanism, KRR):
-        raise OutsideConditions(f"mechanism is {mechanism!r}, must be kRR: no other is certified")
+    route = route_of(mechanism)
     with precision(256):
-        if bool(ball(stated).exp() >= ball(mechanism.likelihood_ratio)):
+        if bool(ball(stated).exp() >= ball(exact_ratio(mechanism))):
             return Proof(stated, target, stated, "local", 1)
     terms, found, multiple = 0, None, LOOSER[0]
-    for multiple, found in _attempts(mechanism, reports, stated, target, dummies, progress):
+    for multiple, found in _attempts(route, reports, stated, target, dummies, progress):
         terms += found.terms
         with precision(256):
             if bool(found.upper <= ball(target)):
-                return Proof(stated * multiple, target, stated, _route(mechanism), terms)
+                return Proof(stated * multiple, target, stated, route.name, terms)
             if bool(found.lower > ball(target)):
                 raise NotProvenError(_message(stated * multiple, found, delta), True)
     raise NotProvenError(f"{_message(stated * multiple, found, delta)}; that decides nothing", False)
 
 
-def _route(mechanism: KRR) -> str:
-    return "2rr" if mechanism.categories == 2 else "blanket"
-
-
 def _attempts(
-    mechanism: KRR, reports: int, stated: Fraction, target: Fraction, dummies: int, progress: Progress
+    route: Route, reports: int, stated: Fraction, target: Fraction, dummies: int, progress: Progress
 ) -> Iterator[tuple[Fraction, Enclosure]]:
     """Yield (multiple of the ε stated, δ there), ever finer, then at the next multiple."""
     for multiple in LOOSER:
+        # The last multiple has nothing after it, so all that is left of the effort goes there.
         limit = TERMS * (2 if multiple == LOOSER[-1] else 1)
         epsilon = stated * multiple
-        where = f"{_route(mechanism)} at epsilon {float(epsilon):.8g}"
-        if mechanism.categories == 2:
-            progress(where)
-            yield multiple, two_rr_delta(mechanism, reports, epsilon, target, Effort(limit), dummies)
-            continue
-        for nodes in _NODES:
-            progress(f"{where}, {nodes} nodes")
-            found = blanket_delta(mechanism, reports, epsilon, target, nodes, dummies)
+        for found in route.attempts(reports, epsilon, target, dummies, limit, progress):
             yield multiple, found
-            if found.terms * 4 > limit:
-                break
 
 
 def _message(epsilon: Fraction, found: Enclosure | None, delta: float) -> str:

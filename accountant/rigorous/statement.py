@@ -10,13 +10,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hubbub.accountant.certificate.statement import Terms
+from hubbub.accountant.certificate.terms import Terms
 from hubbub.accountant.errors import CertificateError
-from hubbub.accountant.mechanisms import KRR
+from hubbub.accountant.mechanisms import LocalMechanism
 from hubbub.accountant.pairs import Part
 from hubbub.accountant.rigorous.balls import written
 from hubbub.accountant.rigorous.composition import prove_composed
-from hubbub.accountant.rigorous.prove import Progress, Proof, prove_local, quiet
+from hubbub.accountant.rigorous.proof import Progress, Proof, quiet
+from hubbub.accountant.rigorous.prove import prove_local
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ def honest(valid: int, reports: int, share: float) -> int:
 
 
 def claims(
-    terms: Terms, queries: Sequence[tuple[str, KRR]], content: Mapping[str, Any], progress: Progress = quiet
+    terms: Terms, queries: Sequence[tuple[str, LocalMechanism]], content: Mapping[str, Any], progress: Progress = quiet
 ) -> Iterator[Claim]:
     """Yield every upper number of a statement, of a task of those `terms` and `queries`, in the certificate's order.
 
@@ -80,7 +81,7 @@ def claims(
     yield upper("all_rounds", "epsilon_upper_at_minimum", least, stated, False)
 
 
-def _part(terms: Terms, mechanism: KRR, counts: Mapping[str, Any], minimum: int | None = None) -> Part:
+def _part(terms: Terms, mechanism: LocalMechanism, counts: Mapping[str, Any], minimum: int | None = None) -> Part:
     """A batch at the honest share of the reports that came, or of the minimum where that is less."""
     reports = honest(counts["valid"], counts["reports"], terms.honest_share)
     if counts["honest_reports"] != reports:
@@ -97,6 +98,7 @@ def _merged(parts: Sequence[Part]) -> tuple[Part, ...]:
 
 
 def _local(where: str, parts: Sequence[Part], stated: Mapping[str, Any], required: bool) -> Claim:
-    mechanisms = tuple(part.mechanism for part in parts if isinstance(part.mechanism, KRR))
+    # Every report counts, whatever made it: one left out would make a proof of too small an ε.
+    mechanisms = tuple(part.mechanism for part in parts)
     value = stated["epsilon_local"]
     return Claim(where, "epsilon_local", value, required, lambda: prove_local(mechanisms, value))

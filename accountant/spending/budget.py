@@ -9,10 +9,12 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from hubbub.accountant.certificate.statement import Terms, parts_at_minimum
+from hubbub.accountant.certificate.minimum import parts_at_minimum
+from hubbub.accountant.certificate.terms import Terms
 from hubbub.accountant.composition import compose_upper
-from hubbub.accountant.mechanisms import KRR
-from hubbub.accountant.spending.ledger import Entry, Ledger
+from hubbub.accountant.mechanisms import LocalMechanism
+from hubbub.accountant.spending.entry import Entry
+from hubbub.accountant.spending.ledger import Ledger
 
 
 def ledger(terms: Terms, task: str, records: Iterable[tuple[str, str]] = ()) -> Ledger:
@@ -35,7 +37,9 @@ def epsilon_spent(terms: Terms, task: str, records: Iterable[tuple[str, str]]) -
     return compose_upper([entry.part for entry in entries], terms.delta) if entries else 0.0
 
 
-def round_entries(terms: Terms, task: str, number: int, queries: Sequence[tuple[str, KRR]]) -> tuple[Entry, ...]:
+def round_entries(
+    terms: Terms, task: str, number: int, queries: Sequence[tuple[str, LocalMechanism]]
+) -> tuple[Entry, ...]:
     """Return what a round is charged: one entry for each of the task's `queries` (name, mechanism), at the minimum."""
     parts = parts_at_minimum(terms, [mechanism for _, mechanism in queries])
     return tuple(Entry(task, number, name, part) for (name, _), part in zip(queries, parts, strict=True))
@@ -51,7 +55,7 @@ class Outlook:
     epsilon_of_all: float
 
 
-def outlook(terms: Terms, mechanisms: Sequence[KRR], rounds: int) -> Outlook:
+def outlook(terms: Terms, mechanisms: Sequence[LocalMechanism], rounds: int) -> Outlook:
     """Return what `rounds` rounds cost at the minimum, and how many of them the budget allows: all where it has none.
 
     Raises:

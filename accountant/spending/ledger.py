@@ -13,104 +13,29 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-import json
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
-from typing import Any
 
 from hubbub.accountant.brackets import EpsilonBracket
 from hubbub.accountant.composition import compose, compose_upper
 from hubbub.accountant.errors import AccountingError, shown
-from hubbub.accountant.mechanisms import KRR, Generic, LocalMechanism, Mechanism
 from hubbub.accountant.numbers import checked_delta, real
-from hubbub.accountant.pairs import Part
+from hubbub.accountant.spending.entry import Entry, LedgerBroken
 
-LABEL = b"hubbub ledger v1"
-"""Domain separation of the hash chain."""
+LABELS = {1: b"hubbub ledger v1", 2: b"hubbub ledger v2"}
+"""Domain separation of the hash chain, by the version of the entry that a link adds."""
 
 EXPLAINED = 6
 """Most groups of like rounds that a refusal lists."""
 
 
 class ChargeConflict(AccountingError):
-    """Another charge already stands under the same round and query."""
+    """Another charge was already made for the same round and query."""
 
 
 class BudgetExceeded(AccountingError):
     """The charge would exceed the task's budget; nothing was charged."""
-
-
-class LedgerBroken(AccountingError):
-    """The chain of digests does not hold (an entry was changed, removed or put in), or a record is none."""
-
-
-@dataclass(frozen=True)
-class Entry:
-    """One query of one round of a task, at the minimum of reports fixed beforehand (`part.rounds` is 1)."""
-
-    task: str
-    round: int
-    query: str
-    part: Part
-
-    def __post_init__(self) -> None:
-        if type(self.round) is not int or not isinstance(self.task, str) or not isinstance(self.query, str):
-            raise AccountingError(
-                f"an entry is of task {shown(self.task)}, round {shown(self.round)} and query {shown(self.query)}, "
-                "must be a text, a whole number and a text; name them so"
-            )
-        if self.part.rounds != 1:
-            raise AccountingError(f"an entry has {self.part.rounds} rounds, must be 1; charge every round by itself")
-
-    @property
-    def key(self) -> tuple[int, str]:
-        """What a charge is known by."""
-        return self.round, self.query
-
-    def canonical(self) -> str:
-        """Return the entry as canonical JSON: sorted keys, no spaces, rationals as decimal strings."""
-        if self.part.sampling_rate is not None:
-            raise AccountingError("sampling_rate is given, but a ledger counts batches of a size fixed beforehand")
-        fields = {
-            "clients": self.part.clients,
-            "dummies": self.part.dummies,
-            "mechanism": _mechanism_fields(self.part.mechanism),
-            "query": self.query,
-            "reports": self.part.reports,
-            "round": self.round,
-            "task": self.task,
-        }
-        return json.dumps(fields, sort_keys=True, separators=(",", ":"))
-
-    @classmethod
-    def from_canonical(cls, text: str) -> Entry:
-        """Read what `canonical` wrote; raises LedgerBroken for anything else."""
-        try:
-            fields = json.loads(text)
-            part = Part(_mechanism(fields["mechanism"]), fields["reports"], 1, fields["dummies"], fields["clients"])
-            entry = cls(fields["task"], fields["round"], fields["query"], part)
-        except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError) as wrong:
-            raise LedgerBroken(f"entry {shown(text)} cannot be read; restore the ledger from a copy") from wrong
-        if entry.canonical() != text:
-            raise LedgerBroken(f"entry {shown(text)} is not in canonical form; restore the ledger from a copy")
-        return entry
-
-
-def _mechanism_fields(mechanism: LocalMechanism) -> dict[str, Any]:
-    if not isinstance(mechanism, Mechanism):
-        raise AccountingError(f"mechanism is {shown(mechanism)}; a ledger holds what tasks ask for, kRR or generic")
-    if isinstance(mechanism, KRR):
-        return {"categories": mechanism.categories, "gamma": str(mechanism.gamma), "kind": "krr"}
-    return {"epsilon_local": mechanism.epsilon_local.hex(), "kind": "generic", "mixed": mechanism.mixed}
-
-
-def _mechanism(fields: dict[str, Any]) -> Mechanism:
-    if fields["kind"] == "krr":
-        numerator, _, denominator = fields["gamma"].partition("/")  # no exponents: "1e999999999" is a huge number
-        return KRR(fields["categories"], Fraction(int(numerator), int(denominator or 1)))
-    return Generic(float.fromhex(fields["epsilon_local"]), {True: True, False: False}[fields["mixed"]])
 
 
 @dataclass(frozen=True)
@@ -126,7 +51,7 @@ class Ledger:
     """All charges of one task, oldest first, and its budget (`epsilon`, `delta`) over all its rounds.
 
     Where `epsilon` is infinite nothing exceeds it, and nothing is composed to know that. Raises AccountingError for a
-    budget that is no number from 0, or a δ outside its range.
+    budget that is not a number from 0, or a δ outside its range.
     """
 
     task: str
@@ -150,11 +75,11 @@ class Ledger:
         return tuple(link.entry for link in self.links)
 
     def charge(self, entries: Iterable[Entry]) -> Ledger:
-        """Return the ledger with these charges, all or none; one that stands there already changes nothing.
+        """Return the ledger with these charges, all or none; one that was made already changes nothing.
 
         Raises:
             AccountingError: an entry of another task.
-            ChargeConflict: another charge stands under the same round and query.
+            ChargeConflict: another charge was made for the same round and query.
             BudgetExceeded: the composed ε would pass the budget; the message says which rounds spent what.
         """
         fresh = self._fresh(entries)
@@ -172,7 +97,7 @@ class Ledger:
         return _composed(self.entries, self.delta if delta is None else delta)
 
     def verify(self) -> None:
-        """Raise LedgerBroken unless every digest follows from the one before and no charge stands twice."""
+        """Raise LedgerBroken unless every digest follows from the one before and no charge is there twice."""
         digest = _start(self.task)
         for place, link in enumerate(self.links):
             digest = _next(digest, link.entry)
@@ -202,13 +127,13 @@ class Ledger:
                 raise AccountingError(
                     f"entry is of task {entry.task!r}, must be of {self.task!r}; use that task's ledger"
                 )
-            standing = known.get(entry.key)
-            if standing is None:
+            earlier = known.get(entry.key)
+            if earlier is None:
                 known[entry.key] = entry
                 fresh.append(entry)
-            elif standing != entry:
+            elif earlier != entry:  # whichever version each was written in
                 raise ChargeConflict(
-                    f"round {entry.round}, query {entry.query!r} is charged as {standing.part}, not as {entry.part}; "
+                    f"round {entry.round}, query {entry.query!r} is charged as {earlier.part}, not as {entry.part}; "
                     "a round is charged once, at the minimum its task fixed"
                 )
         return fresh
@@ -276,8 +201,11 @@ def _span(rounds: Sequence[int]) -> str:
 
 
 def _start(task: str) -> str:
-    return hashlib.sha256(LABEL + b"\x00" + task.encode()).hexdigest()
+    # One start for all: which version the first charge will have is not known while the ledger is empty.
+    return hashlib.sha256(LABELS[1] + b"\x00" + task.encode()).hexdigest()
 
 
 def _next(digest: str, entry: Entry) -> str:
-    return hashlib.sha256(LABEL + b"\x01" + bytes.fromhex(digest) + entry.canonical().encode()).hexdigest()
+    return hashlib.sha256(
+        LABELS[entry.version] + b"\x01" + bytes.fromhex(digest) + entry.canonical().encode()
+    ).hexdigest()

@@ -28,9 +28,9 @@ from google.protobuf.message import DecodeError, Message
 
 import hubbub.protos
 from hubbub.accountant.errors import AccountingError
-from hubbub.accountant.mechanisms import KRR, Generic
+from hubbub.accountant.mechanisms import KRR, RAPPOR, Generic
 from hubbub.accountant.pairs import Part
-from hubbub.accountant.spending.ledger import Entry, LedgerBroken
+from hubbub.accountant.spending.entry import Entry, LedgerBroken
 from hubbub.analyzer import settings as analyzer_settings
 from hubbub.client.trust import trusted_task
 from hubbub.deploy.accounting import read_rounds
@@ -498,6 +498,8 @@ def _targets() -> list[Target]:
     entries = (
         Entry("usage", 0, "theme", part).canonical().encode(),
         Entry("usage", 1, "theme", Part(Generic(0.5, True), 20)).canonical().encode(),
+        Entry("usage", 1, "theme", part, version=1).canonical().encode(),
+        Entry("usage", 2, "theme", Part(RAPPOR.from_numerators(3, HALF, HALF // 2), 20)).canonical().encode(),
     )
     rounds = (
         b'[{"mechanism":"krr","categories":16,"local_epsilon":4,"reports":10000,"rounds":12}]',

@@ -18,7 +18,8 @@ from hubbub.accountant.bounds import BOUNDS
 from hubbub.accountant.bounds.catalogue import CATALOGUE
 from hubbub.accountant.bounds.renyi import converted, interpolated
 from hubbub.accountant.errors import OutsideConditions
-from hubbub.accountant.mechanisms import KRR, Generic, amplification
+from hubbub.accountant.mechanisms import KRR, Generic
+from hubbub.accountant.pairs import amplification
 from hubbub.accountant.rdp import rdp_lower, rdp_upper
 
 BINARY = KRR.from_local_epsilon(2, 1.0)

@@ -9,7 +9,7 @@ import pytest
 
 from hubbub.accountant.bounds import BOUNDS
 from hubbub.accountant.composition import compose, compose_delta
-from hubbub.accountant.divergence.blankets import blanket_points
+from hubbub.accountant.divergence.blankets import gaussian_points, laplace_points
 from hubbub.accountant.mechanisms import KRR, RAPPOR, AnyMechanism, Gaussian, Generic, Laplace, exp_decimal
 from hubbub.accountant.pairs import Part, attack_grid, dominated_grid, dominating_grid
 from hubbub.accountant.rdp import rdp_lower, rdp_upper
@@ -145,7 +145,7 @@ def test_two_noisy_reports_are_bracketed_by_quadrature(mechanism: Laplace | Gaus
 
 @pytest.mark.parametrize("mechanism", [Laplace(0.5), Laplace(4.0), Gaussian(0.5), Gaussian(2.0)], ids=repr)
 def test_spread_and_joined_points_keep_the_laws_they_stand_for(mechanism: Laplace | Gaussian) -> None:
-    points = blanket_points(mechanism, 1e-12)
+    points = gaussian_points(mechanism, 1e-12) if isinstance(mechanism, Gaussian) else laplace_points(mechanism)
     spread = float(sum(point.mass * point.first for point in points.spread))
     joined = float(sum(point.mass * point.first for point in points.joined))
     assert spread + float(points.missing) == pytest.approx(1, abs=1e-15)

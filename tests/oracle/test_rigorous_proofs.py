@@ -11,12 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hubbub.accountant.bounds import BOUNDS, epsilon_bracket
+from hubbub.accountant.certificate.statement import statement
+from hubbub.accountant.certificate.terms import QueryCount, RoundCounts, Terms
 from hubbub.accountant.errors import AccountingError, OutsideConditions
-from hubbub.accountant.mechanisms import KRR, Generic
+from hubbub.accountant.mechanisms import KRR, RAPPOR, Generic, Laplace, LocalMechanism
 from hubbub.accountant.numbers import round_up_significant
 from hubbub.accountant.rigorous.balls import ball, precision, written
 from hubbub.accountant.rigorous.blanket import blanket_delta
-from hubbub.accountant.rigorous.prove import LOOSER, NotProvenError, prove, prove_local
+from hubbub.accountant.rigorous.proof import NotProvenError
+from hubbub.accountant.rigorous.prove import LOOSER, prove, prove_local
+from hubbub.accountant.rigorous.statement import claims
 from hubbub.accountant.rigorous.two_rr import Effort, two_rr_delta
 
 quick = settings(deadline=None, max_examples=25)
@@ -101,7 +105,7 @@ def test_claims_that_are_false_are_refuted(categories: int, reports: int) -> Non
 def test_what_stays_undecided_is_not_proven(monkeypatch: pytest.MonkeyPatch) -> None:
     """A claim within 1e-12 of the truth, and so little effort that no ball decides it."""
     monkeypatch.setattr("hubbub.accountant.rigorous.prove.LOOSER", LOOSER[:1])
-    monkeypatch.setattr("hubbub.accountant.rigorous.prove._NODES", (2,))
+    monkeypatch.setattr("hubbub.accountant.rigorous.routes.NODES", (2,))
     mechanism = drawn(3, 2.0)
     found = blanket_delta(mechanism, 5000, Fraction(1, 20), Fraction(1, 10**6), 64)
     with pytest.raises(NotProvenError, match="decides nothing") as refusal:
@@ -169,6 +173,45 @@ def test_local_epsilon_is_proven_from_the_exact_gamma_and_not_below_it() -> None
             assert refusal.value.refuted
 
 
+UNARY = RAPPOR.from_numerators(5, 3 * 2**30, 2**30)
+
+
+def test_local_epsilon_of_unary_encoding_is_proven_and_counts_beside_that_of_krr() -> None:
+    """E = (3/4 · 3/4)/(1/4 · 1/4) = 9. Left out beside kRR, the sum would seem to be the kRR's alone."""
+    assert prove_local((UNARY,), 2.19723).route == "local"
+    krr = drawn(16, 1.0)
+    together = round_up_significant(krr.epsilon_local + 2.19723)
+    assert prove_local((krr, UNARY), together).terms == 2
+    for mechanisms, epsilon in (((UNARY,), 2.19722), ((krr, UNARY), together * (1 - 1e-5)), ((krr, UNARY), 1.1)):
+        with pytest.raises(NotProvenError) as refusal:
+            prove_local(mechanisms, epsilon)
+        assert refusal.value.refuted
+
+
+@pytest.mark.parametrize("mechanism", [Generic(1.0), Laplace(1.0)], ids=repr)
+def test_a_local_epsilon_without_an_exact_ratio_is_not_proven_nor_refuted(mechanism: Generic | Laplace) -> None:
+    for mechanisms in ((mechanism,), (drawn(3, 1.0), mechanism)):
+        with pytest.raises(NotProvenError, match="no exact likelihood ratio") as refusal:
+            prove_local(mechanisms, 30.0)
+        assert not refusal.value.refuted
+
+
+def test_every_claim_of_a_certificate_counts_every_mechanism() -> None:
+    """The local ε of a round with kRR and unary encoding is that of both, and a smaller one is refuted."""
+    terms = Terms(5.0, 1e-6, 20.0, 1.0, 10)
+    queries: list[tuple[str, LocalMechanism]] = [("krr", drawn(3, 1.0)), ("unary", UNARY)]
+    counts = RoundCounts(0, tuple(QueryCount(name, mechanism, 60, 60, {}) for name, mechanism in queries))
+    content = statement(terms, [counts])
+    local = [claim for claim in claims(terms, queries, content) if claim.member == "epsilon_local"]
+    assert [claim.where for claim in local] == ["krr", "unary", "round_total", "all_rounds"]
+    assert all(claim.proof().route == "local" for claim in local)
+    content["round_total"]["epsilon_local"] = content["queries"][0]["epsilon_local"]
+    lied = [claim for claim in claims(terms, queries, content) if claim.where == "round_total"]
+    with pytest.raises(NotProvenError) as refusal:
+        lied[0].proof()
+    assert refusal.value.refuted
+
+
 @pytest.mark.parametrize("categories", [2, 3])
 def test_without_any_blanket_signal_and_beyond_the_local_epsilon_delta_is_zero(categories: int) -> None:
     assert prove(KRR(categories, Fraction(1)), 10, 0.0, 1e-15).route == "local"
@@ -184,8 +227,9 @@ def test_impossible_questions_are_refused() -> None:
     for epsilon in (-1.0, float("inf"), float("nan")):
         with pytest.raises(AccountingError, match="must be"):
             prove_local((mechanism,), epsilon)
-    with pytest.raises(OutsideConditions, match="must be kRR"):
+    with pytest.raises(NotProvenError, match="no proof in balls is known of batches of Generic") as refusal:
         prove(Generic(1.0), 10, 0.1, 1e-6)
+    assert not refusal.value.refuted
     with pytest.raises(OutsideConditions, match="use the blanket"):
         two_rr_delta(mechanism, 10, Fraction(1), Fraction(1, 2), Effort(10))
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hubbub.accountant.certificate.statement import CERTIFICATE_FORMAT, QueryCount, RoundCounts, Terms, statement
+from hubbub.accountant.certificate.members import CERTIFICATE_FORMAT
+from hubbub.accountant.certificate.statement import statement
+from hubbub.accountant.certificate.terms import QueryCount, RoundCounts, Terms
 from hubbub.deploy.planning import mechanisms_of
 from hubbub.protos.batch import BatchId, BatchRecord
 from hubbub.protos.signed import Label, SignedDocument, canonical

@@ -6,7 +6,8 @@ from dataclasses import replace
 import pytest
 
 from hubbub.accountant.calibration.calibrate import calibrate
-from hubbub.accountant.certificate.statement import Terms, check_minimum, parts_at_minimum
+from hubbub.accountant.certificate.minimum import check_minimum, parts_at_minimum
+from hubbub.accountant.certificate.terms import Terms
 from hubbub.accountant.composition import compose
 from hubbub.accountant.errors import AccountingError
 from hubbub.accountant.mechanisms import KRR

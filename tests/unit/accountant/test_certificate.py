@@ -7,14 +7,10 @@ from typing import Any
 
 import pytest
 
-from hubbub.accountant.certificate.statement import (
-    QueryCount,
-    RoundCounts,
-    Terms,
-    check_minimum,
-    check_statement,
-    statement,
-)
+from hubbub.accountant.certificate.check import check_statement
+from hubbub.accountant.certificate.minimum import check_minimum
+from hubbub.accountant.certificate.statement import statement
+from hubbub.accountant.certificate.terms import QueryCount, RoundCounts, Terms
 from hubbub.accountant.errors import AccountingError, CertificateError
 from hubbub.accountant.mechanisms import KRR
 

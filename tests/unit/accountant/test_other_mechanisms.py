@@ -8,11 +8,11 @@ import pytest
 
 from hubbub.accountant.bounds import BOUNDS, delta_bracket, epsilon_bracket
 from hubbub.accountant.errors import AccountingError, OutsideConditions
-from hubbub.accountant.mechanisms import KRR, RAPPOR, Gaussian, Laplace, LocalMechanism, amplification
+from hubbub.accountant.mechanisms import KRR, RAPPOR, Gaussian, Laplace, LocalMechanism
 from hubbub.accountant.mechanisms import rappor as rappor_module
 from hubbub.accountant.mechanisms.gaussian import normal_below
-from hubbub.accountant.pairs import Part
-from hubbub.accountant.spending.ledger import Entry
+from hubbub.accountant.pairs import Part, amplification
+from hubbub.accountant.spending.entry import Entry
 
 RAPPORS = [
     RAPPOR(categories, truthful, other)
@@ -128,9 +128,9 @@ def test_too_little_gaussian_noise_is_an_error_not_a_number() -> None:
 
 
 @pytest.mark.parametrize("mechanism", [Laplace(1.0), RAPPORS[0]], ids=repr)
-def test_what_no_task_asks_for_enters_no_ledger(mechanism: LocalMechanism) -> None:
-    with pytest.raises(AccountingError, match="a ledger holds what tasks ask for"):
-        Entry("00" * 32, 1, "steps", Part(mechanism, 100)).canonical()
+def test_what_has_no_form_in_a_version_enters_no_ledger_of_it(mechanism: LocalMechanism) -> None:
+    with pytest.raises(AccountingError, match="version 1 of a ledger holds kRR and generic ones"):
+        Entry("00" * 32, 1, "steps", Part(mechanism, 100), version=1).canonical()
 
 
 def test_a_ledger_holds_no_batches_of_random_size() -> None:

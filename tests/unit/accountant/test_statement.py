@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from hubbub.accountant.certificate.statement import QueryCount, RoundCounts, Terms, check_statement, statement
+from hubbub.accountant.certificate.check import check_statement
+from hubbub.accountant.certificate.statement import statement
+from hubbub.accountant.certificate.terms import QueryCount, RoundCounts, Terms
 from hubbub.accountant.mechanisms import KRR
 
 CASES = [

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from hubbub.accountant.certificate.statement import Terms, check_statement
+from hubbub.accountant.certificate.check import check_statement
+from hubbub.accountant.certificate.terms import Terms
 from hubbub.accountant.errors import AccountingError
 from hubbub.accountant.mechanisms import KRR
 from hubbub.analyzer.certify import Certifier, History, accountant_statement

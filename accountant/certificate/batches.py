@@ -1,0 +1,103 @@
+"""From what was counted to what the accountant is asked: used alike where a statement is made and where it is checked.
+
+Only the question is shared. The answer is checked in another way than it was found: a stored ε by the bound's δ at it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any
+
+from hubbub.accountant.bounds import epsilon_bracket
+from hubbub.accountant.brackets import EpsilonBracket
+from hubbub.accountant.certificate.terms import QueryCount, Terms
+from hubbub.accountant.composition import compose
+from hubbub.accountant.mechanisms import LocalMechanism
+from hubbub.accountant.numbers import honest_reports
+from hubbub.accountant.pairs import Part
+
+
+def honest(terms: Terms, query: QueryCount) -> int:
+    """Return how many valid reports are surely honest: all that may be dishonest are taken from the valid ones."""
+    return honest_reports(query.valid, query.reports, terms.honest_share)
+
+
+def part_that_came(terms: Terms, query: QueryCount) -> Part:
+    """Return the batch at its honest number of valid reports."""
+    # A person without any other honest report still has the local guarantee, which is what one report gives.
+    return Part(query.mechanism, max(1, honest(terms, query)), dummies=terms.dummies)
+
+
+def part_at_minimum(terms: Terms, query: QueryCount) -> Part:
+    """Return the batch at the minimum fixed beforehand, or at what came where that is less.
+
+    How many came may depend on earlier releases, and pairs at such a number need not compose; the minimum does not.
+    """
+    least = honest_reports(terms.minimum_reports, terms.minimum_reports, terms.honest_share)
+    return Part(query.mechanism, max(1, min(least, honest(terms, query))), dummies=terms.dummies)
+
+
+def counts_of(terms: Terms, query: QueryCount) -> dict[str, int]:
+    """Return the counts that are stated of a batch."""
+    return {"honest_reports": honest(terms, query), "reports": query.reports, "valid": query.valid}
+
+
+def settled(terms: Terms, query: QueryCount) -> dict[str, Any]:
+    """Return the members of a query that follow from task and counts alone, to the last digit.
+
+    Raises:
+        AccountingError: where the mechanism has no written form.
+    """
+    return {
+        **counts_of(terms, query),
+        **query.mechanism.content(),
+        "delta": terms.delta,
+        "dummies": terms.dummies,
+        "name": query.name,
+        "state": "published" if query.valid >= terms.minimum_reports else "withheld",
+    }
+
+
+def bracket(part: Part, delta: float) -> EpsilonBracket:
+    """Return both ends of one batch's ε at `delta`."""
+    return epsilon_bracket(part.mechanism, part.reports, delta, dummies=part.dummies)
+
+
+def composed(parts: Sequence[Part], delta: float) -> EpsilonBracket:
+    """Return both ends of the ε of all `parts` together at `delta`."""
+    return _composed(_merged(parts), delta)
+
+
+def covering(parts: Sequence[Part], together: EpsilonBracket) -> float:
+    """Return the certified ε of all parts: the composed one, or the local one where that is smaller."""
+    return min(together.epsilon_upper, local_of(parts))
+
+
+def local_of(parts: Sequence[Part]) -> float:
+    """Return the ε_local of all rounds of all parts together, never below the exact sum."""
+    return local_sum([part.mechanism for part in parts for _ in range(part.rounds)])
+
+
+def local_sum(mechanisms: Sequence[LocalMechanism]) -> float:
+    """Return Σ ε_local, never below the exact sum."""
+    total = sum((Fraction(mechanism.epsilon_local) for mechanism in mechanisms), Fraction(0))
+    result = float(total)
+    return result if Fraction(result) >= total else math.nextafter(result, math.inf)
+
+
+@lru_cache(maxsize=32)
+def _composed(parts: tuple[Part, ...], delta: float) -> EpsilonBracket:
+    """Compose, once for what a certificate states several times: a first round is also all rounds so far."""
+    return compose(parts, delta)
+
+
+def _merged(parts: Sequence[Part]) -> tuple[Part, ...]:
+    """Equal parts as one with more rounds: the same composition, cheaper."""
+    rounds: dict[Part, int] = {}
+    for part in parts:
+        single = Part(part.mechanism, part.reports, dummies=part.dummies)
+        rounds[single] = rounds.get(single, 0) + part.rounds
+    return tuple(Part(part.mechanism, part.reports, count, part.dummies) for part, count in rounds.items())

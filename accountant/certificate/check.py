@@ -1,0 +1,166 @@
+"""Checking a certificate's statement: every number is recomputed from the task and the counts alone.
+
+Each stored ε is checked by the bound itself, at ε or at δ; nothing is compared for equality but counts and names. A
+statement may say more than is needed (a larger ε), never less.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from hubbub.accountant.bounds import delta_bracket
+from hubbub.accountant.certificate.batches import (
+    bracket,
+    composed,
+    counts_of,
+    covering,
+    local_of,
+    part_at_minimum,
+    part_that_came,
+    settled,
+)
+from hubbub.accountant.certificate.members import CERTIFICATE_FORMAT, check_members
+from hubbub.accountant.certificate.terms import QueryCount, RoundCounts, Terms
+from hubbub.accountant.errors import CertificateError, shown
+from hubbub.accountant.mechanisms import LocalMechanism
+from hubbub.accountant.pairs import Part
+
+
+def check_statement(terms: Terms, queries: Sequence[tuple[str, LocalMechanism]], content: Mapping[str, Any]) -> None:
+    """Return only if every number of a statement holds for a task of those `terms` and `queries` (name, mechanism).
+
+    Raises:
+        CertificateError: naming the first member that does not hold.
+    """
+    try:
+        check_members(content)
+        history = _read_history(queries, content)
+        _check_share_and_counts(terms, history, content)
+        latest = history[-1].queries
+        for query, stated in zip(latest, content["queries"], strict=True):
+            _check_query(terms, query, stated)
+        parts = [part_that_came(terms, query) for query in latest]
+        _check_total(terms, parts, content["round_total"], "round_total")
+        _check_all_rounds(terms, history, content["all_rounds"])
+    except CertificateError:
+        raise
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:
+        raise CertificateError(f"the certificate is not of {CERTIFICATE_FORMAT}: {error!r}") from error
+
+
+def _read_history(queries: Sequence[tuple[str, LocalMechanism]], content: Mapping[str, Any]) -> list[RoundCounts]:
+    history = []
+    for entry in content["all_rounds"]["history"]:
+        if len(entry["queries"]) != len(queries):
+            raise CertificateError(
+                f"round {entry['round']} counts {len(entry['queries'])} queries, the task {len(queries)}"
+            )
+        counts = [
+            QueryCount(name, mechanism, _count(stated["reports"]), _count(stated["valid"]), {})
+            for (name, mechanism), stated in zip(queries, entry["queries"], strict=True)
+        ]
+        history.append(RoundCounts(_count(entry["round"]), tuple(counts)))
+    rounds = [counts.round for counts in history]
+    if rounds != sorted(set(rounds)) or rounds[-1:] != [content["round"]]:
+        raise CertificateError(
+            f"the rounds so far are {rounds}; they must rise and end with round {shown(content['round'])}"
+        )
+    return history
+
+
+def _count(value: Any) -> int:
+    # `True` is an int to Python, but another value in JSON: what is signed must say what it means.
+    if type(value) is not int or value < 0:
+        raise CertificateError(f"a count is {shown(value)}; it must be a whole number")
+    return value
+
+
+def _check_share_and_counts(terms: Terms, history: Sequence[RoundCounts], content: Mapping[str, Any]) -> None:
+    share = content["honest_share"]
+    if share != terms.honest_share or type(share) is not float:
+        raise CertificateError(f"honest_share is {shown(share)}, the task says {terms.honest_share}")
+    for entry, counts in zip(content["all_rounds"]["history"], history, strict=True):
+        for query, stated in zip(counts.queries, entry["queries"], strict=True):
+            _check_equal(f"round {counts.round}, {query.name}", counts_of(terms, query), stated)
+
+
+def _check_equal(where: str, expected: Mapping[str, Any], stated: Mapping[str, Any]) -> None:
+    # Types too: 1.0 equals 1 here, yet they are different bytes under the signature.
+    for name, value in expected.items():
+        if stated[name] != value or type(stated[name]) is not type(value):
+            raise CertificateError(f"{where}: {name} is {shown(stated[name])}, it must be {value!r}")
+
+
+def _check_query(terms: Terms, query: QueryCount, stated: Mapping[str, Any]) -> None:
+    left_out = {reason: _count(count) for reason, count in stated["left_out"].items()}
+    _check_equal(query.name, settled(terms, query), stated)
+    if sum(left_out.values()) != query.reports - query.valid:
+        raise CertificateError(f"{query.name}: {query.reports} reports are not {query.valid} valid and those left out")
+    part = part_that_came(terms, query)
+    _check_local(query.name, [part], stated)
+    _check_upper(query.name, terms, part, stated["epsilon_upper"])
+    _check_lower(query.name, terms, part, stated["epsilon_lower"], stated["epsilon_upper"])
+
+
+def _check_local(where: str, parts: Sequence[Part], stated: Mapping[str, Any]) -> None:
+    if not stated["epsilon_local"] >= local_of(parts):
+        raise CertificateError(f"{where}: epsilon_local is {stated['epsilon_local']}, it is at least {local_of(parts)}")
+
+
+def _check_upper(where: str, terms: Terms, part: Part, epsilon: float) -> None:
+    # From the local ε on δ is 0 whatever the batch, and there is nothing to evaluate.
+    if epsilon >= part.mechanism.epsilon_local:
+        return
+    reached = delta_bracket(part.mechanism, part.reports, epsilon, dummies=part.dummies).delta_upper
+    # Within the slack of that evaluation the search for ε, which evaluates more finely, decides.
+    if reached > terms.delta and bracket(part, terms.delta).epsilon_upper > epsilon:
+        raise CertificateError(
+            f"{where}: at epsilon_upper = {epsilon} delta is bounded by {reached:.6g} only, {terms.delta:g} is stated"
+        )
+
+
+def _check_lower(where: str, terms: Terms, part: Part, lower: float | None, upper: float) -> None:
+    if lower is None:
+        return
+    if not 0 < lower <= upper:
+        raise CertificateError(f"{where}: epsilon_lower is {lower}, it must be above 0 and at most {upper}")
+    attained = delta_bracket(part.mechanism, part.reports, lower, dummies=part.dummies).delta_lower
+    if attained is None or not (attained >= terms.delta or _lower_found(part, terms.delta) >= lower):
+        raise CertificateError(f"{where}: no attack known here shows that epsilon is at least {lower}")
+
+
+def _lower_found(part: Part, delta: float) -> float:
+    """The ε below which the search finds none; it evaluates more finely than one bracket of δ does."""
+    return bracket(part, delta).epsilon_lower or 0.0
+
+
+def _check_total(terms: Terms, parts: Sequence[Part], stated: Mapping[str, Any], where: str) -> None:
+    together = composed(parts, terms.delta)
+    _check_equal(where, {"bound": together.bound, "delta": terms.delta, "source": together.source}, stated)
+    _check_local(where, parts, stated)
+    _check_composed(where, terms, parts, stated["epsilon_upper"])
+    lower = stated["epsilon_lower"]
+    if lower is not None:
+        known = together.epsilon_lower
+        if known is None or not 0 < lower <= known:
+            raise CertificateError(f"{where}: no attack known here shows that epsilon is at least {lower}")
+
+
+def _check_composed(where: str, terms: Terms, parts: Sequence[Part], epsilon: float) -> None:
+    reached = covering(parts, composed(parts, terms.delta))
+    # "not ... <=" refuses a stated NaN, of which every comparison is false.
+    if not reached <= epsilon:
+        raise CertificateError(f"{where}: the epsilon stated is {epsilon}, {reached:.6g} is what can be certified")
+
+
+def _check_all_rounds(terms: Terms, history: Sequence[RoundCounts], stated: Mapping[str, Any]) -> None:
+    queries = [query for counts in history for query in counts.queries]
+    parts = [part_that_came(terms, query) for query in queries]
+    at_minimum = [part_at_minimum(terms, query) for query in queries]
+    together = composed(parts, terms.delta)
+    expected = {"budget": terms.epsilon_total, "delta": terms.delta}
+    _check_equal("all_rounds", {**expected, "bound": together.bound, "source": together.source}, stated)
+    _check_local("all_rounds", parts, stated)
+    _check_composed("all_rounds", terms, parts, stated["epsilon_upper"])
+    _check_composed("all_rounds at the minimum", terms, at_minimum, stated["epsilon_upper_at_minimum"])

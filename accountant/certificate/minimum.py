@@ -1,0 +1,45 @@
+"""What a round costs at the minimum of reports that is fixed beforehand: known before anyone is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hubbub.accountant.certificate.batches import local_sum
+from hubbub.accountant.certificate.terms import Terms
+from hubbub.accountant.composition import compose
+from hubbub.accountant.errors import AccountingError
+from hubbub.accountant.mechanisms import LocalMechanism
+from hubbub.accountant.numbers import honest_reports
+from hubbub.accountant.pairs import Part
+
+
+def parts_at_minimum(terms: Terms, mechanisms: Sequence[LocalMechanism]) -> tuple[Part, ...]:
+    """Each query of one round, at the honest share of the minimum reports: what a round costs at most, fixed before."""
+    least = honest_reports(terms.minimum_reports, terms.minimum_reports, terms.honest_share)
+    return tuple(Part(mechanism, max(1, least), dummies=terms.dummies) for mechanism in mechanisms)
+
+
+def check_minimum(terms: Terms, mechanisms: Sequence[LocalMechanism]) -> None:
+    """Return only if a round at the minimum gives everyone the (ε, δ) and the ε_local that the task promises.
+
+    Raises:
+        AccountingError: with what is reached, what was promised, and what to change.
+    """
+    local = local_sum(mechanisms)
+    # Written as "not ... <=" so that a promise of NaN, of which every comparison is false, is refused too.
+    if not local <= terms.epsilon_local:
+        raise AccountingError(
+            f"the queries' epsilon_local add up to {local:.6g}, the cap is {terms.epsilon_local:g}; "
+            "raise gamma or minimum_reports, or the cap"
+        )
+    reached = compose(parts_at_minimum(terms, mechanisms), terms.delta).epsilon_upper
+    if not reached <= terms.epsilon:
+        raise AccountingError(
+            f"at minimum_reports = {terms.minimum_reports} a round is ({reached:.6g}, {terms.delta:g})-private, "
+            f"({terms.epsilon:g}, {terms.delta:g}) is promised; raise minimum_reports or gamma"
+        )
+    if terms.epsilon_total is not None and reached > terms.epsilon_total:
+        raise AccountingError(
+            f"one round spends epsilon {reached:.6g} at delta {terms.delta:g}, epsilon_total is "
+            f"{terms.epsilon_total:g}: not even the first would be released; raise it, or lower epsilon"
+        )

@@ -1,0 +1,67 @@
+"""What a certificate is about, as values: what a task promises, and what was counted in its rounds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from hubbub.accountant.mechanisms import LocalMechanism
+
+
+class Promising(Protocol):
+    """What promises privacy: a task, or a draft. The accountant imports neither and needs these two members only."""
+
+    @property
+    def minimum_reports(self) -> int:
+        """Fewest reports a round is released with."""
+
+    @property
+    def privacy(self) -> object:
+        """What has an attribute for each of the `Terms` but the minimum."""
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What a task promises: (ε, δ) for everything one person sends in a round, the cap on ε_local, who is honest, n.
+
+    `dummies` reports that nobody's answer went into are in each query's batch beside those of people; `epsilon_total`
+    caps ε at δ over all rounds of the task, None is no cap.
+    """
+
+    epsilon: float
+    delta: float
+    epsilon_local: float
+    honest_share: float
+    minimum_reports: int
+    dummies: int = 0
+    epsilon_total: float | None = None
+
+    @classmethod
+    def of(cls, task: Promising) -> Terms:
+        """Take them from a task, or a draft of one."""
+        names = ("epsilon", "delta", "epsilon_local", "honest_share", "dummies", "epsilon_total")
+        return cls(minimum_reports=task.minimum_reports, **{name: getattr(task.privacy, name) for name in names})
+
+
+@dataclass(frozen=True)
+class QueryCount:
+    """One query's batch: the reports delivered, how many of them are valid, and the others by reason.
+
+    `valid` is the number of reports that opened and could be read, as the analyzer tallied them. It is not a sum of
+    counts: a unary report adds to as many counts as it has bits set, so their sum says nothing about how many came.
+    """
+
+    name: str
+    mechanism: LocalMechanism
+    reports: int
+    valid: int
+    left_out: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class RoundCounts:
+    """One round's batches, in the task's order of queries."""
+
+    round: int
+    queries: tuple[QueryCount, ...]

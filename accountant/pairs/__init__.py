@@ -1,0 +1,28 @@
+"""Pairs: what bounds everything that a person's report reveals in one round, a module a mechanism.
+
+`pairs_of` is the one place that maps a mechanism to what is known of it; `Part` is a query over its rounds, and the
+grids are its losses, ready to be composed.
+"""
+
+from hubbub.accountant.pairs.amplification import amplification
+from hubbub.accountant.pairs.base import LocalPairs, MechanismPairs
+from hubbub.accountant.pairs.grids import attack_grid, dominated_grid, dominating_grid, is_attack_on_itself
+from hubbub.accountant.pairs.part import ROUNDS_LIMIT, Part, one_round
+from hubbub.accountant.pairs.registry import local_pairs, pairs_of
+from hubbub.accountant.pairs.variable import Amplification
+
+__all__ = [
+    "ROUNDS_LIMIT",
+    "Amplification",
+    "LocalPairs",
+    "MechanismPairs",
+    "Part",
+    "amplification",
+    "attack_grid",
+    "dominated_grid",
+    "dominating_grid",
+    "is_attack_on_itself",
+    "local_pairs",
+    "one_round",
+    "pairs_of",
+]

@@ -1,0 +1,19 @@
+"""The amplification variable of any mechanism that is known (`variable` says what it is)."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from hubbub.accountant.mechanisms import AnyMechanism, exp_decimal
+from hubbub.accountant.pairs.registry import pairs_of
+from hubbub.accountant.pairs.variable import Amplification
+
+
+def amplification(mechanism: AnyMechanism, epsilon: float) -> Amplification:
+    """Return what is known of the amplification variable of `mechanism` at `epsilon` ≥ 0.
+
+    Raises:
+        OutsideConditions: places of a batch with randomizers of their own (`mixed`) have no common blanket.
+        AccountingError: a mechanism whose variable is not known.
+    """
+    return pairs_of(mechanism).amplification(Fraction(exp_decimal(epsilon)))

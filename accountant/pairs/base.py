@@ -1,0 +1,183 @@
+"""What the accountant asks of a mechanism, whichever it is; one subclass of `MechanismPairs` each answers it all.
+
+Nobody else asks which mechanism it is, but where a theorem is about kRR alone. What a mechanism does not override here
+is not proven for it: the default says so, and never falls back on another mechanism's numbers.
+
+A *pair* is two laws that dominate everything seen of one round, for every two inputs of the victim. It is symmetric and
+fixed before the round, so pairs compose over rounds, adaptively (Zhu, Dong and Wang, 2022, Thm 10).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from math import inf
+from typing import ClassVar, TypeVar
+from typing import Generic as Of
+
+from hubbub.accountant.binomials import Array
+from hubbub.accountant.divergence.logs import LogBracket
+from hubbub.accountant.divergence.sums import IidSum
+from hubbub.accountant.errors import AccountingError, OutsideConditions
+from hubbub.accountant.losses.grid import LossGrid, connect_dots, merge_dots
+from hubbub.accountant.losses.walks import Atoms, Walk, contracted_atoms
+from hubbub.accountant.mechanisms import KRR, AnyMechanism, LocalMechanism
+from hubbub.accountant.pairs.part import Part
+from hubbub.accountant.pairs.variable import Amplification
+
+M_co = TypeVar("M_co", bound=AnyMechanism, covariant=True)
+L_co = TypeVar("L_co", bound=LocalMechanism, covariant=True)
+
+ABOVE = 1 + Fraction(1, 10**45)
+"""Brings a number that was rounded down beyond 50 digits back above the truth."""
+
+
+@dataclass(frozen=True)
+class MechanismPairs(ABC, Of[M_co]):
+    """All that is proven of one mechanism: the bounds of one round, and the pairs that compose.
+
+    Attributes:
+        mechanism: which it is.
+        binary: whether it is kRR of two values, whose tighter pair applies.
+        has_blanket: whether its own blanket is known, not only its local ε.
+        exact_blanket: whether that blanket is summed as it is, not between two layings on points.
+        cuts_tail: whether laying its blanket on points loses some mass, which is charged to δ.
+    """
+
+    mechanism: M_co
+
+    binary: ClassVar[bool] = False
+    has_blanket: ClassVar[bool] = True
+    exact_blanket: ClassVar[bool] = False
+    cuts_tail: ClassVar[bool] = False
+
+    @abstractmethod
+    def described(self) -> str:
+        """Return what it is in a few words, for errors and tables."""
+
+    # One report
+
+    @property
+    def local_epsilon(self) -> float | None:
+        """What is left if shuffler and analyzer collude; None where there is no local ε."""
+        return None
+
+    @property
+    def ceiling(self) -> float:
+        """The ε from which on δ is 0: the local one, infinite where there is none."""
+        local = self.local_epsilon
+        return inf if local is None else local
+
+    @abstractmethod
+    def largest_epsilon(self, delta: float) -> float:
+        """Return an ε that one report alone keeps at `delta`: where a search for a smaller one ends."""
+
+    @property
+    def symbols(self) -> int:
+        """Fewest values of one report, on which its own δ rests: two, where nothing is known of it."""
+        return 2
+
+    @property
+    def common(self) -> bool:
+        """Whether all reports of a batch come from one randomizer."""
+        return True
+
+    # One round
+
+    @abstractmethod
+    def upper_bounds(self) -> tuple[str, ...]:
+        """Return the names of the upper bounds whose smallest is the best; `local`, where there is one, comes last."""
+
+    @abstractmethod
+    def attack_bound(self, dummies: int) -> str | None:
+        """Return the name of the best attack known; None where none is, as beside `dummies`, which hide people too."""
+
+    def amplification(self, power: Fraction) -> Amplification:
+        """Return what is known of the amplification variable at the ε whose exponential is `power`, to 80 digits."""
+        raise AccountingError(
+            f"mechanism is {self.mechanism!r}, its amplification variable is not known; choose another"
+        )
+
+    def blanket_sum(self, people: int, epsilon: float, missing: float) -> IidSum:
+        """Return the sum whose positive part is the blanket's δ, dummies counted as people.
+
+        `missing` is about how much mass may be cut where `cuts_tail`.
+        """
+        raise self._no_blanket()
+
+    def blanket_delta(self, reports: int, epsilon: float, dummies: int, precision: float, missing: float) -> LogBracket:
+        """Return ends of ln δ of the blanket at an ε below the local one; what is cut is charged."""
+        raise self._no_blanket()
+
+    def attack_sums(self, reports: int, epsilon: float) -> tuple[IidSum, ...]:
+        """Return sums whose positive parts are divergences of data sets where everyone else holds one value."""
+        raise OutsideConditions(f"{self.mechanism!r} has no attack of this form; ask for 'best' instead")
+
+    @property
+    def attacked(self) -> KRR | None:
+        """The kRR, which it is or may be, that is attacked by everyone else holding a third value; else None."""
+        return None
+
+    def _no_blanket(self) -> OutsideConditions:
+        return OutsideConditions(f"{self.mechanism!r} has no blanket of its own; ask for 'best' instead")
+
+
+@dataclass(frozen=True)
+class LocalPairs(MechanismPairs[L_co]):
+    """A mechanism with a local ε, whose rounds compose.
+
+    A part handed in is of this very mechanism. `log_tail` is −ln of the mass that may be cut, which atoms and grids
+    report, so that it is charged.
+    """
+
+    @property
+    def local_epsilon(self) -> float:
+        """What is left if shuffler and analyzer collude."""
+        return self.mechanism.epsilon_local
+
+    def largest_epsilon(self, delta: float) -> float:
+        """The local ε, whatever `delta`."""
+        return self.mechanism.epsilon_local
+
+    # Pairs
+
+    @abstractmethod
+    def dominating_atoms(self, part: Part, log_tail: float) -> Iterator[Atoms]:
+        """Yield atoms of a pair that dominates one round of `part`."""
+
+    def dominating_grid(self, part: Part, log_tail: float) -> LossGrid:
+        """Return the losses of a pair that dominates one round of `part`."""
+        return connect_dots(self.dominating_atoms(part, log_tail))
+
+    @abstractmethod
+    def dominated_atoms(self, part: Part, log_tail: float) -> Iterator[Atoms]:
+        """Yield atoms of a pair below the one that `dominating_atoms` approximates: the distance is its slack."""
+
+    def dominated_grid(self, part: Part, log_tail: float) -> LossGrid:
+        """Return losses below those of `dominating_grid`, of the same pair."""
+        return merge_dots(self.dominated_atoms(part, log_tail))
+
+    def grid_is_tighter(self, part: Part) -> bool:
+        """Whether `dominating_grid` is of another pair than `dominating_atoms`: Rényi divergences try both then."""
+        return False
+
+    # Attacks on one round without dummies
+
+    @abstractmethod
+    def attacking_walk(self, part: Part) -> Walk | None:
+        """Return the pair of a data set and of a test that looks at part of it; None where none is of this form."""
+
+    def attack_grid(self, part: Part, log_tail: float) -> LossGrid | None:
+        """Return losses that an attack on one round of `part` reaches; None where none is known."""
+        walk = self.attacking_walk(part)
+        return None if walk is None else merge_dots(contracted_atoms(walk, log_tail))
+
+    def zeros_law(self, reports: int, log_tail: float) -> tuple[Array, Array, Array] | None:
+        """Return `losses.envelope.zeros_law` where everyone else holding 0 is an attack; None where it is not."""
+        return None
+
+    def is_attack_on_itself(self, part: Part) -> bool:
+        """Whether the attack is on the very mechanism and batch, so that it is also the bound seen from below."""
+        return False

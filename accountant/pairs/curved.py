@@ -1,0 +1,54 @@
+"""What RAPPOR and Laplace noise share: a pair known by its curve δ(ε), evaluated point by point (`losses.curves`)."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+
+from hubbub.accountant.divergence.blankets import Points
+from hubbub.accountant.losses.curves import Curve, blanket_curve, grid_above, grid_below
+from hubbub.accountant.losses.grid import LossGrid, grid_atoms
+from hubbub.accountant.losses.walks import Atoms
+from hubbub.accountant.pairs.base import L_co, LocalPairs
+from hubbub.accountant.pairs.part import Part
+
+
+@dataclass(frozen=True)
+class CurvedPairs(LocalPairs[L_co]):
+    """A mechanism whose blanket is laid on points, not on the steps of a walk.
+
+    Dummies count as clients, which is right where a dummy is a report of a random answer, made by the mechanism: not a
+    string of fair bits, nor a number out of nowhere.
+    """
+
+    def upper_bounds(self) -> tuple[str, ...]:
+        """Its own blanket, or the clones, which know nothing but the local ε."""
+        return "blanket", "stronger-clones", "local"
+
+    @abstractmethod
+    def curve_points(self) -> Points:
+        """Return the blanket's points that the curve is evaluated on."""
+
+    def dominating_atoms(self, part: Part, log_tail: float) -> Iterator[Atoms]:
+        """Yield the grid itself: a curve has no atoms apart from it."""
+        yield grid_atoms(self.dominating_grid(part, log_tail))
+
+    def dominated_atoms(self, part: Part, log_tail: float) -> Iterator[Atoms]:
+        """Yield the lower grid itself."""
+        yield grid_atoms(self.dominated_grid(part, log_tail))
+
+    def dominating_grid(self, part: Part, log_tail: float) -> LossGrid:
+        """Return losses of a curve above the blanket's."""
+        return grid_above(_curve(self, part.reports + part.dummies, log_tail))
+
+    def dominated_grid(self, part: Part, log_tail: float) -> LossGrid:
+        """Return losses of a curve below the blanket's."""
+        return grid_below(_curve(self, part.reports + part.dummies, log_tail))
+
+
+@lru_cache(maxsize=8)
+def _curve(pairs: CurvedPairs[L_co], people: int, log_tail: float) -> Curve:
+    """Both grids rest on one curve, of dozens of contour integrals: it is kept."""
+    return blanket_curve(pairs.curve_points(), pairs.local_epsilon, people, log_tail)

@@ -1,0 +1,93 @@
+"""Any randomizer of a known local ε: the stronger clones where it is common to the batch, else the clones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import ClassVar
+
+from hubbub.accountant.errors import OutsideConditions
+from hubbub.accountant.losses.walks import (
+    Atoms,
+    Walk,
+    attack_walk,
+    blanket_walk,
+    clone_walk,
+    contracted_atoms,
+    spread_atoms,
+)
+from hubbub.accountant.mechanisms import KRR, Generic
+from hubbub.accountant.pairs.base import LocalPairs
+from hubbub.accountant.pairs.part import Part
+from hubbub.accountant.pairs.variable import Amplification, around
+
+
+@dataclass(frozen=True)
+class GenericPairs(LocalPairs[Generic]):
+    """Known by its local ε alone, so whatever holds of the worst such randomizer holds of it."""
+
+    has_blanket: ClassVar[bool] = False
+
+    @property
+    def common(self) -> bool:
+        """Whether one randomizer is common to the batch."""
+        return not self.mechanism.mixed
+
+    def described(self) -> str:
+        """Return it in a few words."""
+        mixed, local = self.mechanism.mixed, self.mechanism.epsilon_local
+        kind = "randomizers that differ from place to place" if mixed else "an unknown common randomizer"
+        return f"{kind} of local ε {local:.4g}"
+
+    def upper_bounds(self) -> tuple[str, ...]:
+        """Clones, stronger where there is one randomizer."""
+        return ("clones", "local") if self.mechanism.mixed else ("stronger-clones", "local")
+
+    def attack_bound(self, dummies: int) -> str | None:
+        """It may be kRR on three values, so what covers it covers the attack on that."""
+        return None if dummies else "krr-lower"
+
+    @property
+    def attacked(self) -> KRR:
+        """The kRR on three values of the same local ε."""
+        return KRR.from_local_epsilon(3, self.mechanism.epsilon_local)
+
+    def amplification(self, power: Fraction) -> Amplification:
+        """balle-2019, Lemmas 5.2 and 5.4, as its authors evaluate them: γ = e^−ε₀ counts the blankets, γ = 1 elsewhere.
+
+        The true γ lies in [1/E, 1], E = e^ε₀, and a range at γ = 1 holds at any γ while it has 0 inside (ε < 2ε₀). The
+        second moment at γ = 1, E(e^{2ε} + 1) − 2e^ε/E², is not the largest that Lemma 5.4 gives over those γ if ε₀ is
+        small; it is an upper bound nevertheless. With s = μ/ω and s' = μ'/ω in [γ, γE], both of mean 1:
+        E[s²] ≤ γ + γE − γ²E ≤ E, from (s − γ)(γE − s) ≥ 0 and since the middle is at most (1+E)²/(4E); and
+        E[ss'] ≥ 2γ − γ² ≥ (2E − 1)/E² ≥ 1/E², from (s − γ)(s' − γ) ≥ 0.
+        """
+        if self.mechanism.mixed:
+            raise OutsideConditions(
+                f"{self.mechanism!r} has no common blanket: places may differ; drop mixed, or ask clones"
+            )
+        ratio = self.mechanism.likelihood_ratio
+        above, below = around(power)
+        squared = ratio * (above**2 + 1) - 2 * below / ratio**2
+        return Amplification.rounded(
+            1 / ratio, 1 / ratio - above * ratio, max(ratio - below / ratio, Fraction(0)), squared
+        )
+
+    def dominating_atoms(self, part: Part, log_tail: float) -> Iterator[Atoms]:
+        """Yield atoms of the clone pair."""
+        yield from spread_atoms(self._walk(part), log_tail)
+
+    def dominated_atoms(self, part: Part, log_tail: float) -> Iterator[Atoms]:
+        """Yield atoms of the same pair, joined."""
+        yield from contracted_atoms(self._walk(part), log_tail)
+
+    def _walk(self, part: Part) -> Walk:
+        # Dummies count as clients (docs/accounting.md): each must be a report of some random input.
+        ratio, people = self.mechanism.likelihood_ratio, part.reports + part.dummies
+        if self.mechanism.mixed:
+            return clone_walk(people, ratio)
+        return blanket_walk(people, 2, 2 / (ratio + 1))
+
+    def attacking_walk(self, part: Part) -> Walk | None:
+        """Everyone else holds a third value (feldman-2022, Thm 5.3)."""
+        return attack_walk(part.reports, 3, self.attacked.gamma)

@@ -1,0 +1,47 @@
+"""Losses of one round on a grid, kept for the next call: composing asks for the same round again and again."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from hubbub.accountant.losses.grid import LossGrid
+from hubbub.accountant.pairs.part import Part
+from hubbub.accountant.pairs.registry import pairs_of
+
+
+@lru_cache(maxsize=64)
+def dominating_grid(part: Part, log_tail: float) -> LossGrid:
+    """Return the losses of a pair that dominates one round of `part` (`rounds` must be 1)."""
+    return _frozen(pairs_of(part.mechanism).dominating_grid(part, log_tail))
+
+
+@lru_cache(maxsize=64)
+def attack_grid(part: Part, log_tail: float) -> LossGrid | None:
+    """Return losses that an attack on one round of `part` reaches; None where none is known."""
+    # Dummies hide people from these attacks, and a batch drawn from more clients is another data set.
+    if part.dummies or part.clients is not None:
+        return None
+    found = pairs_of(part.mechanism).attack_grid(part, log_tail)
+    return None if found is None else _frozen(found)
+
+
+@lru_cache(maxsize=64)
+def dominated_grid(part: Part, log_tail: float) -> LossGrid:
+    """Return losses below those of `dominating_grid`, of the same pair; for kRR itself, of the attack."""
+    pairs = pairs_of(part.mechanism)
+    if pairs.is_attack_on_itself(part):
+        attack = attack_grid(part, log_tail)
+        if attack is not None:
+            return attack
+    return _frozen(pairs.dominated_grid(part, log_tail))
+
+
+def is_attack_on_itself(part: Part) -> bool:
+    """Whether the attack is on the very mechanism: kRR, everybody's report, no dummies."""
+    return pairs_of(part.mechanism).is_attack_on_itself(part)
+
+
+def _frozen(grid: LossGrid) -> LossGrid:
+    """Make a grid that many callers share read-only."""
+    grid.masses.setflags(write=False)
+    return grid

@@ -1,0 +1,68 @@
+"""Laplace noise: the ends of the interval are the worst answers (`divergence.blankets`), and the attack from them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from hubbub.accountant.divergence.attacks import noise_attack_sums
+from hubbub.accountant.divergence.blankets import Points, laplace_points
+from hubbub.accountant.divergence.cells import CELLS, laplace_cells
+from hubbub.accountant.divergence.logs import LogBracket
+from hubbub.accountant.divergence.sums import IidSum
+from hubbub.accountant.losses.walks import Walk, sides_walk
+from hubbub.accountant.mechanisms import Laplace
+from hubbub.accountant.mechanisms.exact import grown_exp
+from hubbub.accountant.pairs.base import ABOVE
+from hubbub.accountant.pairs.curved import CurvedPairs
+from hubbub.accountant.pairs.noise import laid_out_delta
+from hubbub.accountant.pairs.part import Part
+from hubbub.accountant.pairs.variable import Amplification, around
+
+CURVE_CELLS = 32
+"""Cells below 1/2 that a curve is evaluated on: they add about 5e-4 to the variance, relatively."""
+
+
+@dataclass(frozen=True)
+class LaplacePairs(CurvedPairs[Laplace]):
+    """Its blanket is a Laplace law around the middle of the interval."""
+
+    def described(self) -> str:
+        """Return it in a few words."""
+        return f"Laplace noise of local ε {self.mechanism.epsilon_local:.4g}"
+
+    def attack_bound(self, dummies: int) -> str | None:
+        """Everyone else holds one end of the interval."""
+        return None if dummies else "ends-lower"
+
+    def amplification(self, power: Fraction) -> Amplification:
+        """balle-2019, Lemmas 5.1 and 5.8. With s = e^(ε₀/2) rounded up, every term is on its safe side.
+
+        The lemma's second moment is that of the ends of the interval. Its proof writes E[μμ'/ω²] ≤ 2/s − 1/s² where ≥
+        is needed; that no other two answers have a larger moment follows from the ends being largest in the convex
+        order (`divergence.blankets`), as L² is convex in L.
+        """
+        half = grown_exp(self.mechanism.epsilon_local / 2)
+        above, below = around(power)
+        squared = (above**2 + 1) / 3 * (2 * half + 1 / half**2) - 2 * below * (2 / half - 1 / half**2)
+        return Amplification.rounded(1 / half, 1 / half - above * half, max(half - below / half, Fraction(0)), squared)
+
+    def curve_points(self) -> Points:
+        """Return fewer points than one round is evaluated on: a curve is many evaluations."""
+        return laplace_points(self.mechanism, CURVE_CELLS)
+
+    def blanket_sum(self, people: int, epsilon: float, missing: float) -> IidSum:
+        """Return the sum over points laid from above; nothing is cut."""
+        return laplace_points(self.mechanism, CELLS).upper_sum(people, epsilon)
+
+    def blanket_delta(self, reports: int, epsilon: float, dummies: int, precision: float, missing: float) -> LogBracket:
+        """Return ends of ln δ, from either laying on points."""
+        return laid_out_delta(laplace_points(self.mechanism, CELLS), reports + dummies, epsilon, precision)
+
+    def attack_sums(self, reports: int, epsilon: float) -> tuple[IidSum, ...]:
+        """Everyone else holds one end, the victim the same one or the other."""
+        return noise_attack_sums(laplace_cells(self.mechanism, CELLS), reports, epsilon)
+
+    def attacking_walk(self, part: Part) -> Walk | None:
+        """Everyone else holds 1/2, and the sides of it are looked at."""
+        return sides_walk(part.reports, min(Fraction(1), self.mechanism.gamma * ABOVE))

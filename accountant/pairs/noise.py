@@ -1,0 +1,23 @@
+"""What Laplace and Gaussian noise share in one round: a blanket laid on points from either side."""
+
+from __future__ import annotations
+
+from math import exp, log
+
+from hubbub.accountant.divergence.blankets import Points
+from hubbub.accountant.divergence.contour import positive_part
+from hubbub.accountant.divergence.logs import ZERO, LogBracket
+from hubbub.accountant.divergence.search import COARSE
+from hubbub.accountant.numbers import fraction_up
+
+
+def laid_out_delta(points: Points, people: int, epsilon: float, precision: float) -> LogBracket:
+    """Return ends of ln δ where the blanket was laid on points; what was cut is added above.
+
+    Coarsely, the upper end alone: a search that only asks which side it is on needs no more.
+    """
+    above = positive_part(points.upper_sum(people, epsilon), precision)
+    below = ZERO if precision >= COARSE else positive_part(points.lower_sum(people, epsilon), precision)
+    total = exp(max(above.upper, -700.0)) + fraction_up(points.missing)
+    upper = log(total) + 1e-15 * (1 + abs(log(total)))
+    return LogBracket(min(below.lower, upper), upper)

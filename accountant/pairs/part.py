@@ -1,0 +1,73 @@
+"""What one person sends, as the accountant is asked about it: one query over its rounds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from hubbub.accountant.errors import AccountingError, OutsideConditions, shown
+from hubbub.accountant.mechanisms import KRR, Gaussian, LocalMechanism
+from hubbub.accountant.mechanisms.exact import checked_probability
+from hubbub.accountant.numbers import checked_dummies, checked_reports, checked_whole
+
+ROUNDS_LIMIT = 10**7
+"""Most rounds of one part."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """One query over its rounds: every round's batch holds at least `reports` reports made by `mechanism`.
+
+    `dummies` uniform reports are added by the shuffler in every round. With `clients`, every round's reports come
+    from a uniformly random subset of that many people, drawn anew and kept secret. With `sampling_rate`, each of
+    `reports` people takes part in a round with that probability, independently, and nobody learns who did. Numbers
+    become plain integers, on which the exact fractions rest. Raises AccountingError for numbers out of range,
+    OutsideConditions where sampling is asked of anything but kRR without dummies, and for Gaussian noise, which has no
+    local ε.
+    """
+
+    mechanism: LocalMechanism
+    reports: int
+    rounds: int = 1
+    dummies: int = 0
+    clients: int | None = None
+    sampling_rate: Fraction | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.mechanism, Gaussian):
+            raise OutsideConditions(f"{self.mechanism!r} has no local epsilon to compose; ask for one round at a time")
+        if not isinstance(self.mechanism, LocalMechanism):
+            raise AccountingError(f"mechanism is {shown(self.mechanism)}, must be a KRR, Generic, …; build one of them")
+        object.__setattr__(self, "reports", checked_reports(self.reports))
+        object.__setattr__(self, "dummies", checked_dummies(self.dummies))
+        object.__setattr__(self, "rounds", checked_whole("rounds", self.rounds, 1, ROUNDS_LIMIT))
+        if self.clients is not None:
+            clients = checked_whole("clients", self.clients, 1)
+            object.__setattr__(self, "clients", clients)
+            if clients < self.reports:
+                raise AccountingError(
+                    f"clients is {clients}, must be at least the {self.reports} reports drawn from them"
+                )
+        if self.sampling_rate is not None:
+            checked_probability("sampling_rate", self.sampling_rate)
+        self._check_sampling()
+
+    def _check_sampling(self) -> None:
+        if self.clients is not None and self.sampling_rate is not None:
+            raise AccountingError("clients and sampling_rate are both given; a round is drawn in one of the two ways")
+        # The theorem is about kRR alone; whoever proves another adds it here and gives its pairs a sampled walk.
+        if self.sampled and (not isinstance(self.mechanism, KRR) or self.dummies):
+            raise OutsideConditions(
+                f"subsampling is proven for kRR without dummies, got {self.mechanism!r} and {self.dummies} dummies; "
+                "leave clients and sampling_rate out, which is safe"
+            )
+
+    @property
+    def sampled(self) -> bool:
+        """Whether it is by chance, and secret, who takes part in a round."""
+        return self.clients is not None or self.sampling_rate is not None
+
+
+def one_round(part: Part) -> Part:
+    """Return one round of `part`: what a pair depends on."""
+    return replace(part, rounds=1)

@@ -1,0 +1,67 @@
+"""One-time RAPPOR (unary encoding): a blanket of four kinds of report, and the attack by a third value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import ClassVar
+
+from hubbub.accountant.divergence.attacks import rappor_attack_sums
+from hubbub.accountant.divergence.blankets import Points, rappor_points
+from hubbub.accountant.divergence.contour import positive_part
+from hubbub.accountant.divergence.logs import LogBracket
+from hubbub.accountant.divergence.sums import IidSum
+from hubbub.accountant.losses.walks import Walk, rappor_attack_walk
+from hubbub.accountant.mechanisms import RAPPOR
+from hubbub.accountant.pairs.curved import CurvedPairs
+from hubbub.accountant.pairs.part import Part
+from hubbub.accountant.pairs.variable import PAD, Amplification, around
+
+
+@dataclass(frozen=True)
+class RapporPairs(CurvedPairs[RAPPOR]):
+    """Exchanging categories exchanges inputs, so all pairs of inputs are alike (`divergence.blankets`)."""
+
+    exact_blanket: ClassVar[bool] = True
+
+    def described(self) -> str:
+        """Return it in a few words."""
+        return f"RAPPOR with {self.mechanism.categories} categories and local ε {self.mechanism.epsilon_local:.4g}"
+
+    def attack_bound(self, dummies: int) -> str | None:
+        """Everyone else holds one value."""
+        return None if dummies else "rappor-lower"
+
+    def amplification(self, power: Fraction) -> Amplification:
+        """The four values γ(E − e^ε), γ(1 − Ee^ε), γE(1 − e^ε), γ(1 − e^ε), with the masses of `RAPPOR.kinds`."""
+        gamma, ratio = self.mechanism.gamma, self.mechanism.likelihood_ratio
+        above, below = around(power)
+        squared = gamma * sum(mass * (first - power * second) ** 2 for first, second, mass in self.mechanism.kinds)
+        return Amplification.rounded(
+            gamma,
+            gamma * (1 - above * ratio) * (1 + PAD),
+            max(gamma * (ratio - below) * (1 + PAD), Fraction(0)),
+            squared * (1 + 4 * PAD) + PAD,
+        )
+
+    def curve_points(self) -> Points:
+        """Return the four kinds of report."""
+        return rappor_points(self.mechanism)
+
+    def blanket_sum(self, people: int, epsilon: float, missing: float) -> IidSum:
+        """Return the four-point sum."""
+        return self.curve_points().upper_sum(people, epsilon)
+
+    def blanket_delta(self, reports: int, epsilon: float, dummies: int, precision: float, missing: float) -> LogBracket:
+        """Return ends of ln δ: nothing was cut or joined, so the sum's own ends."""
+        return positive_part(self.blanket_sum(reports + dummies, epsilon, missing), precision)
+
+    def attack_sums(self, reports: int, epsilon: float) -> tuple[IidSum, ...]:
+        """Everyone else holds a third value; with two categories, one of the victim's."""
+        return rappor_attack_sums(self.mechanism, reports, epsilon)
+
+    def attacking_walk(self, part: Part) -> Walk | None:
+        """Everyone else holds a third value; with two categories there is none."""
+        if self.mechanism.categories < 3:
+            return None
+        return rappor_attack_walk(part.reports, self.mechanism.truthful, self.mechanism.other)

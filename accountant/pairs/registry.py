@@ -1,0 +1,61 @@
+"""From a mechanism to what is known of it.
+
+To add a mechanism, write a module with its `MechanismPairs` and add a line to `PAIRS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, overload
+
+from hubbub.accountant.errors import AccountingError, OutsideConditions, shown
+from hubbub.accountant.mechanisms import KRR, RAPPOR, AnyMechanism, Gaussian, Generic, Laplace, LocalMechanism
+from hubbub.accountant.pairs.base import LocalPairs, MechanismPairs
+from hubbub.accountant.pairs.gaussian import GaussianPairs
+from hubbub.accountant.pairs.generic import GenericPairs
+from hubbub.accountant.pairs.krr import KrrPairs
+from hubbub.accountant.pairs.laplace import LaplacePairs
+from hubbub.accountant.pairs.rappor import RapporPairs
+from hubbub.accountant.pairs.two_rr import TwoRRPairs
+
+
+def _krr(mechanism: KRR) -> KrrPairs:
+    return TwoRRPairs(mechanism) if mechanism.categories == 2 else KrrPairs(mechanism)
+
+
+PAIRS: Mapping[type, Callable[[Any], MechanismPairs[Any]]] = {
+    KRR: _krr,
+    Generic: GenericPairs,
+    RAPPOR: RapporPairs,
+    Laplace: LaplacePairs,
+    Gaussian: GaussianPairs,
+}
+"""What is known, by the type of the mechanism."""
+
+
+@overload
+def pairs_of(mechanism: LocalMechanism) -> LocalPairs[LocalMechanism]: ...
+@overload
+def pairs_of(mechanism: AnyMechanism) -> MechanismPairs[AnyMechanism]: ...
+def pairs_of(mechanism: AnyMechanism) -> MechanismPairs[AnyMechanism]:
+    """Return what is known of `mechanism`.
+
+    Raises:
+        AccountingError: for a mechanism without an entry. It is looked up by its very type: a subclass may do something
+            else to an answer, and what is proven of its parent need not hold of it.
+    """
+    known = PAIRS.get(type(mechanism))
+    if known is None:
+        raise AccountingError(
+            f"mechanism is {shown(mechanism)}, nothing is known of it; choose one of "
+            f"{', '.join(each.__name__ for each in PAIRS)}"
+        )
+    return known(mechanism)
+
+
+def local_pairs(mechanism: AnyMechanism) -> LocalPairs[LocalMechanism]:
+    """Return what is known of a mechanism with a local ε; raises OutsideConditions for one without."""
+    found = pairs_of(mechanism)
+    if not isinstance(found, LocalPairs):
+        raise OutsideConditions(f"{mechanism!r} has no local epsilon to compose; ask for one round at a time")
+    return found

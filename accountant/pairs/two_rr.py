@@ -1,0 +1,54 @@
+"""Binary randomized response: truthful reports hide the victim too, so its pair is tighter than the blanket's."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from hubbub.accountant.binomials import Array
+from hubbub.accountant.losses.envelope import two_rr_grid, zeros_grid, zeros_law
+from hubbub.accountant.losses.grid import LossGrid
+from hubbub.accountant.losses.walks import Walk
+from hubbub.accountant.pairs.krr import KrrPairs
+from hubbub.accountant.pairs.part import Part
+
+
+@dataclass(frozen=True)
+class TwoRRPairs(KrrPairs):
+    """kRR of two values; where the tighter pair does not apply, all that holds of kRR holds of it."""
+
+    binary: ClassVar[bool] = True
+
+    def upper_bounds(self) -> tuple[str, ...]:
+        """The blocks of the others' ones."""
+        return "2rr", "local"
+
+    def attack_bound(self, dummies: int) -> str | None:
+        """The best single number of ones, beside dummies too."""
+        return "2rr"
+
+    @property
+    def attacked(self) -> None:
+        """There is no third value."""
+
+    def dominating_grid(self, part: Part, log_tail: float) -> LossGrid:
+        """Return the losses of the envelope over every number of ones, where it applies."""
+        if not self.grid_is_tighter(part):
+            return super().dominating_grid(part, log_tail)
+        return two_rr_grid(self.mechanism, part.reports, part.dummies, log_tail)
+
+    def grid_is_tighter(self, part: Part) -> bool:
+        """Whether the envelope applies. It is not proven for a secret choice of people, and γ = 1 leaves no curve."""
+        return self.mechanism.epsilon_local > 0 and not part.sampled
+
+    def attack_grid(self, part: Part, log_tail: float) -> LossGrid | None:
+        """Everyone else holds 0."""
+        return zeros_grid(self.mechanism, part.reports, log_tail) if self.grid_is_tighter(part) else None
+
+    def attacking_walk(self, part: Part) -> Walk | None:
+        """There is no third value for everyone else to hold."""
+        return None
+
+    def zeros_law(self, reports: int, log_tail: float) -> tuple[Array, Array, Array]:
+        """Everyone else holds 0."""
+        return zeros_law(self.mechanism, reports, log_tail)

@@ -1,0 +1,120 @@
+"""By which theorem a mechanism's batch is proven: the proof mode's own registry, apart from the fast path's.
+
+Sharing `pairs` would share its mistakes. Here a mechanism brings its exact likelihood ratio and sums in balls, or it is
+not proven: the message says so, and the fast path's check of the certificate stands on its own.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, ClassVar
+
+from hubbub.accountant.errors import shown
+from hubbub.accountant.mechanisms import KRR, RAPPOR, LocalMechanism
+from hubbub.accountant.rigorous.balls import Enclosure
+from hubbub.accountant.rigorous.blanket import blanket_delta
+from hubbub.accountant.rigorous.proof import NotProvenError, Progress
+from hubbub.accountant.rigorous.two_rr import Effort, two_rr_delta
+
+NODES = (8, 32, 128, 512, 2048)
+"""Nodes for the number of blankets, or bins of it where there are dummies, ever finer."""
+
+_POINT_NODES, _POINT_BINS = 8, 40
+"""The same for one point of a curve; bins where there are dummies, which need more to be close."""
+
+_COVER = 40_000
+"""Summands of one point at k = 2."""
+
+
+class Route(ABC):
+    """How δ of one batch is enclosed."""
+
+    name: ClassVar[str]
+
+    @abstractmethod
+    def attempts(
+        self, reports: int, epsilon: Fraction, target: Fraction, dummies: int, limit: int, progress: Progress
+    ) -> Iterator[Enclosure]:
+        """Yield δ(`epsilon`), ever finer; `progress` is told before each, as it may take a while.
+
+        Each should take fewer than `limit` summands; `target` is the δ that it is compared with.
+        """
+
+    @abstractmethod
+    def point(self, reports: int, epsilon: Fraction, scale: Fraction, dummies: int) -> Enclosure:
+        """Return δ(`epsilon`) as finely as one of many points of a curve is needed; `scale` is what is negligible."""
+
+
+@dataclass(frozen=True)
+class BlanketRoute(Route):
+    """kRR of three or more values."""
+
+    mechanism: KRR
+    name: ClassVar[str] = "blanket"
+
+    def attempts(
+        self, reports: int, epsilon: Fraction, target: Fraction, dummies: int, limit: int, progress: Progress
+    ) -> Iterator[Enclosure]:
+        """More and more nodes, until four times as many summands would be too many."""
+        for nodes in NODES:
+            progress(f"{self.name} at epsilon {float(epsilon):.8g}, {nodes} nodes")
+            found = blanket_delta(self.mechanism, reports, epsilon, target, nodes, dummies)
+            yield found
+            if found.terms * 4 > limit:
+                return
+
+    def point(self, reports: int, epsilon: Fraction, scale: Fraction, dummies: int) -> Enclosure:
+        """Few nodes."""
+        nodes = _POINT_BINS if dummies else _POINT_NODES
+        return blanket_delta(self.mechanism, reports, epsilon, scale, nodes, dummies)
+
+
+@dataclass(frozen=True)
+class TwoRRRoute(Route):
+    """kRR of two values."""
+
+    mechanism: KRR
+    name: ClassVar[str] = "2rr"
+
+    def attempts(
+        self, reports: int, epsilon: Fraction, target: Fraction, dummies: int, limit: int, progress: Progress
+    ) -> Iterator[Enclosure]:
+        """One cover, which splits where it is worst until it is decided."""
+        progress(f"{self.name} at epsilon {float(epsilon):.8g}")
+        yield two_rr_delta(self.mechanism, reports, epsilon, target, Effort(limit), dummies)
+
+    def point(self, reports: int, epsilon: Fraction, scale: Fraction, dummies: int) -> Enclosure:
+        """A cover of some blocks."""
+        return two_rr_delta(self.mechanism, reports, epsilon, scale, Effort(_COVER, decisive=False), dummies)
+
+
+def _krr(mechanism: KRR) -> Route:
+    return TwoRRRoute(mechanism) if mechanism.categories == 2 else BlanketRoute(mechanism)
+
+
+ROUTES: Mapping[type, Callable[[Any], Route]] = {KRR: _krr}
+"""What can be proven of a batch, by the type of the mechanism."""
+
+EXACT_RATIO: tuple[type, ...] = (KRR, RAPPOR)
+"""Mechanisms whose `likelihood_ratio` is exact. That of others is rounded up: it could refute what is true."""
+
+
+def route_of(mechanism: LocalMechanism) -> Route:
+    """Return how a batch of `mechanism` is proven; raises NotProvenError where no route is known."""
+    known = ROUTES.get(type(mechanism))
+    if known is None:
+        names = ", ".join(each.__name__ for each in ROUTES)
+        raise NotProvenError(f"no proof in balls is known of batches of {shown(mechanism)}, only of {names}", False)
+    return known(mechanism)
+
+
+def exact_ratio(mechanism: LocalMechanism) -> Fraction:
+    """Return the exact e^ε_local of one report; raises NotProvenError for a mechanism that states none."""
+    if type(mechanism) not in EXACT_RATIO:
+        raise NotProvenError(
+            f"{shown(mechanism)} states no exact likelihood ratio, so its local ε is not proven", False
+        )
+    return mechanism.likelihood_ratio
