@@ -70,6 +70,12 @@ _QUERY: Mapping[str, Kind] = {
     "state": _text,
 }
 
+_FLOAT_KINDS = (_number, _number_or_none)
+FLOATS = frozenset(
+    ["honest_share", *(name for kinds in (_ALL_ROUNDS, _QUERY) for name in kinds if kinds[name] in _FLOAT_KINDS)]
+)
+"""Members that are floats wherever they occur. Version 2 writes 4.0 as 4: who reads it makes these floats again."""
+
 
 def check_members(content: Mapping[str, Any]) -> None:
     """Return only if a statement has the members it must have, no others, each of its kind.

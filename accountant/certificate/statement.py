@@ -33,7 +33,8 @@ from hubbub.accountant.mechanisms import GAMMA_DENOMINATOR, KRR, LocalMechanism
 from hubbub.accountant.numbers import honest_reports, round_up_significant
 from hubbub.accountant.pairs import Part
 
-CERTIFICATE_FORMAT = "hubbub-certificate/1"
+CERTIFICATE_FORMAT = "hubbub-certificate/2"
+"""The form of new certificates; `protos.forms` names those that are read."""
 
 SIGNIFICANT_DIGITS = 6
 """Digits of the ε that are stored; the rounding is always to the safe side."""
