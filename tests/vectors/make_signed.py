@@ -20,9 +20,10 @@ sys.path.insert(0, str(TESTS))
 
 from hubbub.accountant.certificate.statement import CERTIFICATE_FORMAT  # noqa: E402
 from hubbub.protos.keys import Identity  # noqa: E402
-from hubbub.protos.task import TASK_FORMAT, Histogram, Privacy, Query, Sum, Task  # noqa: E402
+from hubbub.protos.signed_task import SignedTask  # noqa: E402
+from hubbub.protos.task import TASK_FORMAT, Task  # noqa: E402
 from support.certificates import content_of, counts, encode  # noqa: E402
-from support.samples import HALF, Parties, sample_task, signed  # noqa: E402
+from support.samples import Parties, signed  # noqa: E402
 
 FOLDER = Path(__file__).parent / "signed"
 
@@ -35,13 +36,12 @@ PARTIES = Parties(identity(11), identity(12), identity(13))
 
 
 def vector_task() -> Task:
-    """Numbers that Python and ECMAScript write differently (1e-06, 1e+16, 4.0), and text that is not ASCII."""
-    queries = (
-        Query(Histogram("carrier", ("AA", "Ö", "\ufb33", "😀"), weight=1e-06), HALF),
-        Query(Sum("delay", -1e-07, 1e16, "µs", optional=True, weight=4.0), HALF, levels=7),
-    )
-    privacy = Privacy(epsilon=10.0, delta=1e-06, epsilon_local=20.0, honest_share=0.9, epsilon_total=1e06)
-    return replace(sample_task(PARTIES, minimum_reports=100, queries=queries), privacy=privacy)
+    """The task of version 1, in the newest form.
+
+    Its numbers are written differently by Python and ECMAScript (1e-06, 1e+16, 4.0), and its text is not all ASCII.
+    """
+    first = SignedTask.decode((FOLDER / "hubbub-task-1.json").read_bytes()).task
+    return replace(first, format=TASK_FORMAT)
 
 
 def keep(form: str, document: bytes) -> None:
