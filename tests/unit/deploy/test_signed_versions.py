@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import re
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -14,17 +15,20 @@ from typing import Any
 import pytest
 
 from hubbub.accountant.certificate.statement import CERTIFICATE_FORMAT
+from hubbub.client.trust import trusted_task
 from hubbub.deploy.verification import Pins, VerificationError, verify
+from hubbub.protos.batch import BATCH_RECORD_FORMAT
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.forms import CERTIFICATE_FORMS, TASK_FORMS, Form, version_at
-from hubbub.protos.keys import Role
+from hubbub.protos.keys import KEY_RECORD_FORMAT, Role
 from hubbub.protos.signed import Label, SignedDocument, canonical, parse_canonical, sign
 from hubbub.protos.signed_task import SignedTask
 from hubbub.protos.task import Privacy, Task
 from support.certificates import content_of, counts, encode
 from support.samples import Parties, sample_task
 
-FOLDER = Path(__file__).parents[2] / "vectors" / "signed"
+ROOT = Path(__file__).parents[3]
+FOLDER = ROOT / "tests" / "vectors" / "signed"
 TASKS = [FOLDER / f"{form.name.replace('/', '-')}.json" for form in TASK_FORMS]
 CERTIFICATES = [FOLDER / f"{form.name.replace('/', '-')}.json" for form in CERTIFICATE_FORMS]
 PARTIES = Parties.generate()
@@ -66,6 +70,15 @@ def test_task_of_every_version_keeps_its_id(path: Path) -> None:
 def test_versions_of_a_task_differ_in_their_form_alone() -> None:
     first, second = (SignedTask.decode(path.read_bytes()).task for path in TASKS)
     assert repr(replace(first, format=second.format)) == repr(second)
+
+
+@pytest.mark.parametrize("path", TASKS, ids=name)
+def test_device_trusts_and_runs_a_task_of_every_version(path: Path) -> None:
+    document = path.read_bytes()
+    named = SignedTask.decode(document).task.identities
+    task = trusted_task(document, named.operator, named.shuffler)
+    assert task.id.hex() == IDS[task.format]
+    assert type(task.privacy.epsilon_local) is float
 
 
 @pytest.mark.parametrize("path", TASKS, ids=name)
@@ -257,6 +270,13 @@ def test_versions_have_names_labels_and_forms_of_their_own() -> None:
             assert form.name.endswith(f"/{form.version}")
             assert form.label.value.startswith(f"hubbub/v{form.version} ")
     assert len({form.label for form in (*TASK_FORMS, *CERTIFICATE_FORMS)}) == 4
+
+
+def test_document_of_the_forms_has_a_row_for_each() -> None:
+    text = (ROOT / "docs" / "formats.md").read_text()
+    rows = re.findall(r"(?m)^\| [a-z ]+ \| `([a-z/0-9-]+)` \| [^|]+ \| `([a-z0-9/ ]+)` \|", text)
+    records = [(KEY_RECORD_FORMAT, Label.KEY_RECORD.value), (BATCH_RECORD_FORMAT, Label.BATCH_RECORD.value)]
+    assert rows == [*((form.name, form.label.value) for form in (*TASK_FORMS, *CERTIFICATE_FORMS)), *records]
 
 
 @pytest.mark.parametrize("value", [None, 1, [], {}, {"body": 1}, {"body": {}}, {"format": "hubbub-certificate/1"}])
