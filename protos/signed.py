@@ -34,7 +34,6 @@ SIGNATURE_BYTES = 64
 
 _HEX = re.compile(r"[0-9a-f]*")
 
-
 Version = Literal[1, 2]
 """Of canonical JSON: 1 as Python writes it, 2 as RFC 8785 does."""
 

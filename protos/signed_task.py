@@ -131,8 +131,9 @@ def read_task(content: Any, version: Version = 2) -> Task:
     """
     try:
         task = _task_from(content, version)
-        # A comparison of values would take True for 1, and in version 1 also 1.0 for 1.
-        same = write_canonical(task_content(task), version) == write_canonical(content, version)
+        # What was read is written again, as a comparison of values would take True for 1, and in version 1 1.0 for 1.
+        own = task.canonical if task.form.version == version else write_canonical(task_content(task), version)
+        same = own == write_canonical(content, version)
     except SignatureError as error:
         raise TaskError(str(error)) from error
     except (KeyError, TypeError, ValueError, AttributeError) as error:
