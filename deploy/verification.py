@@ -6,17 +6,19 @@ from dataclasses import dataclass
 from typing import Any
 
 from hubbub.accountant.certificate.check import check_statement
-from hubbub.accountant.certificate.members import CERTIFICATE_FORMAT
+from hubbub.accountant.certificate.members import FLOATS
 from hubbub.accountant.certificate.terms import Terms
 from hubbub.accountant.errors import AccountingError
 from hubbub.protos.batch import BatchRecord
 from hubbub.protos.errors import HubbubError, SignatureError
+from hubbub.protos.forms import CERTIFICATE_FORMS, Form, form_named, version_at
 from hubbub.protos.keys import Role
-from hubbub.protos.signed import Label, SignedDocument, fingerprint, parse_canonical
+from hubbub.protos.signed import SignedDocument, fingerprint, parse_canonical, with_floats
 from hubbub.protos.signed_task import SignedTask
 from hubbub.protos.task import Identities, Task
 
 _MEMBERS = {"format", "task", "round", "batches", "earlier", "all_rounds", "honest_share", "queries", "round_total"}
+_version_of = version_at(CERTIFICATE_FORMS, "body")
 
 
 class VerificationError(HubbubError):
@@ -59,9 +61,11 @@ def verify(certificate: bytes, pins: Pins) -> Verified:
         VerificationError: naming the first thing that does not hold.
     """
     try:
-        document = SignedDocument.from_json(parse_canonical(certificate))
-        task = _check_task(document, pins)
-        content = document.content(Label.CERTIFICATE, task.identities.analyzer)
+        value = parse_canonical(certificate, _version_of)
+        document = SignedDocument.from_json(value, _version_of(value))
+        form = _form_of(value["body"])
+        task = _check_task(value["body"], form, pins)
+        content = _stated(document.content(form.label, task.identities.analyzer), form)
         records = _check_records(task, content)
         _check_numbers(task, content)
         _check_earlier(task, content)
@@ -70,14 +74,31 @@ def verify(certificate: bytes, pins: Pins) -> Verified:
     return Verified(task, content, records, pins.complete)
 
 
-def _check_task(document: SignedDocument, pins: Pins) -> Task:
-    content = parse_canonical(document.body)
-    if content.get("format") != CERTIFICATE_FORMAT or set(content) != _MEMBERS:
-        raise VerificationError(f"it is not of {CERTIFICATE_FORMAT}; is it of another version?")
-    signed_task = SignedTask.from_json(content["task"])
+def _form_of(content: dict[str, Any]) -> Form:
+    form = form_named(content.get("format"), CERTIFICATE_FORMS)
+    if set(content) != _MEMBERS:
+        raise VerificationError(f"it does not have the members of {form.name}; is it of another version?")
+    return form
+
+
+def _check_task(content: dict[str, Any], form: Form, pins: Pins) -> Task:
+    # The task's signatures are over the bytes of the task's own version, which may be older than the certificate's.
+    signed_task = SignedTask.from_json(content["task"], form.version)
     named = signed_task.task.identities
     _check_pins(named, pins)
     return signed_task.check(named.operator, named.shuffler)
+
+
+def _stated(content: dict[str, Any], form: Form) -> dict[str, Any]:
+    """The content with floats where floats were stated: version 2 writes 4.0 as 4, which reads as a whole number."""
+    if form.version == 1:
+        return content  # it tells 4 from 4.0, and a 4 in the place of a float was never written: that is refused
+    queries = content["queries"]
+    return {
+        **with_floats(content, FLOATS),
+        **{name: with_floats(content[name], FLOATS) for name in ("all_rounds", "round_total")},
+        "queries": [with_floats(query, FLOATS) for query in queries] if isinstance(queries, list) else queries,
+    }
 
 
 def _check_pins(named: Identities, pins: Pins) -> None:

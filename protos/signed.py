@@ -1,8 +1,12 @@
 """Canonical JSON and Ed25519 signatures over it: the one form of every statement a party signs.
 
-The canonical form of a value is its JSON with sorted keys, no white space, UTF-8, integers as they are and floats as
-the shortest decimal that reads back as the same number. A document has exactly one such form, so its bytes can be
-hashed and signed, and bytes that are not of that form are refused rather than read generously.
+The canonical form of a value is its JSON as RFC 8785 writes it: no white space, UTF-8, keys sorted by their UTF-16 code
+units, numbers as ECMAScript writes them (4 for 4.0, 0.000001 for 1e-06), so that a browser reproduces the bytes. A
+document has exactly one such form, so its bytes can be hashed and signed, and bytes that are not of that form are
+refused rather than read generously.
+
+Documents of the first version were written as Python writes JSON (`canonical_v1`); they are read in that form for ever.
+`protos.forms` says which version of a signed form is written in which.
 """
 
 from __future__ import annotations
@@ -10,10 +14,12 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, NoReturn
+from typing import Any, Literal, NoReturn
 
+import rfc8785
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
@@ -29,50 +35,117 @@ SIGNATURE_BYTES = 64
 
 _HEX = re.compile(r"[0-9a-f]*")
 
+Version = Literal[1, 2]
+"""Of canonical JSON: 1 as Python writes it, 2 as RFC 8785 does."""
+
+_LARGEST_WHOLE = 2**53 - 1
+"""Up to here every whole number is a double, so that ECMAScript has no other number of the same text (RFC 7493)."""
+
 
 class Label(StrEnum):
-    """What a signature is about. Each carries the protocol's version, so no signature serves for another purpose."""
+    """What a signature is about. Each carries the version of its form, so no signature serves for another purpose."""
 
-    TASK = "hubbub/v1 task"
+    TASK = "hubbub/v2 task"
+    TASK_V1 = "hubbub/v1 task"
     KEY_RECORD = "hubbub/v1 key record"
     KEY_SET = "hubbub/v1 key set"
     BATCH_RECORD = "hubbub/v1 batch record"
     BATCH_DIGEST = "hubbub/v1 batch digest"
-    CERTIFICATE = "hubbub/v1 certificate"
+    CERTIFICATE = "hubbub/v2 certificate"
+    CERTIFICATE_V1 = "hubbub/v1 certificate"
 
 
 def canonical(value: Any) -> bytes:
-    """Return the canonical JSON of `value` (dict, list, str, int, finite float, bool or None).
+    """Return the canonical JSON (RFC 8785) of `value` (dict, list, str, int, finite float, bool or None).
 
     Raises:
-        SignatureError: where the value has no JSON form (NaN, bytes, keys that are no strings, lone surrogates).
+        SignatureError: where the value has no JSON form (NaN, bytes, keys that are not text, lone surrogates) or is, or
+            holds, a whole number (int) beyond ±(2⁵³ - 1), which ECMAScript could not tell from its neighbours.
+    """
+    try:
+        return rfc8785.dumps(value)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise _no_form(error) from error
+
+
+def canonical_v1(value: Any) -> bytes:
+    """Return the canonical JSON of the first version: keys sorted by code point, numbers as Python writes them.
+
+    Only for documents of version 1. Whole numbers have any size there, and 1 and 1.0 are two texts.
+
+    Raises:
+        SignatureError: where the value has no JSON form (NaN, bytes, keys that are not text, lone surrogates).
     """
     try:
         _check_keys(value)
         text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
         return text.encode()
     except (TypeError, ValueError, RecursionError) as error:
-        raise SignatureError(f"no canonical form: {error}; use finite numbers, text, lists and mappings") from error
+        raise _no_form(error) from error
 
 
-def parse_canonical(document: bytes) -> Any:
-    """Return the value whose canonical form is exactly `document`.
+def _no_form(error: Exception) -> SignatureError:
+    # The library's message holds the whole number that is too large: as many digits as somebody cared to send.
+    return SignatureError(f"no canonical form: {error!s:.200}; use finite numbers, text, lists and mappings")
+
+
+def write_canonical(value: Any, version: Version) -> bytes:
+    """Return the canonical JSON of `value` in that version; raises as `canonical` does."""
+    return canonical_v1(value) if version == 1 else canonical(value)
+
+
+def parse_canonical(document: bytes, version: Version | Callable[[Any], Version] = 2) -> Any:
+    """Return the value whose canonical form, in `version`, is exactly `document`.
+
+    `version` may be a function that finds it in the value itself, read generously: whatever it returns, the bytes are
+    then held to that version. In version 2 a number that is whole comes back as an int where ECMAScript counts exactly,
+    within ±(2⁵³ - 1), whatever wrote it: `with_floats` makes those members floats again that are meant to be.
 
     Raises:
-        SignatureError: where the bytes are no JSON, or JSON in another than the canonical form.
+        SignatureError: where the bytes are not JSON, or JSON in another than the canonical form.
     """
-    try:
-        text = document.decode()
-        value = json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_unique)
-    except (UnicodeDecodeError, ValueError, RecursionError) as error:
-        raise SignatureError(f"not canonical JSON: {error}; use the bytes as they were written") from error
-    if canonical(value) != document:
+    if callable(version):
+        version = version(_read(document, 2))
+    value = _read(document, version)
+    if write_canonical(value, version) != document:
         raise SignatureError("not in canonical form; use the bytes as they were written, without reformatting")
     return value
 
 
+def with_floats(members: Any, names: Collection[str]) -> Any:
+    """Return a mapping with floats for whole numbers in the members `names`; anything else as it is, to be checked.
+
+    A float of whole value is written without a fraction in version 2, and is read as an int. A bool stays a bool.
+    """
+    if not isinstance(members, dict):
+        return members
+    return {name: _as_float(value) if name in names else value for name, value in members.items()}
+
+
+def _as_float(value: Any) -> Any:
+    # Larger ones do not come out of `parse_canonical`; as they are, they are refused by whoever checks for a float.
+    return float(value) if type(value) is int and abs(value) <= _LARGEST_WHOLE else value
+
+
+def _read(document: bytes, version: Version) -> Any:
+    """Read JSON in any form, each key once."""
+    whole = int if version == 1 else _whole
+    try:
+        text = document.decode()
+        return json.loads(text, parse_int=whole, parse_constant=_refuse_constant, object_pairs_hook=_unique)
+    except (UnicodeDecodeError, ValueError, RecursionError) as error:
+        raise SignatureError(f"not canonical JSON: {error}; use the bytes as they were written") from error
+
+
+def _whole(text: str) -> int | float:
+    """A number without fraction or exponent: RFC 8785 writes floats so as well, up to 1e21."""
+    number = float(text)
+    # Only a float can have been written beyond; as an int it would have no canonical form.
+    return int(text) if abs(number) <= _LARGEST_WHOLE else number
+
+
 def _check_keys(value: Any) -> None:
-    """Refuse keys that are no text: JSON would write 1, True and None as the texts "1", "true" and "null"."""
+    """Refuse keys that are not text: JSON would write 1, True and None as the texts "1", "true" and "null"."""
     if isinstance(value, dict):
         if any(not isinstance(key, str) for key in value):
             raise TypeError("a key is no text")
@@ -111,7 +184,7 @@ def check_signature(label: Label, body: bytes, signature: bytes, identity: bytes
     try:
         Ed25519PublicKey.from_public_bytes(identity).verify(signature, _message(label, body))
     except (InvalidSignature, ValueError) as error:
-        what = label.value.removeprefix("hubbub/v1 ")
+        what = label.value.partition(" ")[2]
         raise SignatureError(
             f"the {what}'s signature is not by {fingerprint(identity)}; it was changed, or somebody else signed it"
         ) from error
@@ -129,10 +202,11 @@ def fingerprint(identity: bytes) -> str:
 
 @dataclass(frozen=True)
 class SignedDocument:
-    """A canonical JSON document and one signature over it."""
+    """A canonical JSON document and one signature over it; `version` is that of the canonical form."""
 
     body: bytes
     signature: bytes
+    version: Version = 2
 
     @classmethod
     def make(cls, label: Label, content: dict[str, Any], key: Ed25519PrivateKey) -> SignedDocument:
@@ -147,25 +221,26 @@ class SignedDocument:
             SignatureError: where the signature, the form or the document's kind is wrong.
         """
         check_signature(label, self.body, self.signature, identity)
-        value = parse_canonical(self.body)
+        value = parse_canonical(self.body, self.version)
         if not isinstance(value, dict):
             raise SignatureError(f"a signed document is a mapping, this one is a {type(value).__name__}")
         return value
 
     def as_json(self) -> dict[str, Any]:
         """Return the document as a part of a larger one: the body as JSON, the signature as hex."""
-        return {"body": parse_canonical(self.body), "signature": self.signature.hex()}
+        return {"body": parse_canonical(self.body, self.version), "signature": self.signature.hex()}
 
     @classmethod
-    def from_json(cls, value: Any) -> SignedDocument:
-        """Read what `as_json` wrote.
+    def from_json(cls, value: Any, version: Version = 2) -> SignedDocument:
+        """Read what `as_json` wrote, as it stood in a document in canonical form of that version.
 
         Raises:
             SignatureError: where the parts are missing or of another kind.
         """
         if not isinstance(value, dict) or set(value) != {"body", "signature"} or not isinstance(value["body"], dict):
             raise SignatureError("a signed document has exactly the members body and signature")
-        return cls(canonical(value["body"]), from_hex(value["signature"], SIGNATURE_BYTES, "signature"))
+        signature = from_hex(value["signature"], SIGNATURE_BYTES, "signature")
+        return cls(write_canonical(value["body"], version), signature, version)
 
 
 def from_hex(value: Any, length: int, what: str) -> bytes:

@@ -9,19 +9,26 @@ from typing import Any
 from hubbub.protos.draft import check_draft
 from hubbub.protos.envelope import SUITE_NAME
 from hubbub.protos.errors import SignatureError, TaskError
+from hubbub.protos.forms import TASK_FORMS, form_named, version_at
 from hubbub.protos.keys import Identity, Role, identity_from_hex
 from hubbub.protos.signed import (
     SIGNATURE_BYTES,
-    Label,
-    canonical,
+    Version,
     check_signature,
     from_hex,
     parse_canonical,
     sign,
+    with_floats,
+    write_canonical,
 )
-from hubbub.protos.task import TASK_FORMAT, Draft, Identities, Privacy, Schedule, Task, task_content
+from hubbub.protos.task import Draft, Identities, Privacy, Schedule, Task, task_content
 from hubbub.queries.errors import shown
 from hubbub.queries.query import Query
+
+_KNOWN = " or ".join(form.name for form in TASK_FORMS)
+_version_of = version_at(TASK_FORMS, "task")
+
+_FLOATS_OF_PRIVACY = ("delta", "epsilon", "epsilon_local", "epsilon_total", "honest_share")
 
 
 @dataclass(frozen=True)
@@ -38,7 +45,7 @@ class SignedTask:
         Raises:
             SignatureError: where it is neither the operator's nor the shuffler's.
         """
-        signature = sign(Label.TASK, self.task.canonical, identity.key)
+        signature = sign(self.task.form.label, self.task.canonical, identity.key)
         if identity.public == self.task.identities.operator:
             return SignedTask(self.task, signature, self.shuffler_signature)
         if identity.public == self.task.identities.shuffler:
@@ -57,7 +64,7 @@ class SignedTask:
                 raise SignatureError(f"the task names another {role.value} than the one that is trusted here")
             if signature is None:
                 raise SignatureError(f"the {role.value} has not signed the task; `hubbub sign` does")
-            check_signature(Label.TASK, self.task.canonical, signature, identity)
+            check_signature(self.task.form.label, self.task.canonical, signature, identity)
         return self.task
 
     def as_json(self) -> dict[str, Any]:
@@ -69,12 +76,12 @@ class SignedTask:
         }
 
     def encode(self) -> bytes:
-        """Return the canonical bytes of the signed task: what a task file holds."""
-        return canonical(self.as_json())
+        """Return the canonical bytes of the signed task, in its own version: what a task file holds."""
+        return write_canonical(self.as_json(), self.task.form.version)
 
     @classmethod
-    def from_json(cls, value: Any) -> SignedTask:
-        """Read what `as_json` wrote; `check` is still to be called.
+    def from_json(cls, value: Any, version: Version = 2) -> SignedTask:
+        """Read what `as_json` wrote, in a document in canonical form of that version; `check` is still to be called.
 
         Raises:
             SignatureError: where the form is wrong.
@@ -86,7 +93,7 @@ class SignedTask:
         if not isinstance(signatures, dict) or not set(signatures) <= {"operator", "shuffler"}:
             raise SignatureError("a task is signed by operator and shuffler only")
         raw = {role: from_hex(text, SIGNATURE_BYTES, f"the {role}'s signature") for role, text in signatures.items()}
-        return cls(read_task(value["task"]), raw.get("operator"), raw.get("shuffler"))
+        return cls(read_task(value["task"], version), raw.get("operator"), raw.get("shuffler"))
 
     @classmethod
     def decode(cls, document: bytes) -> SignedTask:
@@ -96,33 +103,41 @@ class SignedTask:
             SignatureError: where the bytes are not in canonical form.
             TaskError: where the task itself is not one that hubbub runs.
         """
-        return cls.from_json(parse_canonical(document))
+        value = parse_canonical(document, _version_of)
+        return cls.from_json(value, _version_of(value))
 
 
-def read_task(content: Any) -> Task:
+def read_task(content: Any, version: Version = 2) -> Task:
     """Return the task that `task_content` wrote, checked as a draft is, and for its randomizers.
+
+    `version` is that of the canonical JSON it was read from. That is the task's own in a task file; a certificate of
+    version 2 may hold a task of version 1, whose own bytes, those that are signed, follow from the task that is read.
 
     Raises:
         TaskError: naming the value, the limit and what to do.
     """
     try:
-        task = _task_from(content)
-        same = task.canonical == canonical(content)  # a comparison of values would take 1.0 for 1
+        task = _task_from(content, version)
+        # What was read is written again, as a comparison of values would take True for 1, and in version 1 1.0 for 1.
+        own = task.canonical if task.form.version == version else write_canonical(task_content(task), version)
+        same = own == write_canonical(content, version)
     except SignatureError as error:
         raise TaskError(str(error)) from error
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise TaskError(f"not a task of {TASK_FORMAT}: {error!r:.200}; `hubbub plan` writes one") from error
+        raise TaskError(f"not a task of {_KNOWN}: {error!r:.200}; `hubbub plan` writes one") from error
     if not same:
-        raise TaskError(f"not a task of {TASK_FORMAT}: it has members or forms of another version")
+        raise TaskError(f"not a task of {_KNOWN}: it has members or forms of another version")
     return task
 
 
-def _task_from(content: Any) -> Task:
-    if content["format"] != TASK_FORMAT or content["suite"] != SUITE_NAME:
-        raise TaskError(
-            f"task of {shown(content['format'])} with suite {shown(content['suite'])}; "
-            f"this version runs {TASK_FORMAT} with {SUITE_NAME}"
-        )
+def _task_from(content: Any, version: Version) -> Task:
+    form = form_named(content["format"], TASK_FORMS)
+    if form.version > version:
+        raise TaskError(f"a task of {form.name} cannot be part of a document of version {version}, which is older")
+    if content["suite"] != SUITE_NAME:
+        raise TaskError(f"task with suite {shown(content['suite'])}; this version runs {SUITE_NAME}")
+    if version == 2:
+        content = _with_floats(content)
     queries = tuple(Query.read(f"query[{index}]", query) for index, query in enumerate(content["queries"]))
     draft = Draft(
         name=content["name"],
@@ -133,7 +148,16 @@ def _task_from(content: Any) -> Task:
     )
     check_draft(draft)
     identities = _identities_from(content["identities"])
-    return Task(draft.name, draft.schedule, draft.minimum_reports, draft.privacy, queries, identities)
+    promise = draft.minimum_reports, draft.privacy
+    return Task(draft.name, draft.schedule, *promise, queries, identities, format=form.name)
+
+
+def _with_floats(content: dict[str, Any]) -> dict[str, Any]:
+    """Version 2 writes 4.0 as 4, which is read as a whole number: the promise's numbers become floats again here.
+
+    A question reads its own numbers as floats, whichever they are.
+    """
+    return {**content, "privacy": with_floats(content["privacy"], _FLOATS_OF_PRIVACY)}
 
 
 def _schedule_from(content: dict[str, Any]) -> Schedule:

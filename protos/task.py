@@ -15,12 +15,14 @@ from typing import Any, Literal
 
 from hubbub.protos.envelope import SUITE_NAME, inner_bytes
 from hubbub.protos.errors import TaskError
+from hubbub.protos.forms import TASK_FORMS, Form, form_named
 from hubbub.protos.keys import Role
-from hubbub.protos.signed import canonical
+from hubbub.protos.signed import write_canonical
 from hubbub.queries.query import Query
 from hubbub.queries.question import Question
 
-TASK_FORMAT = "hubbub-task/1"
+TASK_FORMAT = TASK_FORMS[-1].name
+"""The form of new tasks. A task that was signed in an earlier one keeps it, and with it its bytes and its id."""
 
 MAXIMUM_REPORTS = 10**12
 """Most reports of one round; the accountant's bounds are checked up to here."""
@@ -110,11 +112,21 @@ class Task:
     queries: tuple[Query, ...]
     identities: Identities
     suite: str = SUITE_NAME
+    format: str = TASK_FORMAT
+
+    @property
+    def form(self) -> Form:
+        """The version of the signed form that this task has: the label of its signatures, how its bytes are written.
+
+        Raises:
+            SignatureError: where this version of hubbub does not know the task's.
+        """
+        return form_named(self.format, TASK_FORMS)
 
     @cached_property
     def canonical(self) -> bytes:
         """The bytes that are signed and hashed."""
-        return canonical(task_content(self))
+        return write_canonical(task_content(self), self.form.version)
 
     @cached_property
     def id(self) -> bytes:
@@ -142,7 +154,7 @@ def task_content(task: Task) -> dict[str, Any]:
     """Return a task as JSON."""
     schedule, privacy = task.schedule, task.privacy
     return {
-        "format": TASK_FORMAT,
+        "format": task.format,
         "identities": {role.value: task.identities.of(role).hex() for role in Role},
         "minimum_reports": task.minimum_reports,
         "name": task.name,

@@ -8,7 +8,7 @@ from hubbub.accountant.bounds import BOUNDS
 from hubbub.accountant.errors import AccountingError, CertificateError, shown
 from hubbub.accountant.mechanisms import mechanism_members
 
-CERTIFICATE_FORMAT = "hubbub-certificate/1"
+CERTIFICATE_FORMAT = "hubbub-certificate/2"
 """The name and version of what is described here; a certificate carries it."""
 
 Kind = Callable[[Any], bool]
@@ -68,6 +68,12 @@ QUERY_MEMBERS: Mapping[str, Kind] = {
     "state": _text,
 }
 """What is stated of every query; the members of its mechanism's content come on top."""
+
+_FLOAT_KINDS = (_number, _number_or_none)
+FLOATS = frozenset(
+    ["honest_share", *(name for kinds in (_ALL_ROUNDS, QUERY_MEMBERS) for name in kinds if kinds[name] in _FLOAT_KINDS)]
+)
+"""Members that are floats wherever they occur. Version 2 writes 4.0 as 4: who reads it makes these floats again."""
 
 
 def check_members(content: Mapping[str, Any]) -> None:

@@ -50,6 +50,7 @@ from hubbub.protos.errors import (
     SignatureError,
     TaskError,
 )
+from hubbub.protos.forms import CERTIFICATE_FORMS, TASK_FORMS, Form, form_named, version_at
 from hubbub.protos.keys import Identity, KeyRecord, KeySet, Role, load_public, save_public
 from hubbub.protos.messages import Committed, Envelopes, Receipt, RoundState, RoundStatus, Submission
 from hubbub.protos.refusals import Reason, Refusal
@@ -65,7 +66,15 @@ from hubbub.protos.results import (
     RoundStanding,
     SumEstimate,
 )
-from hubbub.protos.signed import Label, SignedDocument, canonical, parse_canonical, sign
+from hubbub.protos.signed import (
+    Label,
+    SignedDocument,
+    canonical,
+    canonical_v1,
+    parse_canonical,
+    sign,
+    write_canonical,
+)
 from hubbub.protos.signed_task import read_task
 from hubbub.protos.task import Task, task_content
 from hubbub.protos.v1 import control_pb2, delivery_pb2, results_pb2, submission_pb2
@@ -74,7 +83,7 @@ from hubbub.queries.number import Number
 from hubbub.service.settings import SettingsError, Table
 from hubbub.service.settings import load as load_settings
 from hubbub.shuffler import settings as shuffler_settings
-from support.certificates import content_of, counts
+from support.certificates import content_of, counts, encode
 from support.mutation import Mutator, of_bytes, of_json, of_text
 from support.queries import INNER_BYTES, krr_query
 from support.samples import HALF, Parties, sample_task, signed
@@ -292,6 +301,10 @@ def read_json(data: bytes) -> None:
     same(canonical(parse_canonical(data)), data)
 
 
+def read_json_of_version_1(data: bytes) -> None:
+    same(canonical_v1(parse_canonical(data, 1)), data)
+
+
 def read_document(data: bytes) -> None:
     value = parse_canonical(data)
     same(SignedDocument.from_json(value).as_json(), value)
@@ -321,13 +334,22 @@ def read_task_file(data: bytes) -> None:
 
 def trust_task(data: bytes) -> None:
     """What a device makes of a task that both parties it trusts signed, whatever stands in it."""
-    content = parse_canonical(data)
+    content = parse_canonical(data, version_at(TASK_FORMS))
+    form = _form(content, TASK_FORMS)
     signatures = {
-        role.value: sign(Label.TASK, data, identity.key).hex()
+        role.value: sign(form.label, data, identity.key).hex()
         for role, identity in ((Role.OPERATOR, PARTIES.operator), (Role.SHUFFLER, PARTIES.shuffler))
     }
-    document = canonical({"signatures": signatures, "task": content})
+    document = write_canonical({"signatures": signatures, "task": content}, form.version)
     same(trusted_task(document, PARTIES.operator.public, PARTIES.shuffler.public).canonical, data)
+
+
+def _form(content: Any, forms: tuple[Form, ...]) -> Form:
+    """The form that a content names, and the newest where it names none."""
+    try:
+        return form_named(content["format"], forms)
+    except (SignatureError, KeyError, TypeError):
+        return forms[-1]
 
 
 def read_draft(data: bytes) -> None:
@@ -353,28 +375,39 @@ def read_certificate(data: bytes) -> None:
 def read_signed_certificate(data: bytes) -> None:
     """A certificate whose maker holds all three keys: nothing is refused for its signatures."""
     try:
-        content = parse_canonical(data)
+        content = parse_canonical(data, version_at(CERTIFICATE_FORMS))
+        form = _form(content, CERTIFICATE_FORMS)
+        again = _signed_again(content, form)
+        body = write_canonical(again, form.version)
     except SignatureError as error:
         raise VerificationError(str(error)) from error
-    document = _signed(Label.CERTIFICATE, canonical(_signed_again(content)), PARTIES.analyzer)
-    verify(canonical({"body": parse_canonical(document.body), "signature": document.signature.hex()}), Pins())
+    signature = sign(form.label, body, PARTIES.analyzer.key).hex()
+    verify(write_canonical({"body": again, "signature": signature}, form.version), Pins())
 
 
-def _signed_again(content: Any) -> Any:
+def _signed_again(content: Any, form: Form) -> Any:
     """Put valid signatures on everything in a certificate that has the form of something signed."""
     if not isinstance(content, dict):
         return {"body": content}
     fields = dict(content)
     task = fields.get("task")
     if isinstance(task, dict) and "task" in task:
-        body = canonical(task["task"])
+        label, body = _form(task["task"], TASK_FORMS).label, _signed_bytes(task["task"], form)
         pairs = (("operator", PARTIES.operator), ("shuffler", PARTIES.shuffler))
-        signatures = {role: sign(Label.TASK, body, identity.key).hex() for role, identity in pairs}
+        signatures = {role: sign(label, body, identity.key).hex() for role, identity in pairs}
         fields["task"] = {**task, "signatures": signatures}
     for name in ("batches", "earlier"):
         if isinstance(fields.get(name), list):
             fields[name] = [_record_again(record) for record in fields[name]]
     return fields
+
+
+def _signed_bytes(task: Any, form: Form) -> bytes:
+    """What a task's parties sign: its own form, whichever a certificate has that holds it."""
+    try:
+        return read_task(task, form.version).canonical
+    except TaskError:
+        return write_canonical(task, form.version)
 
 
 def _record_again(record: Any) -> Any:
@@ -385,10 +418,16 @@ def _record_again(record: Any) -> Any:
 
 
 @cache
-def _certificate() -> dict[str, Any]:
+def _certificate(task_form: Form, form: Form) -> dict[str, Any]:
     queries = (krr_query(Histogram("carrier", ("AA", "B6", "UA")), HALF),)
-    task = replace(TASK, queries=queries)
-    return content_of(task, PARTIES, [counts(task, 0, 25), counts(task, 1, 30, left_out=2)])
+    task = replace(TASK, queries=queries, format=task_form.name)
+    return content_of(task, PARTIES, [counts(task, 0, 25), counts(task, 1, 30, left_out=2)], form=form.name)
+
+
+def _certificates() -> list[dict[str, Any]]:
+    """One of each version, and one of the newest for a task of version 1."""
+    (old, new), (old_task, new_task) = CERTIFICATE_FORMS, TASK_FORMS
+    return [_certificate(new_task, new), _certificate(old_task, new), _certificate(old_task, old)]
 
 
 # Keys, settings, data
@@ -492,8 +531,10 @@ def _private_pem() -> bytes:
 def _targets() -> list[Target]:
     outer, inner = _envelopes()
     drafts = (sample("task.toml").replace("@START@", "2026-01-01T00:00:00Z").encode(),)
-    certificate = canonical(_certificate())
-    document = _signed(Label.CERTIFICATE, certificate, PARTIES.analyzer)
+    certificates = _certificates()
+    bodies = tuple(write_canonical(each, _form(each, CERTIFICATE_FORMS).version) for each in certificates)
+    files = tuple(encode(each, PARTIES) for each in certificates)
+    old = replace(TASK, format=TASK_FORMS[0].name)
     part = Part(KRR.from_numerator(3, HALF), 20)
     entries = (
         Entry("usage", 0, "theme", part).canonical().encode(),
@@ -506,6 +547,7 @@ def _targets() -> list[Target]:
         b'[{"mechanism":"krr","categories":2,"gamma":"2147483648/4294967296","reports":7,"dummies":3}]',
         b'[{"mechanism":"generic","local_epsilon":0.5,"mixed":true,"reports":50000}]',
     )
+    values = (b"{}", b"[]", b'{"a":[1.5,null,true,"x"]}')
     signatures = (SignatureError,)
     tasks = (SignatureError, TaskError)
     return [
@@ -515,10 +557,11 @@ def _targets() -> list[Target]:
         Target("outer content", open_what_a_device_sealed, (inner + inner,), (EnvelopeError,)),
         Target("inner envelope", open_inner, (inner,), (EnvelopeError,)),
         Target("inner content", open_what_a_device_answered, (bytes(4),), (EnvelopeError,)),
+        Target("canonical JSON", read_json, (*values, b'{"a":[4,1e+21]}', bodies[0]), signatures, of_json),
         Target(
-            "canonical JSON", read_json, (b"{}", b"[]", b'{"a":[1.5,null,true,"x"]}', certificate), signatures, of_json
+            "canonical JSON 1", read_json_of_version_1, (*values, b'{"a":[4.0,1e-06]}', bodies[2]), signatures, of_json
         ),
-        Target("signed document", read_document, (canonical(document.as_json()),), signatures, of_json),
+        Target("signed document", read_document, files[:1], signatures, of_json),
         Target(
             "key record",
             read_key_record,
@@ -527,11 +570,13 @@ def _targets() -> list[Target]:
             of_json,
         ),
         Target("batch record", read_batch_record, (BATCH.signed_by(PARTIES.shuffler).body,), signatures, of_json),
-        Target("task file", read_task_file, (signed(TASK, PARTIES).encode(),), tasks, of_json),
-        Target("trusted task", trust_task, (TASK.canonical,), tasks, of_json),
+        Target(
+            "task file", read_task_file, (signed(TASK, PARTIES).encode(), signed(old, PARTIES).encode()), tasks, of_json
+        ),
+        Target("trusted task", trust_task, (TASK.canonical, old.canonical), tasks, of_json),
         Target("draft", read_draft, drafts, (TaskError,), of_text),
-        Target("certificate", read_certificate, (canonical(document.as_json()),), (VerificationError,), of_json, True),
-        Target("certificate signed", read_signed_certificate, (certificate,), (VerificationError,), of_json, True),
+        Target("certificate", read_certificate, files, (VerificationError,), of_json, True),
+        Target("certificate signed", read_signed_certificate, bodies, (VerificationError,), of_json, True),
         Target("public key", read_public_key, (_public_pem(),), signatures),
         Target("private key", read_private_key, (_private_pem(),), signatures),
         _settings_target("shuffler", shuffler_settings.Settings),

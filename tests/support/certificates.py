@@ -10,7 +10,8 @@ from hubbub.accountant.certificate.statement import statement
 from hubbub.accountant.certificate.terms import QueryCount, RoundCounts, Terms
 from hubbub.deploy.planning import mechanisms_of
 from hubbub.protos.batch import BatchId, BatchRecord
-from hubbub.protos.signed import Label, SignedDocument, canonical
+from hubbub.protos.forms import CERTIFICATE_FORMS, form_named
+from hubbub.protos.signed import SignedDocument, sign, write_canonical
 from hubbub.protos.task import Task
 from support.samples import Parties, signed
 
@@ -43,10 +44,12 @@ def batch_records(
     ]
 
 
-def content_of(task: Task, parties: Parties, history: Sequence[RoundCounts]) -> dict[str, Any]:
-    """The certificate's content."""
+def content_of(
+    task: Task, parties: Parties, history: Sequence[RoundCounts], *, form: str = CERTIFICATE_FORMAT
+) -> dict[str, Any]:
+    """The content of a certificate of that form."""
     return {
-        "format": CERTIFICATE_FORMAT,
+        "format": form,
         "task": signed(task, parties).as_json(),
         "round": history[-1].round,
         "batches": [record.as_json() for record in batch_records(task, parties, history[-1])],
@@ -56,5 +59,8 @@ def content_of(task: Task, parties: Parties, history: Sequence[RoundCounts]) -> 
 
 
 def encode(content: Mapping[str, Any], parties: Parties) -> bytes:
-    """Sign the content as the analyzer and return the file's bytes."""
-    return canonical(SignedDocument.make(Label.CERTIFICATE, dict(content), parties.analyzer.key).as_json())
+    """Sign the content as the analyzer, in the form that it names, and return the file's bytes."""
+    form = form_named(content["format"], CERTIFICATE_FORMS)
+    body = write_canonical(content, form.version)
+    document = SignedDocument(body, sign(form.label, body, parties.analyzer.key), form.version)
+    return write_canonical(document.as_json(), form.version)

@@ -2,26 +2,25 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from hubbub.accountant.certificate.check import check_statement
-from hubbub.accountant.certificate.terms import Terms
 from hubbub.accountant.errors import AccountingError
-from hubbub.accountant.mechanisms import KRR
 from hubbub.analyzer.certify import Certifier, History, accountant_statement
 from hubbub.analyzer.tables import Tables
+from hubbub.deploy.verification import Pins, verify
 from hubbub.protos.batch import BatchRecord, released_digest
 from hubbub.protos.errors import HubbubError, SignatureError
-from hubbub.protos.keys import KeyRecord
+from hubbub.protos.keys import Identity, KeyRecord
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.results import QueryState
 from hubbub.protos.signed import Label, SignedDocument, canonical, parse_canonical
 from hubbub.protos.task import Task
 from support.queries import unary_query
 from support.rows import counts, number, row
-from support.samples import HALF, Parties, sample_task, signed
+from support.samples import Parties, sample_task, signed
 
 if TYPE_CHECKING:
     from conftest import Bench
@@ -43,8 +42,7 @@ async def test_a_certificate_is_signed_canonical_and_holds(bench: Bench) -> None
     members = ("all_rounds", "batches", "earlier", "format", "honest_share", "queries", "round", "round_total", "task")
     assert tuple(sorted(body)) == members
     assert body["task"] == bench.signed.as_json()
-    queries = [(query.name, KRR.from_numerator(query.symbols, HALF)) for query in bench.task.queries]
-    check_statement(Terms.of(bench.task), queries, body)
+    assert verify(results.certificate, Pins(analyzer=bench.parties.analyzer.public)).task == bench.task
     for query, batch in enumerate(body["batches"]):
         record = BatchRecord.read(SignedDocument.from_json(batch), bench.parties.shuffler.public)
         assert (record.batch, record.digest) == (bench.batch(query), released_digest(batches[query]))
@@ -52,6 +50,25 @@ async def test_a_certificate_is_signed_canonical_and_holds(bench: Bench) -> None
         SignedDocument.from_json(json.loads(results.certificate)).content(
             Label.CERTIFICATE, Parties.generate().analyzer.public
         )
+
+
+@pytest.mark.slow
+async def test_a_task_of_an_earlier_version_is_run_as_it_is_and_certified_in_the_newest(bench: Bench) -> None:
+    bench.store.close()
+    bench.task = replace(bench.task, format="hubbub-task/1")
+    bench.signed = signed(bench.task, bench.parties)
+    bench.state = accountant_statement
+    bench.start()
+    await bench.deliver_round()
+    results = await bench.results.get_results(bench.task.id, 0, 0)
+    verified = verify(results.certificate, Pins(*(identity.public for identity in bench_parties(bench))))
+    assert verified.pinned
+    assert (verified.content["format"], verified.task.format) == ("hubbub-certificate/2", "hubbub-task/1")
+    assert (verified.task.canonical, verified.task.id) == (bench.task.canonical, bench.task.id)
+
+
+def bench_parties(bench: Bench) -> tuple[Identity, Identity, Identity]:
+    return bench.parties.operator, bench.parties.shuffler, bench.parties.analyzer
 
 
 async def test_a_round_is_certified_once_all_its_queries_are_committed(bench: Bench) -> None:

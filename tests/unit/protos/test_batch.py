@@ -12,7 +12,7 @@ from hubbub.protos.batch import BatchId, BatchRecord, released_digest
 from hubbub.protos.errors import SignatureError
 from hubbub.protos.keys import Identity
 from hubbub.protos.refusals import Reason
-from hubbub.protos.signed import Label, SignedDocument
+from hubbub.protos.signed import Label, SignedDocument, canonical_v1, parse_canonical, sign
 
 KEY, OTHER = Identity.generate(), Identity.generate()
 REFUSALS = {"malformed": 3, "too_late": 0}
@@ -37,7 +37,18 @@ def read(content: dict[str, Any], label: Label = Label.BATCH_RECORD) -> BatchRec
     )
 )
 def test_record_comes_back_as_it_was(record: BatchRecord) -> None:
-    assert BatchRecord.read(record.signed_by(KEY), KEY.public) == record
+    document = record.signed_by(KEY)
+    assert BatchRecord.read(document, KEY.public) == record
+    # One form for both versions of canonical JSON: that is why batch records have no version 2.
+    assert document.body == canonical_v1(parse_canonical(document.body, 1))
+
+
+@pytest.mark.parametrize("value", [100.0, 10**4000, 2**53])
+def test_numbers_in_a_form_of_version_1_alone_are_refused(value: float) -> None:
+    body = canonical_v1({**CONTENT, "reports": value})
+    with pytest.raises(SignatureError) as caught:
+        BatchRecord.read(SignedDocument(body, sign(Label.BATCH_RECORD, body, KEY.key)), KEY.public)
+    assert len(str(caught.value)) < 400
 
 
 def test_record_by_another_identity_or_under_another_label_is_refused() -> None:
@@ -56,17 +67,18 @@ def test_record_by_another_identity_or_under_another_label_is_refused() -> None:
         ("task", "00"),
         ("task", None),
         ("round", -1),
-        ("round", 2.0),
+        ("round", 2.5),
         ("round", True),
         ("round", 2**32),
         ("query", 2**32),
         ("query", "1"),
         ("reports", -1),
-        ("reports", 100.0),
+        ("reports", 100.5),
         ("reports", 10**12 + 1),
-        ("reports", 10**4000),
+        ("reports", 1e300),
+        ("reports", 2.0**53),
         ("dummies", -1),
-        ("dummies", 7.0),
+        ("dummies", 7.5),
         ("dummies", None),
         ("digest", "dd" * 31),
         ("digest", "DD" * 32),
@@ -80,7 +92,7 @@ def test_record_by_another_identity_or_under_another_label_is_refused() -> None:
         ("refusals", "none"),
         ("refusals", {"unheard": 1}),
         ("refusals", {"malformed": -1}),
-        ("refusals", {"malformed": 1.0}),
+        ("refusals", {"malformed": 1.5}),
         ("refusals", {"malformed": True}),
         ("refusals", {"malformed": None}),
         ("more", 1),

@@ -1,0 +1,66 @@
+"""The versions of the signed forms that carry numbers with a fraction: tasks and certificates.
+
+Key records and batch records hold whole numbers and ASCII text alone. Their bytes are the same in both versions of
+canonical JSON, so they have one version; a form gets a new one where its bytes change. docs/formats.md has the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from hubbub.protos.errors import SignatureError
+from hubbub.protos.signed import Label, Version, shown
+
+
+@dataclass(frozen=True)
+class Form:
+    """A version of a signed form: its name in documents, the label it is signed under, its version of canonical JSON.
+
+    Every version has a label of its own: bytes that two versions would read differently cannot share a signature.
+    """
+
+    name: str
+    label: Label
+    version: Version
+
+
+TASK_FORMS = (Form("hubbub-task/1", Label.TASK_V1, 1), Form("hubbub-task/2", Label.TASK, 2))
+"""Every version of a task that is read; the last is the one that new tasks have."""
+
+CERTIFICATE_FORMS = (
+    Form("hubbub-certificate/1", Label.CERTIFICATE_V1, 1),
+    Form("hubbub-certificate/2", Label.CERTIFICATE, 2),
+)
+"""Every version of a certificate that is read; the last is the one that new certificates have."""
+
+
+def form_named(name: Any, forms: tuple[Form, ...]) -> Form:
+    """Return the form that a document names.
+
+    Raises:
+        SignatureError: with the name, and those that are read.
+    """
+    for form in forms:
+        if form.name == name:
+            return form
+    known = " and ".join(form.name for form in forms)
+    raise SignatureError(f"{shown(name)} is not a form that is read here; this version reads {known}")
+
+
+def version_at(forms: tuple[Form, ...], *path: str) -> Callable[[Any], Version]:
+    """Return what finds a document's version of canonical JSON, by the format that it names under the keys `path`.
+
+    For `parse_canonical`. A value without a format there is taken for the newest: whoever reads the value then says
+    what is missing.
+    """
+
+    def find(value: Any) -> Version:
+        for key in (*path, "format"):
+            if not isinstance(value, dict) or key not in value:
+                return forms[-1].version
+            value = value[key]
+        return form_named(value, forms).version
+
+    return find
