@@ -11,7 +11,7 @@ MODULE_LINES = 400
 """Fewest lines of a module that is too long."""
 
 FUNCTION_LINES = 40
-"""Most lines of a function, its docstring included and its parameters left out: a command has one a line for each option."""
+"""Most lines of a function with its docstring, its parameters left out: a command has one a line for each option."""
 
 
 def name_of(path: Path) -> str:
