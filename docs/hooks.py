@@ -27,7 +27,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     return files
 
 
-def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: Files) -> str:
+def on_page_markdown(markdown: str, *, page: Page, **_others: object) -> str:
     """Turn links between files of the tree into links between pages."""
     sources = {page: name for name, page in TOP.items()}
     here = ROOT / sources.get(page.file.src_uri, f"docs/{page.file.src_uri}")
