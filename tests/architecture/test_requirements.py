@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import sys
 import tomllib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from importlib.metadata import packages_distributions
 from pathlib import Path
@@ -51,20 +51,25 @@ def tree(path: Path) -> ast.Module:
     return ast.parse(path.read_text())
 
 
-def nodes_that_run(node: ast.AST) -> Iterator[ast.AST]:
-    """Every node of a module that can run: what is under `if TYPE_CHECKING` is for the type checker alone."""
+def nodes_that_run(node: ast.AST, called: bool) -> Iterator[ast.AST]:
+    """Every node that runs when a module is loaded, and if `called`, when its functions are.
+
+    What is under `if TYPE_CHECKING` is for the type checker alone.
+    """
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.If) and ast.unparse(child.test) == "TYPE_CHECKING":
             continue
+        if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef) and not called:
+            continue
         yield child
-        yield from nodes_that_run(child)
+        yield from nodes_that_run(child, called)
 
 
 @cache
-def imports(path: Path) -> frozenset[str]:
+def imports(path: Path, called: bool = True) -> frozenset[str]:
     """The full names of everything that a module imports when it is loaded or called, and of packages it looks for."""
     names: set[str] = set()
-    for node in nodes_that_run(tree(path)):
+    for node in nodes_that_run(tree(path), called):
         if isinstance(node, ast.Import):
             names |= {each.name for each in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -86,15 +91,24 @@ def known_prefixes(name: str) -> Iterator[str]:
     yield from (found for end in range(1, len(parts) + 1) if (found := ".".join(parts[:end])) in PATHS)
 
 
-def closure(roots: Iterable[str], without: Iterable[str] = ()) -> set[str]:
-    """Every module of ours that is reached from these, the imports inside functions included."""
+def everywhere(_module: str) -> bool:
+    return True
+
+
+def on_devices(module: str) -> bool:
+    """Whether all functions of a module are called on devices; what services alone call may import more then."""
+    return module.startswith(("hubbub.client", "hubbub.deploy"))
+
+
+def closure(roots: Iterable[str], without: Iterable[str] = (), called: Callable[[str], bool] = everywhere) -> set[str]:
+    """Every module of ours that is reached from these, through functions too where those of a module are `called`."""
     left, reached = [found for root in roots for found in known_prefixes(root)], set()
     while left:
         module = left.pop()
         if module in reached or any(module == each or module.startswith(f"{each}.") for each in without):
             continue
         reached.add(module)
-        left += [found for name in imports(PATHS[module]) for found in known_prefixes(name)]
+        left += [found for name in imports(PATHS[module], called(module)) for found in known_prefixes(name)]
     return reached
 
 
@@ -104,10 +118,10 @@ def owners() -> dict[str, set[str]]:
     return {top: set(map(canonicalize_name, names)) for top, names in packages_distributions().items()}
 
 
-def distributions(modules: Iterable[str]) -> set[str]:
+def distributions(modules: Iterable[str], called: Callable[[str], bool] = everywhere) -> set[str]:
     """The distributions whose modules these import; `google` is shared, and only its protobuf is used."""
     found: set[str] = set()
-    for name in {name for module in modules for name in imports(PATHS[module])}:
+    for name in {name for module in modules for name in imports(PATHS[module], called(module))}:
         top = name.split(".")[0]
         if top == "google":
             assert name.startswith("google.protobuf"), name
@@ -133,7 +147,7 @@ def commands_of(extra: Extra) -> list[str]:
 
 def test_the_client_imports_what_the_bare_install_brings() -> None:
     client = [name for name in PATHS if name.startswith("hubbub.client")]
-    assert distributions(closure(client)) == declared("")
+    assert distributions(closure(client, called=on_devices), on_devices) == declared("")
 
 
 def test_the_bare_install_can_say_what_is_missing() -> None:
@@ -142,13 +156,13 @@ def test_the_bare_install_can_say_what_is_missing() -> None:
 
 
 def test_commands_of_a_device_import_what_the_command_line_brings() -> None:
-    reached = closure(["hubbub.deploy.command_line", *commands_of(COMMAND_LINE)])
-    assert distributions(reached) == with_bare("cli")
+    reached = closure(["hubbub.deploy.command_line", *commands_of(COMMAND_LINE)], called=on_devices)
+    assert distributions(reached, on_devices) == with_bare("cli")
 
 
-def test_what_is_asked_imports_nothing_but_the_standard_library() -> None:
-    queries = [name for name in PATHS if name.startswith(("hubbub.queries", "hubbub.accountant.mechanisms"))]
-    assert distributions(closure(queries)) == set()
+def test_mechanisms_import_nothing_but_the_standard_library() -> None:
+    mechanisms = [name for name in PATHS if name.startswith("hubbub.accountant.mechanisms")]
+    assert distributions(closure(mechanisms)) == set()
 
 
 def test_the_accountant_and_its_commands_import_what_their_extra_brings() -> None:
