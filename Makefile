@@ -3,11 +3,12 @@ PYTHON ?= python3
 VENV := .venv
 DEMO_VENV := .venv-demo
 RUN := $(VENV)/bin/python
-SOURCES := pyproject.toml $(shell find queries service protos client shuffler analyzer accountant deploy -type f -not -path '*/__pycache__/*' 2>/dev/null)
+SETUP := pyproject.toml Makefile
+SOURCES := $(SETUP) $(shell find queries service protos client shuffler analyzer accountant deploy -type f -not -path '*/__pycache__/*' 2>/dev/null)
 PIP := -m pip install --quiet --disable-pip-version-check
 WORKERS ?= auto
 
-.PHONY: help demo test test-slow lint types fuzz bench soak stubs figures clean
+.PHONY: help demo test test-slow lint types fuzz bench soak stubs figures docs hooks clean
 
 help:  ## List the targets.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -47,15 +48,28 @@ figures: $(VENV)/.installed  ## Redraw the comparisons in docs/figures.
 			> docs/figures/$$name.json || exit 1; \
 	done
 
-clean:  ## Remove what the targets made.
-	rm -rf $(VENV) $(DEMO_VENV) build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .fuzz bench.json
+docs: $(VENV)/.documented  ## Build the documentation into site/; a warning is an error.
+	$(VENV)/bin/mkdocs build --strict --quiet
 
-$(VENV)/.installed: $(SOURCES)
+hooks: $(VENV)/.installed  ## Run linter and type checker before each commit, from now on.
+	$(VENV)/bin/pre-commit install
+
+clean:  ## Remove what the targets made.
+	rm -rf $(VENV) $(DEMO_VENV) build dist site src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .fuzz bench.json
+
+# The package is installed where it lies (src/hubbub/ links to the folders): an edit is seen at once, and only a change of
+# what is required, or of this file, installs again.
+$(VENV)/.installed: $(SETUP)
 	$(PYTHON) -m venv $(VENV)
-	rm -rf build
-	$(RUN) $(PIP) '.[dev,demo]'
+	$(RUN) $(PIP) --editable '.[dev,demo]'
 	touch $@
 
+$(VENV)/.documented: $(VENV)/.installed
+	$(RUN) $(PIP) --editable '.[docs]'
+	touch $@
+
+# The demo runs from what a user installs, so a change of any source installs again. setuptools reuses build/, with
+# whatever was there before.
 $(DEMO_VENV)/.installed: $(SOURCES)
 	$(PYTHON) -m venv $(DEMO_VENV)
 	rm -rf build

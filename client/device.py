@@ -27,7 +27,8 @@ class Device(Participant):
 
     Args:
         task: the signed task file's bytes.
-        operator_key, shuffler_key: the two public keys that must have signed it, known out of band (PEM, or 32 bytes).
+        operator_key: the public key that must have signed it, known out of band (PEM, or 32 bytes).
+        shuffler_key: the public key that must have signed it too, known out of band.
         state: the file to remember submissions in; made where it does not exist, readable by its owner alone.
         shuffler: host:port.
         authority: the authority of the shuffler's TLS certificate, a PEM file or its bytes.

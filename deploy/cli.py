@@ -2,62 +2,15 @@
 
 from __future__ import annotations
 
-import importlib
+import json
 import os
 import sys
 from collections.abc import Sequence
 
-import typer
+from hubbub.deploy.requirements import COMMAND_LINE, NEEDS, missing
 
-COMMANDS = (
-    "demo",
-    "init",
-    "identity",
-    "certificate",
-    "plan",
-    "sign",
-    "shuffler",
-    "analyzer",
-    "health",
-    "submit",
-    "close",
-    "status",
-    "results",
-    "verify",
-    "account",
-    "simulate",
-)
-"""Every command, in the order of `hubbub --help`: module `deploy.commands.NAME` with `command` or `app`."""
-
-
-def _version(value: bool) -> None:
-    if value:
-        from importlib.metadata import version
-
-        typer.echo(f"hubbub {version('hubbub')}")
-        raise typer.Exit
-
-
-def hubbub(
-    version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Print the version."),
-) -> None:
-    """Encode, shuffle, analyze: telemetry under differential privacy, with certificates anyone can check.
-
-    Example: hubbub demo
-    """
-
-
-def build(names: Sequence[str] = COMMANDS) -> typer.Typer:
-    """Return the command line with the commands named."""
-    app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
-    app.callback()(hubbub)
-    for name in names:
-        module = importlib.import_module(f"hubbub.deploy.commands.{name}")
-        if hasattr(module, "app"):
-            app.add_typer(module.app, name=name)
-        else:
-            app.command(name)(module.command)
-    return app
+COMMANDS = tuple(NEEDS)
+"""Every command, in the order of `hubbub --help`."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -65,8 +18,21 @@ def main(arguments: Sequence[str] | None = None) -> None:
     # By default gRPC writes a line of its own for every connection that fails its TLS handshake.
     os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
     words = list(sys.argv[1:] if arguments is None else arguments)
-    wanted = words[0] if words else ""
-    build([wanted] if wanted in COMMANDS else COMMANDS)(args=words, prog_name="hubbub")
+    wanted = words[0] if words and words[0] in COMMANDS else ""
+    if not COMMAND_LINE.installed:
+        _refuse(wanted, words)
+    from hubbub.deploy.command_line import build
+
+    build([wanted] if wanted else COMMANDS)(args=words, prog_name="hubbub")
+
+
+def _refuse(wanted: str, words: Sequence[str]) -> None:
+    """Say what is missing where not even words and options can be read: in the bare install of a device."""
+    message = missing(wanted)
+    if "--json" in words:
+        sys.stdout.write(json.dumps({"error": message}, indent=2) + "\n")
+    sys.stderr.write(f"error: {message}\n")
+    raise SystemExit(1)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from hubbub.protos.errors import SignatureError
-from hubbub.protos.signed import Label, Version, shown
+from hubbub.protos.signed import Label, Version
+from hubbub.queries.errors import shown
 
 
 @dataclass(frozen=True)

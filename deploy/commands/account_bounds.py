@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from hubbub.accountant.bounds.catalogue import Assessment
     from hubbub.accountant.mechanisms import LocalMechanism
     from hubbub.accountant.pairs import Part
+    from hubbub.deploy.accounting import Description
 
 Order = Annotated[
     float | None, typer.Option("--order", help="Say Rényi divergences of this order too, a real number above 1.")
@@ -72,32 +73,44 @@ def bounds(
     Example: hubbub account bounds --mechanism krr --categories 16 --local-epsilon 4 --reports 10000 --delta 1e-6
     """
     with failures(as_json):
-        from hubbub.accountant.bounds.catalogue import assess
-        from hubbub.accountant.bounds.sampled import assess_sampled
-        from hubbub.deploy.accounting import Description, hiding_part, read_exact, read_mechanism
+        from hubbub.deploy.accounting import Description, hiding_part
 
         started = time.perf_counter()
-        try:
-            known = read_mechanism(
-                Description(mechanism.value, categories, local_epsilon, gamma, mixed, truthful, other)
-            )
-        except AccountingError as error:
-            raise BadUse(str(error)) from error
+        known = _mechanism(Description(mechanism.value, categories, local_epsilon, gamma, mixed, truthful, other))
         if same is not None and mixed:
             raise BadUse("--same counts clients of one randomizer, --mixed is about places of the batch; give one")
         if sampling_rate is not None and (dummies or order is not None or same is not None):
             raise BadUse("--sampling-rate goes with neither --dummies, --order nor --same; leave them out")
         part = hiding_part(known, reports, honest_share, rounds, dummies, same)
-        with progress_console().status("asking every bound"):
-            if sampling_rate is not None:
-                rate = read_exact(sampling_rate, "--sampling-rate")
-                found = assess_sampled(known, part.reports, delta, rate, rounds=rounds)
-            else:
-                found = assess(known, part.reports, delta, dummies=dummies, rounds=rounds, order=order)
+        found = _assessed(known, part, delta, order, sampling_rate)
         if as_json:
             print_json(_document(part, delta, found, time.perf_counter() - started))
         else:
             _print(_heading(known, part, delta, order), found)
+
+
+def _mechanism(description: Description) -> LocalMechanism:
+    from hubbub.deploy.accounting import read_mechanism
+
+    try:
+        return read_mechanism(description)
+    except AccountingError as error:
+        # What describes a mechanism wrongly was written wrongly: the exit status is 2, as for an unknown option.
+        raise BadUse(str(error)) from error
+
+
+def _assessed(
+    mechanism: LocalMechanism, part: Part, delta: float, order: float | None, sampling_rate: str | None
+) -> Sequence[Assessment]:
+    from hubbub.accountant.bounds.catalogue import assess
+    from hubbub.accountant.bounds.sampled import assess_sampled
+    from hubbub.deploy.accounting import read_exact
+
+    with progress_console().status("asking every bound"):
+        if sampling_rate is not None:
+            rate = read_exact(sampling_rate, "--sampling-rate")
+            return assess_sampled(mechanism, part.reports, delta, rate, rounds=part.rounds)
+        return assess(mechanism, part.reports, delta, dummies=part.dummies, rounds=part.rounds, order=order)
 
 
 def _document(part: Part, delta: float, found: Sequence[Assessment], seconds: float) -> dict[str, object]:

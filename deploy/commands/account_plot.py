@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.progress import Progress
@@ -27,6 +28,9 @@ from hubbub.deploy.errors import BadUse
 from hubbub.deploy.output import Json, console, failures, print_json, progress_console
 from hubbub.deploy.pictures.plan import Picture, PicturePlan, Scale, document, evaluate
 from hubbub.deploy.pictures.variables import Range, Variable
+
+if TYPE_CHECKING:
+    from hubbub.deploy.pictures.sweep import Question
 
 
 class AxisScale(StrEnum):
@@ -95,22 +99,31 @@ def plot(
     with failures(as_json):
         if list_figures:
             _list(as_json)
-            return
-        if figure is not None:
+        elif figure is not None:
             _refuse_all_but(context, "figure", "out", "as_json")
             _draw_figure(figure, out, as_json)
-            return
-        from hubbub.deploy.accounting import Description
-        from hubbub.deploy.pictures.sweep import Question, sweep
-
-        if mechanism is None or over is None or first is None or last is None:
+        elif mechanism is None or over is None or first is None or last is None:
             raise BadUse("give --mechanism, --over, --from and --to; or --figure with a name that --list shows")
-        _check_output(out, as_json)
-        said = Description(mechanism.value, categories, local_epsilon, gamma, mixed, truthful, other, sigma)
-        question = Question(said, reports, delta, rounds, honest_share, dummies)
-        scale: Scale | None = None if axis is None else "linear" if axis is AxisScale.LINEAR else "log"
-        picture = _evaluated(sweep(question, Range(over, first, last, points, scale), bound or ()))
-        _give(picture if bound else _only_applying(picture), out, as_json)
+        else:
+            from hubbub.deploy.accounting import Description
+            from hubbub.deploy.pictures.sweep import Question
+
+            said = Description(mechanism.value, categories, local_epsilon, gamma, mixed, truthful, other, sigma)
+            question = Question(said, reports, delta, rounds, honest_share, dummies)
+            along = Range(over, first, last, points, _scale(axis))
+            _draw_bounds(question, along, bound or (), out, as_json)
+
+
+def _scale(axis: AxisScale | None) -> Scale | None:
+    return None if axis is None else "linear" if axis is AxisScale.LINEAR else "log"
+
+
+def _draw_bounds(question: Question, along: Range, bounds: Sequence[str], out: Path | None, as_json: bool) -> None:
+    from hubbub.deploy.pictures.sweep import sweep
+
+    _check_output(out, as_json)
+    picture = _evaluated(sweep(question, along, bounds))
+    _give(picture if bounds else _only_applying(picture), out, as_json)
 
 
 def _refuse_all_but(context: typer.Context, *names: str) -> None:

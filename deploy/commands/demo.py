@@ -17,33 +17,40 @@ DEFAULT_DEVICES = 20_000
 """Devices of a demo that nobody sized: a minute's work on two cores."""
 
 
+DevicesOption = Annotated[str | None, typer.Option("--devices", help="How many devices take part, or all.")]
+Seed = Annotated[int, typer.Option("--seed", help="Which sample of devices.")]
+Data = Annotated[Path | None, typer.Option("--data", help="A .csv or .parquet file instead of the flights.")]
+Histograms = Annotated[
+    list[str] | None, typer.Option("--histogram", metavar="COLUMN", help="Column to count; repeatable.")
+]
+Sums = Annotated[
+    list[str] | None, typer.Option("--sum", metavar="COLUMN:LOWER:UPPER", help="Column to sum; repeatable.")
+]
+Epsilon = Annotated[float, typer.Option("--epsilon", help="What everything a device sends in a round may cost.")]
+Delta = Annotated[float, typer.Option("--delta", help="Together with this δ.")]
+LocalEpsilon = Annotated[float, typer.Option("--local-epsilon", help="Cap if shuffler and analyzer collude.")]
+Rounds = Annotated[int, typer.Option("--rounds", min=1, max=100, help="Rounds in which every device answers.")]
+Dummies = Annotated[
+    int, typer.Option("--dummies", min=0, help="Uniform reports the shuffler adds to each query's batch.")
+]
+Out = Annotated[
+    Path | None,
+    typer.Option("--out", metavar="DIR", help="Keep task, certificates, results and logs in this new or empty folder."),
+]
+
+
 def command(
-    devices: Annotated[str | None, typer.Option("--devices", help="How many devices take part, or all.")] = None,
-    seed: Annotated[int, typer.Option("--seed", help="Which sample of devices.")] = 1,
-    data: Annotated[Path | None, typer.Option("--data", help="A .csv or .parquet file instead of the flights.")] = None,
-    histogram: Annotated[
-        list[str] | None, typer.Option("--histogram", metavar="COLUMN", help="Column to count; repeatable.")
-    ] = None,
-    total: Annotated[
-        list[str] | None, typer.Option("--sum", metavar="COLUMN:LOWER:UPPER", help="Column to sum; repeatable.")
-    ] = None,
-    epsilon: Annotated[
-        float, typer.Option("--epsilon", help="What everything a device sends in a round may cost.")
-    ] = 1.0,
-    delta: Annotated[float, typer.Option("--delta", help="Together with this δ.")] = 1e-6,
-    epsilon_local: Annotated[
-        float, typer.Option("--local-epsilon", help="Cap if shuffler and analyzer collude.")
-    ] = 8.0,
-    rounds: Annotated[int, typer.Option("--rounds", min=1, max=100, help="Rounds in which every device answers.")] = 1,
-    dummies: Annotated[
-        int, typer.Option("--dummies", min=0, help="Uniform reports the shuffler adds to each query's batch.")
-    ] = 0,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out", metavar="DIR", help="Keep task, certificates, results and logs in this new or empty folder."
-        ),
-    ] = None,
+    devices: DevicesOption = None,
+    seed: Seed = 1,
+    data: Data = None,
+    histogram: Histograms = None,
+    total: Sums = None,
+    epsilon: Epsilon = 1.0,
+    delta: Delta = 1e-6,
+    epsilon_local: LocalEpsilon = 8.0,
+    rounds: Rounds = 1,
+    dummies: Dummies = 0,
+    out: Out = None,
     as_json: Json = False,
 ) -> None:
     """Run the whole pipeline on this machine: real processes, TLS, sealed reports, and a certificate at the end.

@@ -9,30 +9,36 @@ import typer
 
 from hubbub.deploy.output import Json, console, failures, print_json
 
+Hosts = list[str] | None
+ShufflerHost = Annotated[Hosts, typer.Option(help="Name or address the shuffler is called by; repeatable.")]
+AnalyzerHost = Annotated[Hosts, typer.Option(help="Name or address the analyzer is called by; repeatable.")]
+ShufflerListen = Annotated[
+    str, typer.Option(metavar="HOST", help="Address the shuffler's ports bind; 0.0.0.0 is every IPv4 one.")
+]
+AnalyzerListen = Annotated[
+    str, typer.Option(metavar="HOST", help="Address the analyzer's ports bind; 0.0.0.0 is every IPv4 one.")
+]
+PublicKey = Path | None
+ShufflerKey = Annotated[
+    PublicKey, typer.Option(metavar="PUB.pem", help="The shuffler's public key, from `hubbub identity` there.")
+]
+AnalyzerKey = Annotated[
+    PublicKey, typer.Option(metavar="PUB.pem", help="The analyzer's public key, from `hubbub identity` there.")
+]
+Data = Annotated[
+    Path | None, typer.Option(metavar="DIR", help="Stores go to DIR/shuffler and DIR/analyzer; else by settings.")
+]
+
 
 def command(
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="A folder that is new or empty.")],
-    shuffler_host: Annotated[
-        list[str] | None, typer.Option(help="Name or address the shuffler is called by; repeatable.")
-    ] = None,
-    analyzer_host: Annotated[
-        list[str] | None, typer.Option(help="Name or address the analyzer is called by; repeatable.")
-    ] = None,
-    shuffler_listen: Annotated[
-        str, typer.Option(metavar="HOST", help="Address the shuffler's ports bind; 0.0.0.0 is every IPv4 one.")
-    ] = "127.0.0.1",
-    analyzer_listen: Annotated[
-        str, typer.Option(metavar="HOST", help="Address the analyzer's ports bind; 0.0.0.0 is every IPv4 one.")
-    ] = "127.0.0.1",
-    shuffler_key: Annotated[
-        Path | None, typer.Option(metavar="PUB.pem", help="The shuffler's public key, from `hubbub identity` there.")
-    ] = None,
-    analyzer_key: Annotated[
-        Path | None, typer.Option(metavar="PUB.pem", help="The analyzer's public key, from `hubbub identity` there.")
-    ] = None,
-    data: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Stores go to DIR/shuffler and DIR/analyzer; else by settings.")
-    ] = None,
+    shuffler_host: ShufflerHost = None,
+    analyzer_host: AnalyzerHost = None,
+    shuffler_listen: ShufflerListen = "127.0.0.1",
+    analyzer_listen: AnalyzerListen = "127.0.0.1",
+    shuffler_key: ShufflerKey = None,
+    analyzer_key: AnalyzerKey = None,
+    data: Data = None,
     as_json: Json = False,
 ) -> None:
     """Make a folder for each party, with only what that party may know.

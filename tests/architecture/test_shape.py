@@ -7,8 +7,11 @@ import pytest
 
 from support.tree import FOLDERS, MODULES, ROOT
 
-MODULE_LINES = 450
-FUNCTION_LINES = 60
+MODULE_LINES = 400
+"""Fewest lines of a module that is too long."""
+
+FUNCTION_LINES = 40
+"""Most lines of a function with its docstring, its parameters left out: a command has one a line for each option."""
 
 
 def name_of(path: Path) -> str:
@@ -29,13 +32,13 @@ def long_functions(source: str) -> list[str]:
     functions = (
         node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
     )
-    return [node.name for node in functions if node.end_lineno and node.end_lineno - node.lineno >= FUNCTION_LINES]
+    return [node.name for node in functions if (node.end_lineno or 0) - node.body[0].lineno >= FUNCTION_LINES]
 
 
 def test_the_check_itself_sees_a_long_function() -> None:
     body = "    x = 1\n"
-    assert long_functions("def f():\n" + body * (FUNCTION_LINES - 1)) == []
-    assert long_functions("def f():\n" + body * FUNCTION_LINES) == ["f"]
+    assert long_functions("def f(\n    a,\n    b,\n):\n" + body * FUNCTION_LINES) == []
+    assert long_functions("def f():\n" + body * (FUNCTION_LINES + 1)) == ["f"]
 
 
 @pytest.mark.parametrize("path", MODULES, ids=name_of)

