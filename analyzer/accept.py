@@ -19,17 +19,12 @@ from hubbub.analyzer.workers import Job, Workers
 from hubbub.protos.batch import BatchId, BatchRecord
 from hubbub.protos.envelope import INNER_BYTES, Destination, generate_key
 from hubbub.protos.errors import HubbubError, KeyRecordError, SignatureError
-from hubbub.protos.keys import Identity, KeyRecord, KeySet, Role
+from hubbub.protos.keys import Identity, KeySet, Role
 from hubbub.protos.messages import Committed, Envelopes
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.signed import Label, SignedDocument
 from hubbub.protos.task import Task
-
-KEY_LEAD_SECONDS = 86_400
-"""A round's key is valid this long before the round opens: devices fetch early, and clocks differ."""
-
-KEY_TAIL_SECONDS = 30 * 86_400
-"""A round's key is kept this long after its cut if no batch comes; a shuffler may be away for that long."""
+from hubbub.service.keys import NewKey, make_key
 
 RETRY_SECONDS = 2.0
 """When to ask again after the processes that open envelopes were killed."""
@@ -52,7 +47,7 @@ class Acceptor:
         workers: Workers,
         *,
         committed: Callable[[], None] = lambda: None,
-        new_key: Callable[[], tuple[bytes, bytes]] = generate_key,
+        new_key: NewKey = generate_key,
     ) -> None:
         self._tasks = tasks
         self._identity = identity
@@ -205,13 +200,9 @@ class Acceptor:
         stored = tables.key(task.id, round_number)
         if stored is not None:
             return stored
-        private, public = self._new_key()
-        not_before = max(0, task.schedule.opens(round_number) - KEY_LEAD_SECONDS)
-        not_after = task.schedule.cut(round_number) + KEY_TAIL_SECONDS
-        record = KeyRecord(Role.ANALYZER, task.id, round_number, task.suite, public, not_before, not_after)
-        document = record.signed_by(self._identity)
-        tables.add_key(task.id, round_number, private, document, not_after)
-        return StoredKey(private, document, None)
+        made = make_key(Role.ANALYZER, task, round_number, self._identity, self._new_key)
+        tables.add_key(task.id, round_number, made.private, made.record, made.not_after)
+        return StoredKey(made.private, made.record, None)
 
 
 def _load_accountant() -> None:

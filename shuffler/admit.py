@@ -16,9 +16,10 @@ from hubbub.protos.keys import KeySet
 from hubbub.protos.messages import Answer, Receipt, RoundState, Submission
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.task import Task
+from hubbub.protos.times import prepared_from, taken_from
 from hubbub.shuffler.hold import Store
 from hubbub.shuffler.ids import DIGEST_BYTES
-from hubbub.shuffler.keys import RoundKeys, at_hand
+from hubbub.shuffler.keys import RoundKeys
 from hubbub.shuffler.opener import Lock
 from hubbub.shuffler.opening import Openers
 from hubbub.shuffler.records import Held, Opened, Round, StoreError
@@ -26,7 +27,7 @@ from hubbub.shuffler.tasks import Tasks, at, next_round
 from hubbub.shuffler.unit import RETRIED
 
 ANY_ROUND = -1
-"""Refusals for rounds that are not at hand are counted for the task as a whole: nobody can fill the store with them."""
+"""Refusals for rounds that are not prepared count for the task as a whole: nobody can fill the store with them."""
 
 OVERLOADED_SECONDS = 1.0
 """When a device may try again after OVERLOADED: a full queue of 20,000 takes about a second."""
@@ -81,7 +82,7 @@ class Admission:
         return task
 
     def _round(self, task: Task, number: int) -> Round:
-        """Return the round, if it is at hand or was."""
+        """Return the round, if it is prepared or was."""
         schedule, now = task.schedule, self._clock()
         if not 0 <= number < schedule.rounds:
             raise Refusal(Reason.UNKNOWN_ROUND, f"round {number} is none of the task's, 0 to {schedule.rounds - 1}")
@@ -90,7 +91,7 @@ class Admission:
             return round_
         if now >= schedule.cut(number):
             raise Refusal(Reason.TOO_LATE, f"round {number} is over; {next_round(schedule, now, number)}")
-        if now < at_hand(schedule, number):
+        if now < prepared_from(schedule, number):
             opens = schedule.opens(number)
             raise Refusal(Reason.TOO_EARLY, f"round {number} opens at {at(opens)}, now is {at(now)}; wait until then")
         raise _not_ready(number)
@@ -118,7 +119,7 @@ class Admission:
     def _check_time(self, task: Task, round_: Round) -> None:
         self._check_taken(task, round_)
         schedule, now = task.schedule, self._clock()
-        first = schedule.opens(round_.number) - schedule.grace
+        first = taken_from(schedule, round_.number)
         if now < first:
             raise Refusal(
                 Reason.TOO_EARLY, f"round {round_.number} takes submissions from {at(first)}, now is {at(now)}; wait"

@@ -23,11 +23,12 @@ from hubbub.protos.keys import Identity
 from hubbub.protos.messages import RoundState
 from hubbub.protos.refusals import Refusal
 from hubbub.protos.task import Task
+from hubbub.protos.times import first_not_cut, prepared_from
 from hubbub.shuffler.alarm import Alarm
 from hubbub.shuffler.budget import Budgets
 from hubbub.shuffler.dummies import seal_dummies
 from hubbub.shuffler.hold import Store
-from hubbub.shuffler.keys import at_hand, make_keys
+from hubbub.shuffler.keys import make_keys
 from hubbub.shuffler.mix import Random, mix
 from hubbub.shuffler.records import FINAL, Round
 from hubbub.shuffler.release import CALL_SECONDS, GIVEN_UP, Analyzer, Courier, Patience, Pause, in_words
@@ -127,13 +128,12 @@ class Rounds:
     # Beginning
 
     async def _watch(self, task: Task) -> None:
-        """Begin the task's rounds when they are at hand. Those that were over before this is first run never begin."""
+        """Begin the task's rounds when their time comes. Those that were over before this is first run never begin."""
         schedule = task.schedule
-        first = max(0, int((self._clock() - schedule.start - schedule.grace) // schedule.length))
         patience = Patience(self._pause)
-        number = first
+        number = first_not_cut(schedule, self._clock())
         while number < schedule.rounds:
-            await self.alarm.until(at_hand(schedule, number))
+            await self.alarm.until(prepared_from(schedule, number))
             try:
                 if self._clock() < schedule.cut(number):
                     self._run(task, await self._store.add_round(task.id, number))

@@ -19,7 +19,7 @@ from hubbub.protos.envelope import Destination, Sealer, generate_key
 from hubbub.protos.keys import KeyRecord, KeySet, Role
 from hubbub.protos.messages import Committed, Envelopes
 from hubbub.protos.signed import SignedDocument
-from hubbub.protos.task import Task
+from hubbub.protos.task import Schedule, Task
 from support.samples import Parties, sample_task, signed
 
 # Eight reports of the histogram (3 symbols), eight of the optional sum (9 symbols).
@@ -37,10 +37,10 @@ def quick_statement(task: Task, history: History) -> dict[str, Any]:
 class Bench:
     """Stages of one analyzer, restarted at will; and everything a shuffler would do."""
 
-    def __init__(self, folder: Path, minimum_reports: int = 5) -> None:
+    def __init__(self, folder: Path, minimum_reports: int = 5, schedule: Schedule | None = None) -> None:
         self.folder = folder
         self.parties = Parties.generate()
-        self.task = sample_task(self.parties, minimum_reports=minimum_reports)
+        self.task = sample_task(self.parties, minimum_reports=minimum_reports, schedule=schedule)
         self.signed = signed(self.task, self.parties)
         self.shuffler_key = generate_key()
         self.workers = Workers(1)

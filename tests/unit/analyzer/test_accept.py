@@ -16,6 +16,7 @@ from hubbub.protos.keys import Identity, KeyRecord, KeySet, Role
 from hubbub.protos.messages import Committed
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.signed import SignedDocument
+from hubbub.protos.times import key_validity
 
 if TYPE_CHECKING:
     from conftest import Bench
@@ -43,7 +44,7 @@ async def test_a_key_record_is_signed_and_bound_to_its_round_and_time(bench: Ben
     record = KeyRecord.read(await bench.acceptor.get_key(bench.task.id, 2), bench.parties.analyzer.public)
     record.check_for(Role.ANALYZER, bench.task.id, 2, bench.task.suite)
     schedule = bench.task.schedule
-    assert record.not_before == schedule.opens(2) - 86_400
+    assert record.not_before == key_validity(schedule, 2).not_before
     assert record.not_after == schedule.cut(2) + 30 * 86_400
 
 
