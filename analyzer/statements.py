@@ -6,8 +6,7 @@ from typing import Any
 
 from hubbub.accountant.certificate.statement import CERTIFICATE_FORMAT, QueryCount, RoundCounts, Terms, statement
 from hubbub.accountant.mechanisms import KRR
-from hubbub.analyzer.certify import History
-from hubbub.analyzer.tables import StoredBatch
+from hubbub.analyzer.records import History, StoredBatch
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.task import Task
 

@@ -7,10 +7,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from hubbub.accountant.certificate.statement import Terms, check_minimum
-from hubbub.accountant.mechanisms import KRR
 from hubbub.protos.signed_task import SignedTask
 from hubbub.protos.task import Schedule, Task
 from hubbub.protos.times import first_not_cut
+from hubbub.service.ledgers import mechanisms
 from hubbub.service.tasks import read_tasks
 
 Tasks = Mapping[bytes, Task]
@@ -38,11 +38,6 @@ def check_promise(task: Task) -> None:
         AccountingError: with what is reached, what was promised, and what to change.
     """
     check_minimum(Terms.of(task), mechanisms(task))
-
-
-def mechanisms(task: Task) -> tuple[KRR, ...]:
-    """Each query's randomizer, as the accountant takes it."""
-    return tuple(KRR.from_numerator(query.symbols, query.gamma) for query in task.queries)
 
 
 def at(moment: float) -> str:

@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from hubbub.analyzer.accept import Acceptor
-from hubbub.analyzer.certify import Certifier, History, Statement
+from hubbub.analyzer.certify import Certifier, Statement
+from hubbub.analyzer.records import History
 from hubbub.analyzer.results import Results
-from hubbub.analyzer.store import Store
+from hubbub.analyzer.sqlite import SqliteStore
 from hubbub.analyzer.workers import Workers
 from hubbub.protos.batch import BatchId, BatchRecord, released_digest
 from hubbub.protos.envelope import Destination, Sealer, generate_key
@@ -46,12 +47,10 @@ class Bench:
         self.workers = Workers(1)
         self.keys_made = 0
         self.state: Statement = quick_statement
-        self.start()
 
-    def start(self) -> None:
-        self.store = Store(self.folder)
-        task = self.task
-        self.store.wait(lambda tables: tables.add_task(task.id, task.name, len(task.queries), self.signed.encode()))
+    async def start(self) -> None:
+        self.store = SqliteStore(self.folder)
+        await self.store.add_tasks([self.signed])
         self.certifier = Certifier(self.parties.analyzer, self.store, self.state)
         self.acceptor = Acceptor(
             {self.task.id: self.signed},
@@ -68,7 +67,7 @@ class Bench:
         """A new object for everything, on the same folder."""
         await self.certifier.settle()
         self.store.close()
-        self.start()
+        await self.start()
 
     def _new_key(self) -> tuple[bytes, bytes]:
         self.keys_made += 1
@@ -129,6 +128,7 @@ class Bench:
 @pytest.fixture
 async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
     bench = Bench(tmp_path / "data")
+    await bench.start()
     yield bench
     await bench.stop()
 

@@ -36,6 +36,7 @@ async def test_every_key_record_is_valid_whenever_a_device_may_seal(found: tuple
     schedule, number, now = found
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(Path(folder), schedule=schedule)
+        await bench.start()
         analyzer = await bench.acceptor.get_key(bench.task.id, number)
         keys = make_keys(bench.task, number, bench.parties.shuffler, analyzer)
         await bench.stop()
