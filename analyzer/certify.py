@@ -10,7 +10,6 @@ envelopes then; they are erased next, a few at a time, at the next start where a
 from __future__ import annotations
 
 import asyncio
-import functools
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -19,8 +18,8 @@ from typing import Any
 import structlog
 
 from hubbub.accountant.errors import AccountingError
+from hubbub.analyzer.records import History, StoredBatch
 from hubbub.analyzer.store import Store
-from hubbub.analyzer.tables import StoredBatch, Tables
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.keys import Identity
 from hubbub.protos.signed import Label, SignedDocument, canonical
@@ -29,9 +28,6 @@ from hubbub.protos.task import Task
 from hubbub.service.stages import Observe, unobserved
 
 _LOG = structlog.get_logger(__name__)
-
-History = Sequence[tuple[int, Sequence[StoredBatch]]]
-"""Rounds in order, each with its batches in the task's order of queries."""
 
 Statement = Callable[[Task, History], dict[str, Any]]
 """What makes the certificate's numbers for the last round of a history."""
@@ -99,12 +95,10 @@ class Certifier:
     async def run(self) -> None:
         """Certify every round that is complete; erase the envelopes of those that are certified."""
         async with self._lock:
-            for task_id, round_number in await self._store.run(Tables.uncertified):
+            for task_id, round_number in await self._store.uncertified():
                 await self._certify(task_id, round_number)
-            for task_id, round_number in await self._store.run(Tables.unerased):
-                while await self._store.run(
-                    functools.partial(Tables.erase_some, task_id=task_id, round_number=round_number)
-                ):
+            for task_id, round_number in await self._store.unerased():
+                while await self._store.erase_some(task_id, round_number):
                     pass
 
     def announce(self) -> None:
@@ -115,10 +109,10 @@ class Certifier:
     async def _certify(self, task_id: bytes, round_number: int) -> None:
         started = time.perf_counter()
         try:
-            facts = await self._store.run(lambda tables: _gather(tables, task_id, round_number))
+            facts = await self._gather(task_id, round_number)
             document = await asyncio.to_thread(self._document, facts)
-            withheld = [batch for batch in facts.batches if not is_published(facts.signed.task, batch)]
-            await self._store.run(lambda tables: tables.certify(task_id, round_number, document, withheld))
+            withheld = [batch.id.query for batch in facts.batches if not is_published(facts.signed.task, batch)]
+            await self._store.certify(task_id, round_number, document, withheld)
         except (HubbubError, AccountingError) as error:
             self._failed(task_id, round_number, str(error))
         except Exception as error:
@@ -129,6 +123,12 @@ class Certifier:
             self._observe(time.perf_counter() - started)
             _LOG.info("round certified", task=facts.signed.task.name, round=round_number, withheld=len(withheld))
         self.announce()
+
+    async def _gather(self, task_id: bytes, round_number: int) -> _Round:
+        signed = await self._store.task(task_id)
+        if signed is None:
+            raise HubbubError("the store holds a round without its task; it was damaged")
+        return _Round(signed, round_number, await self._store.history(task_id, round_number))
 
     def _failed(self, task_id: bytes, round_number: int, problem: str) -> None:
         self.failures[task_id, round_number] = problem
@@ -149,12 +149,3 @@ class Certifier:
 def is_published(task: Task, batch: StoredBatch) -> bool:
     """Whether a committed batch has enough valid reports for an estimate; it is withheld otherwise."""
     return batch.committed is not None and batch.committed.counted >= task.minimum_reports
-
-
-def _gather(tables: Tables, task_id: bytes, round_number: int) -> _Round:
-    document = tables.task(task_id)
-    if document is None:
-        raise HubbubError("the store holds a round without its task; it was damaged")
-    numbers = [*tables.certified_before(task_id, round_number), round_number]
-    history = [(number, tables.batches(task_id, number)) for number in numbers]
-    return _Round(SignedTask.decode(document), round_number, history)

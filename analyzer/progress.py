@@ -1,16 +1,16 @@
-"""Progress: where each round stands at the analyzer, and what it waits for, in words."""
+"""Progress: how far each round is at the analyzer, and what it waits for, in words."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from hubbub.analyzer.tables import BatchProgress, RoundProgress
+from hubbub.analyzer.records import BatchProgress, RoundProgress
 from hubbub.protos.results import Progress, QueryStanding, RoundStanding
 from hubbub.protos.task import Task
 
 
 def progress_of(progress: RoundProgress) -> Progress:
-    """Return where a round stands."""
+    """Return how far a round is."""
     if progress.is_certified:
         return Progress.CERTIFIED
     committed = [batch for batch in progress.batches if batch.committed is not None]

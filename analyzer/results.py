@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import functools
 import math
 
 import numpy as np
 
 from hubbub.analyzer.certify import Certifier, is_published
 from hubbub.analyzer.progress import missing, standing_of
+from hubbub.analyzer.records import StoredBatch
 from hubbub.analyzer.store import Store
-from hubbub.analyzer.tables import StoredBatch, Tables
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.results import QueryResult, QueryState, RoundId, RoundResults, RoundStanding
-from hubbub.protos.signed_task import SignedTask
 from hubbub.protos.task import Task
 from hubbub.queries.randomizer import Tally
 
@@ -42,7 +40,7 @@ class Results:
         deadline = loop.time() + (min(max(wait, 0.0), LONGEST_WAIT_SECONDS) if math.isfinite(wait) else 0.0)
         while True:
             changed = self._certifier.changed
-            certificate = await self._store.run(lambda tables: tables.certificate(task_id, round_number))
+            certificate = await self._store.certificate(task_id, round_number)
             if certificate is not None:
                 return await self._results(task, round_number, certificate)
             remaining = deadline - loop.time()
@@ -61,17 +59,17 @@ class Results:
         """
         if task_id is not None:
             await self._task(task_id, 0)
-        return await self._store.run(lambda tables: tables.certified(task_id))
+        return await self._store.certified(task_id)
 
     async def get_standings(self, task_id: bytes | None) -> list[RoundStanding]:
-        """Return where the rounds stand that a key was made for, oldest first, of one task or of all.
+        """Return how far the rounds are that a key was made for, oldest first, of one task or of all.
 
         Raises:
             Refusal: UNKNOWN_TASK.
         """
         if task_id is not None:
             await self._task(task_id, 0)
-        found = await self._store.run(functools.partial(Tables.progress, task_id=task_id))
+        found = await self._store.progress(task_id)
         tasks = {task_id: await self._task(task_id, 0) for task_id in {progress.id.task_id for progress in found}}
         return [standing_of(each, tasks[each.id.task_id], self._certifier.failures) for each in found]
 
@@ -81,25 +79,29 @@ class Results:
         self._certifier.announce()
 
     async def _task(self, task_id: bytes, round_number: int) -> Task:
-        document = await self._store.run(lambda tables: tables.task(task_id))
-        if document is None:
+        signed = await self._store.task(task_id)
+        if signed is None:
             raise Refusal(Reason.UNKNOWN_TASK, f"no task {task_id.hex()[:16]}… here; is it another analyzer's?")
-        task = SignedTask.decode(document).task
+        task = signed.task
         if not 0 <= round_number < task.schedule.rounds:
             last = task.schedule.rounds - 1
             raise Refusal(Reason.UNKNOWN_ROUND, f"task {task.name} has rounds 0 to {last}, not {round_number}")
         return task
 
     async def _results(self, task: Task, round_number: int, certificate: bytes) -> RoundResults:
-        batches = await self._store.run(lambda tables: tables.batches(task.id, round_number))
+        batches = await self._store.batches(task.id, round_number)
         queries = await asyncio.to_thread(lambda: tuple(query_result(task, batch) for batch in batches))
         return RoundResults(RoundId(task.id, task.name, round_number), queries, certificate)
 
     async def _missing(self, task: Task, round_number: int) -> Refusal:
         failure = self._certifier.failures.get((task.id, round_number))
         if failure is None:
-            failure = await self._store.run(lambda tables: _what_is_missing(tables, task, round_number))
+            failure = await self._what_is_missing(task, round_number)
         return Refusal(Reason.NO_RESULTS, f"round {round_number} of task {task.name} has no results yet: {failure}")
+
+    async def _what_is_missing(self, task: Task, round_number: int) -> str:
+        found = [progress for progress in await self._store.progress(task.id) if progress.id.round == round_number]
+        return missing(task, {batch.query: batch for progress in found for batch in progress.batches})
 
 
 def query_result(task: Task, batch: StoredBatch) -> QueryResult:
@@ -118,8 +120,3 @@ def query_result(task: Task, batch: StoredBatch) -> QueryResult:
     # The counts of a batch hold the dummies too, so its valid reports are theirs and the people's.
     tally = Tally(counts, committed.counted + batch.dummies)
     return QueryResult(query.name, QueryState.PUBLISHED, *facts, query.estimates(tally, batch.dummies))
-
-
-def _what_is_missing(tables: Tables, task: Task, round_number: int) -> str:
-    found = [progress for progress in tables.progress(task.id) if progress.id.round == round_number]
-    return missing(task, {batch.query: batch for progress in found for batch in progress.batches})

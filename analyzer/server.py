@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import functools
 import time
 from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
 
 import structlog
 
@@ -15,17 +15,18 @@ from hubbub.analyzer.certify import Certifier
 from hubbub.analyzer.metrics import AnalyzerCollector, Stage, TimedAcceptor
 from hubbub.analyzer.results import Results
 from hubbub.analyzer.settings import Settings
+from hubbub.analyzer.sqlite import SqliteStore
 from hubbub.analyzer.store import Store
-from hubbub.analyzer.tables import Tables
 from hubbub.analyzer.tasks import Tasks, load_tasks
 from hubbub.analyzer.workers import Workers
 from hubbub.protos import wire
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.keys import Identity, load_public
 from hubbub.protos.task import Identities
-from hubbub.service import listening, logs
+from hubbub.service import listening
 from hubbub.service.metrics import Disk, Metrics
-from hubbub.service.ports import Announce, Ports, asked_to_stop
+from hubbub.service.ports import Announce, Ports
+from hubbub.service.run import run
 
 DELIVERERS = frozenset({"shuffler"})
 """Common names that may deliver batches."""
@@ -57,30 +58,57 @@ async def serve(
     Raises:
         HubbubError: where settings, tasks, keys, ports or the store cannot be used; nothing was served then.
     """
-    logs.configure(settings.log)
+    await run(settings.log, _assembled(settings, clock), announce=announce, stop=stop)
+
+
+@dataclass
+class _Analyzer:
+    settings: Settings
+    store: Store
+    acceptor: TimedAcceptor
+    certifier: Certifier
+    results: Results
+    metrics: Metrics
+    clock: Callable[[], float]
+    sweeping: asyncio.Task[None] | None = None
+
+    async def listen(self, ports: Ports) -> None:
+        settings, credentials = self.settings, self.settings.tls.paths().server(mutual=True)
+        deliverers, readers = listening.new_server(MAXIMUM_CALLS), listening.new_server(MAXIMUM_CALLS)
+        wire.serve_delivery(deliverers, self.acceptor, DELIVERERS)
+        wire.serve_results(readers, self.results, READERS)
+        await ports.open("delivery", settings.delivery_listen, wire.DELIVERY_SERVICE, deliverers, credentials)
+        await ports.open("results", settings.results_listen, wire.RESULTS_SERVICE, readers, credentials)
+        await ports.open_metrics(settings.metrics_listen, self.metrics.registry, settings.tls.paths())
+
+    async def start(self) -> None:
+        self.sweeping = asyncio.create_task(sweep(self.store, self.certifier, self.clock))
+
+    async def leave(self) -> None:
+        """Let no reader wait any longer for results: calls in work could not finish otherwise."""
+        if self.sweeping is not None:
+            self.sweeping.cancel()
+        self.results.close()
+
+
+@contextlib.asynccontextmanager
+async def _assembled(settings: Settings, clock: Callable[[], float]) -> AsyncIterator[_Analyzer]:
     identity, tasks = _load(settings)
     shuffler = load_public(settings.shuffler_key)
-    with asked_to_stop(stop) as stopping:
-        metrics = Metrics("analyzer", Stage)
-        async with _opened(settings, metrics) as (store, workers):
-            await store.run(lambda tables: _register(tables, tasks))
-            await _check_ledgers(store)
-            certifier = Certifier(identity, store, observe=metrics.stage(Stage.CERTIFY))
-            acceptor = Acceptor(tasks, identity, shuffler, store, workers, committed=certifier.start)
-            timed = TimedAcceptor(acceptor, metrics.stage(Stage.ACCEPT), metrics.stage(Stage.COUNT))
-            results = Results(store, certifier)
-            metrics.registry.register(AnalyzerCollector(tasks, store, timed, certifier.failures, clock))
-            metrics.registry.register(Disk("analyzer", settings.data))
-            ports = await _listen(settings, timed, results, metrics)
-            sweeping = asyncio.create_task(_sweep(store, certifier, clock))
-            try:
-                await ports.serving(announce)
-                await stopping.wait()
-            finally:
-                sweeping.cancel()
-                results.close()
-                await ports.drain()
-                await certifier.settle()
+    metrics = Metrics("analyzer", Stage)
+    async with _opened(settings, metrics) as (store, workers):
+        await store.add_tasks(tasks.values())
+        await check_store(store)
+        certifier = Certifier(identity, store, observe=metrics.stage(Stage.CERTIFY))
+        acceptor = Acceptor(tasks, identity, shuffler, store, workers, committed=certifier.start)
+        timed = TimedAcceptor(acceptor, metrics.stage(Stage.ACCEPT), metrics.stage(Stage.COUNT))
+        metrics.registry.register(AnalyzerCollector(tasks, store, timed, certifier.failures, clock))
+        metrics.registry.register(Disk("analyzer", settings.data))
+        try:
+            yield _Analyzer(settings, store, timed, certifier, Results(store, certifier), metrics, clock)
+        finally:
+            # The ports have drained: what the last batch completed is still certified.
+            await certifier.settle()
 
 
 def _load(settings: Settings) -> tuple[Identity, Tasks]:
@@ -89,26 +117,24 @@ def _load(settings: Settings) -> tuple[Identity, Tasks]:
     return identity, load_tasks(settings.tasks, Identities(operator, shuffler, identity.public))
 
 
-def _register(tables: Tables, tasks: Tasks) -> None:
-    for task_id, signed in tasks.items():
-        tables.add_task(task_id, signed.task.name, len(signed.task.queries), signed.encode())
+async def check_store(store: Store) -> None:
+    """Return only if the ledgers hold, and charge exactly what was counted.
 
-
-async def _check_ledgers(store: Store) -> None:
-    counted = await store.run(Tables.counted)
-    if not counted:
+    Raises:
+        StoreError: where they do not.
+    """
+    ledgers, counted = await store.ledgers(), await store.counted()
+    if not ledgers and not counted:
         return
     # The accountant brings scipy, which would double the first start's time.
-    from hubbub.analyzer.budget import check_ledger
+    from hubbub.service.ledgers import check_ledgers
 
-    for task_id, rounds in counted.items():
-        charges = await store.run(functools.partial(Tables.charges, task_id=task_id))
-        await asyncio.to_thread(check_ledger, task_id, charges, rounds)
+    await asyncio.to_thread(check_ledgers, "analyzer", ledgers, counted)
 
 
 @contextlib.asynccontextmanager
-async def _opened(settings: Settings, metrics: Metrics) -> AsyncIterator[tuple[Store, Workers]]:
-    store, workers = Store(settings.data, metrics.stage(Stage.STORE)), Workers(settings.processes)
+async def _opened(settings: Settings, metrics: Metrics) -> AsyncIterator[tuple[SqliteStore, Workers]]:
+    store, workers = SqliteStore(settings.data, metrics.stage(Stage.STORE)), Workers(settings.processes)
     try:
         yield store, workers
     finally:
@@ -116,24 +142,12 @@ async def _opened(settings: Settings, metrics: Metrics) -> AsyncIterator[tuple[S
         await asyncio.to_thread(store.close)
 
 
-async def _listen(settings: Settings, acceptor: TimedAcceptor, results: Results, metrics: Metrics) -> Ports:
-    credentials = settings.tls.paths().server(mutual=True)
-    deliverers, readers = listening.new_server(MAXIMUM_CALLS), listening.new_server(MAXIMUM_CALLS)
-    wire.serve_delivery(deliverers, acceptor, DELIVERERS)
-    wire.serve_results(readers, results, READERS)
-    ports = Ports()
-    await ports.open("delivery", settings.delivery_listen, wire.DELIVERY_SERVICE, deliverers, credentials)
-    await ports.open("results", settings.results_listen, wire.RESULTS_SERVICE, readers, credentials)
-    await ports.open_metrics(settings.metrics_listen, metrics.registry, settings.tls.paths())
-    return ports
-
-
-async def _sweep(store: Store, certifier: Certifier, clock: Callable[[], float]) -> None:
+async def sweep(store: Store, certifier: Certifier, clock: Callable[[], float]) -> None:
     """Certify rounds that are complete, and destroy the keys whose time is over; now, and every minute."""
     while True:
         certifier.start()
         try:
-            expired = await store.run(functools.partial(Tables.expire_keys, now=clock()))
+            expired = await store.expire_keys(clock())
             _LOG.debug("keys of rounds that never came destroyed", keys=expired)
         except HubbubError as error:
             _LOG.warning("keys not looked over", error=str(error))

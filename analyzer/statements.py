@@ -7,8 +7,7 @@ from typing import Any
 from hubbub.accountant.certificate.members import CERTIFICATE_FORMAT
 from hubbub.accountant.certificate.statement import statement
 from hubbub.accountant.certificate.terms import QueryCount, RoundCounts, Terms
-from hubbub.analyzer.certify import History
-from hubbub.analyzer.tables import StoredBatch
+from hubbub.analyzer.records import History, StoredBatch
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.task import Task
 

@@ -114,27 +114,30 @@ class Device(Participant):
 
     async def _submit(self, link: Link, answers: Mapping[str, Value], wanted: int | None) -> Receipt:
         of = await self._choose(wanted)
-        stored = await self._stored(of) or await self._store(link, of, answers)
-        return await self._finish(link, of, stored)
+        stored, keys = await self._stored(of), None
+        if stored is None:
+            stored, keys = await self._store(link, of, answers)
+        return await self._finish(link, of, stored, keys)
 
     async def _stored(self, of: Round) -> Entry | None:
         return (await asyncio.to_thread(self._state.find, of, [self._name])).get(self._name)
 
-    async def _store(self, link: Link, of: Round, answers: Mapping[str, Value]) -> Entry:
-        """Randomize, seal and store; where another call was faster, what that one stored."""
+    async def _store(self, link: Link, of: Round, answers: Mapping[str, Value]) -> tuple[Entry, RoundKeys]:
+        """Randomize, seal and store; where another call was faster, return what that one stored."""
+        # Answers are looked at first: where one does not fit, nobody is asked for keys.
         reports = self._reports(answers)
         keys = await self._keys(link, of)
         sealed = seal(keys.sealer(self._clock()), reports, self._random)
-        return (await asyncio.to_thread(self._state.keep, of, {self._name: sealed}))[self._name]
+        # A faster call sealed for the same keys: a round's first ones are pinned in the state.
+        return (await asyncio.to_thread(self._state.keep, of, {self._name: sealed}))[self._name], keys
 
-    async def _finish(self, link: Link, of: Round, stored: Entry) -> Receipt:
-        """Send what is stored, unless it has an outcome, and note the outcome."""
+    async def _finish(self, link: Link, of: Round, stored: Entry, keys: RoundKeys | None = None) -> Receipt:
+        """Send what is stored, unless it has an outcome, and note the outcome; `keys` are the round's, if checked."""
         if stored.outcome == DONE:
             return Receipt(stored.submission_id, of.number)
         if stored.submission is None:
             raise discarded(of, stored)
-        keys = await self._keys(link, of)
-        return await self._send(link, of, keys, stored.submission)
+        return await self._send(link, of, keys or await self._keys(link, of), stored.submission)
 
     async def _send(self, link: Link, of: Round, keys: RoundKeys, submission: Submission) -> Receipt:
         try:

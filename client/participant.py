@@ -12,12 +12,13 @@ from typing import Self
 
 from hubbub.client.encode import encode_all
 from hubbub.client.randomize import randomize_all
-from hubbub.client.rounds import RoundKeys, choose_round, over_at
+from hubbub.client.rounds import RoundKeys, choose_round
 from hubbub.client.state import Round, State
 from hubbub.client.submit import Link, Pacing
 from hubbub.client.trust import trusted_task
 from hubbub.protos.keys import KeySet
 from hubbub.protos.refusals import Reason
+from hubbub.protos.times import forgotten_after
 from hubbub.protos.transport import TLS
 from hubbub.queries.draws import Random
 from hubbub.queries.errors import AnswerError
@@ -90,7 +91,7 @@ class Participant:
             return RoundKeys.read(known, self.task, of.number)
         key_set = await self._fetch(link, of)
         keys = RoundKeys.read(key_set, self.task, of.number)
-        await asyncio.to_thread(self._state.pin, of, key_set, over_at(self.task.schedule, of.number))
+        await asyncio.to_thread(self._state.pin, of, key_set, forgotten_after(self.task.schedule, of.number))
         return keys
 
     async def _fetch(self, link: Link, of: Round) -> KeySet:

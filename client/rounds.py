@@ -10,6 +10,7 @@ from hubbub.client.errors import NoRound
 from hubbub.protos.envelope import Destination, Sealer
 from hubbub.protos.keys import KeyRecord, KeySet
 from hubbub.protos.task import Schedule, Task
+from hubbub.protos.times import forgotten_after
 
 
 def choose_round(task: Task, wanted: int | None, now: float) -> int:
@@ -26,14 +27,9 @@ def choose_round(task: Task, wanted: int | None, now: float) -> int:
         return number
     if isinstance(wanted, bool) or not isinstance(wanted, int) or not 0 <= wanted < schedule.rounds:
         raise NoRound(f"task {task.name} has no round {wanted!r}; its rounds are 0 to {schedule.rounds - 1}")
-    if now > over_at(schedule, wanted):
+    if now > forgotten_after(schedule, wanted):
         raise NoRound(f"round {wanted} of task {task.name} is over; {_next_round(schedule, now)}")
     return wanted
-
-
-def over_at(schedule: Schedule, round_number: int) -> float:
-    """When a device forgets a round (seconds since 1970): a grace after its cut, when clocks agree that it was cut."""
-    return schedule.cut(round_number) + schedule.grace
 
 
 def _next_round(schedule: Schedule, now: float) -> str:

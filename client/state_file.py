@@ -10,13 +10,7 @@ import time
 from pathlib import Path
 
 from hubbub.client.errors import StateError
-from hubbub.protos.stored import check_version, version_of
-
-STATE_VERSION = 1
-"""The layout below; written as SQLite's `user_version`."""
-
-OLDER = "use the program that wrote it until its rounds are over, then name another file"
-"""What to do with a file of an older version."""
+from hubbub.protos.stored import Layout, bring_forward, check_version, version_of
 
 BUSY_SECONDS = 30.0
 """How long to wait for another process that uses the same file."""
@@ -27,7 +21,11 @@ BUSY_PAUSE = 0.01
 _MAKING = threading.Lock()
 """Held while a file is made: nobody in this process has it open when it is closed again."""
 
-_LAYOUT = """
+STATE = Layout(
+    what="state file",
+    version=1,
+    older="use the program that wrote it until its rounds are over, then name another file",
+    script="""
 CREATE TABLE round (
     number INTEGER PRIMARY KEY,
     task BLOB NOT NULL,
@@ -47,7 +45,9 @@ CREATE TABLE submission (
     UNIQUE (round, device)
 );
 CREATE TABLE forgotten (task BLOB PRIMARY KEY, round INTEGER NOT NULL);
-"""
+""",
+)
+"""What a state file looks like."""
 
 
 def open_state(path: Path, factory: type[sqlite3.Connection] = sqlite3.Connection) -> sqlite3.Connection:
@@ -59,7 +59,7 @@ def open_state(path: Path, factory: type[sqlite3.Connection] = sqlite3.Connectio
     """
     deadline = time.monotonic() + BUSY_SECONDS
     if version_of(path) not in (None, 0):
-        check_version(path, STATE_VERSION, "state file", StateError, OLDER)
+        check_version(path, STATE, StateError)
     with _MAKING:
         _make_file(path)
     while True:
@@ -89,24 +89,15 @@ def _is_busy(error: BaseException) -> bool:
 
 
 def _prepare(connection: sqlite3.Connection, path: Path) -> None:
-    if _is_new(connection, path):
-        connection.execute("BEGIN IMMEDIATE")
-        # Another process may have been faster.
-        if _is_new(connection, path):
-            for statement in _LAYOUT.split(";"):
-                connection.execute(statement)
-            connection.execute(f"PRAGMA user_version = {STATE_VERSION}")
-        connection.execute("COMMIT")
+    _check_ours(connection, path)
+    bring_forward(connection, path, STATE, StateError)
     for setting in ("journal_mode = WAL", "synchronous = FULL", "secure_delete = ON", "foreign_keys = ON"):
         connection.execute(f"PRAGMA {setting}").fetchall()
 
 
-def _is_new(connection: sqlite3.Connection, path: Path) -> bool:
-    """Whether the file is empty, read at one moment; a file that is neither empty nor of this version is refused."""
+def _check_ours(connection: sqlite3.Connection, path: Path) -> None:
+    """Return only if the file is empty or has a version, read at one moment: another process may be making it."""
     query = "SELECT user_version, (SELECT count(*) FROM sqlite_master) FROM pragma_user_version"
     version, tables = connection.execute(query).fetchone()
-    if version == STATE_VERSION:
-        return False
-    if version == 0 and tables == 0:
-        return True
-    raise StateError(f"{path} is no state file; nothing was touched, name another place")
+    if version == 0 and tables:
+        raise StateError(f"{path} is no state file; nothing was touched, name another place")

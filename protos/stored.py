@@ -1,13 +1,15 @@
-"""Stored: whose a SQLite file is and of which version, read without SQLite, which may write beside what it opens.
+"""Stored: whose a SQLite file is and of which version, and how an older one is brought forward.
 
-Every store carries its version in the file's `user_version`. There is no migration so far: a store of another version
-is refused before anything is touched. Whoever changes a layout raises its version, and either reads the old one or
-leaves this refusal to say what to do.
+Every store carries the version of its layout in the file's `user_version`. Whoever changes a layout raises its version
+and adds the migration from the one before. What a file is, is read without SQLite, which may write beside what it
+opens: a file that is newer, or not ours, is refused before anything is touched.
 """
 
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import quote
 
@@ -19,9 +21,34 @@ _VERSION_FIELD = slice(60, 64)
 
 _HEADER_BYTES = 100
 
+Migration = Callable[[sqlite3.Connection], None]
+"""Changes tables from one version to the next, inside a transaction that it neither begins nor ends.
 
-def check_version(path: Path, version: int, what: str, error: type[HubbubError], older: str) -> None:
-    """Return only if a file is missing, empty, new, or of this version; `older` is what to do with an older one.
+It runs single statements (`execute`, not `executescript`, which commits what came before).
+"""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What a store's tables look like: `what` it is in words, its `version`, and the `script` that makes a new one.
+
+    `migrations` lead from the version that they are filed under to the next. `older` says what to do with a store that
+    is too old for them.
+    """
+
+    what: str
+    version: int
+    script: str
+    older: str
+    migrations: Mapping[int, Migration] = field(default_factory=dict)
+
+    def leads_from(self, version: int) -> bool:
+        """Return whether a store of that version can be brought forward, or is of this version."""
+        return version <= self.version and all(step in self.migrations for step in range(version, self.version))
+
+
+def check_version(path: Path, layout: Layout, error: type[HubbubError]) -> None:
+    """Return only if a file is missing, empty, new, of this version, or of one that can be brought forward.
 
     A file of version 0 is new as long as it has no tables: making it may have been interrupted.
 
@@ -30,15 +57,71 @@ def check_version(path: Path, version: int, what: str, error: type[HubbubError],
         OSError: where it cannot be read.
     """
     found = version_of(path)
-    if found is None or found == version:
+    if found is None:
         return
     if found < 0 or (found == 0 and _has_tables(path)):
-        raise error(f"{path} is no {what}; nothing was touched, name another place")
-    refused = f"{path} ({what}) is of version {found}, this hubbub knows {version}; nothing was touched"
-    if found > version:
-        raise error(f"{refused}: install the newer hubbub that wrote it, or one newer than that")
+        raise error(f"{path} is no {layout.what}; nothing was touched, name another place")
     if found:
-        raise error(f"{refused}: {older}")
+        _check_known(path, found, layout, error)
+
+
+def _check_known(path: Path, found: int, layout: Layout, error: type[HubbubError]) -> None:
+    refused = f"{path} ({layout.what}) is of version {found}, this hubbub knows {layout.version}; nothing was touched"
+    if found > layout.version:
+        raise error(f"{refused}: install the newer hubbub that wrote it, or one newer than that")
+    if not layout.leads_from(found):
+        raise error(f"{refused}: {layout.older}")
+
+
+def bring_forward(connection: sqlite3.Connection, path: Path, layout: Layout, error: type[HubbubError]) -> int:
+    """Make the tables of a new file, or bring an older one to this version; return the version that was found.
+
+    All of it is one transaction: a crash in between, or a migration that fails, leaves the old version whole.
+
+    Raises:
+        error: where the log beside the file made it a version that is not known; nothing was changed.
+        sqlite3.Error: where a statement fails; nothing was changed.
+    """
+    if _version_in(connection) == layout.version:
+        return layout.version
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        # Asked again: another process may have been faster.
+        found = _version_in(connection)
+        _bring(connection, path, found, layout, error)
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+    return found
+
+
+def _bring(connection: sqlite3.Connection, path: Path, found: int, layout: Layout, error: type[HubbubError]) -> None:
+    if found == layout.version:
+        return
+    if found == 0:
+        for statement in statements(layout.script):
+            connection.execute(statement)
+    else:
+        _check_known(path, found, layout, error)
+        for step in range(found, layout.version):
+            layout.migrations[step](connection)
+    connection.execute(f"PRAGMA user_version = {layout.version}")
+
+
+def statements(script: str) -> Iterator[str]:
+    """Give a script's statements one by one; those of a trigger are one with it."""
+    statement = ""
+    for line in script.splitlines(keepends=True):
+        statement += line
+        if sqlite3.complete_statement(statement):
+            yield statement
+            statement = ""
+
+
+def _version_in(connection: sqlite3.Connection) -> int:
+    return int(connection.execute("PRAGMA user_version").fetchone()[0])
 
 
 def version_of(path: Path) -> int | None:

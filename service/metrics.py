@@ -14,7 +14,7 @@ import socketserver
 import ssl
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -84,20 +84,6 @@ def _size(path: Path) -> int:
         return path.stat().st_size
     except FileNotFoundError:  # a log that was cut meanwhile
         return 0
-
-
-class Since:
-    """Since when something stands as it does: noted when it is first asked about, kept while it is asked about."""
-
-    def __init__(self, clock: Callable[[], float]) -> None:
-        self._clock = clock
-        self._seen: dict[Any, float] = {}
-
-    def ages(self, standing: Iterable[Any]) -> dict[Any, float]:
-        """Return for each of what stands now how many seconds it was seen to stand so; forget all else."""
-        now = self._clock()
-        self._seen = {key: self._seen.get(key, now) for key in standing}
-        return {key: max(0.0, now - since) for key, since in self._seen.items()}
 
 
 class _Handler(WSGIRequestHandler):

@@ -16,17 +16,13 @@ from hubbub.protos.keys import KeySet
 from hubbub.protos.messages import Answer, Receipt, RoundState, Submission
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.task import Task
-from hubbub.shuffler.hold import Store
-from hubbub.shuffler.ids import DIGEST_BYTES
-from hubbub.shuffler.keys import RoundKeys, at_hand
+from hubbub.protos.times import prepared_from, taken_from
+from hubbub.shuffler.keys import RoundKeys
 from hubbub.shuffler.opener import RoundKey
 from hubbub.shuffler.opening import Openers
-from hubbub.shuffler.records import Held, Opened, Round, StoreError
+from hubbub.shuffler.records import ANY_ROUND, DIGEST_BYTES, RETRIED, Held, Opened, Round, StoreError
+from hubbub.shuffler.store import Store
 from hubbub.shuffler.tasks import Tasks, at, next_round
-from hubbub.shuffler.unit import RETRIED
-
-ANY_ROUND = -1
-"""Refusals for rounds that are not at hand are counted for the task as a whole: nobody can fill the store with them."""
 
 OVERLOADED_SECONDS = 1.0
 """When a device may try again after OVERLOADED: a full queue of 20,000 takes about a second."""
@@ -70,7 +66,7 @@ class Admission:
             Refusal: UNKNOWN_TASK, UNKNOWN_ROUND, TOO_EARLY, TOO_LATE, ERASED, OVER_BUDGET or NOT_READY.
         """
         task = self._task(task_id)
-        round_ = self._round(task, round_number)
+        round_ = await self._round(task, round_number)
         self._check_taken(task, round_)
         return self._keys(round_).key_set
 
@@ -80,17 +76,17 @@ class Admission:
             raise Refusal(Reason.UNKNOWN_TASK, "this shuffler does not run that task; is the task file up to date?")
         return task
 
-    def _round(self, task: Task, number: int) -> Round:
-        """Return the round, if it is at hand or was."""
+    async def _round(self, task: Task, number: int) -> Round:
+        """Return the round, if it is prepared or was."""
         schedule, now = task.schedule, self._clock()
         if not 0 <= number < schedule.rounds:
             raise Refusal(Reason.UNKNOWN_ROUND, f"round {number} is none of the task's, 0 to {schedule.rounds - 1}")
-        round_ = self._store.find(task.id, number)
+        round_ = await self._store.find(task.id, number)
         if round_ is not None:
             return round_
         if now >= schedule.cut(number):
             raise Refusal(Reason.TOO_LATE, f"round {number} is over; {next_round(schedule, now, number)}")
-        if now < at_hand(schedule, number):
+        if now < prepared_from(schedule, number):
             opens = schedule.opens(number)
             raise Refusal(Reason.TOO_EARLY, f"round {number} opens at {at(opens)}, now is {at(now)}; wait until then")
         raise _not_ready(number)
@@ -118,7 +114,7 @@ class Admission:
     def _check_time(self, task: Task, round_: Round) -> None:
         self._check_taken(task, round_)
         schedule, now = task.schedule, self._clock()
-        first = schedule.opens(round_.number) - schedule.grace
+        first = taken_from(schedule, round_.number)
         if now < first:
             raise Refusal(
                 Reason.TOO_EARLY, f"round {round_.number} takes submissions from {at(first)}, now is {at(now)}; wait"
@@ -131,12 +127,12 @@ class Admission:
         task = self._tasks.get(destination.task_id)
         try:
             known_task = self._task(destination.task_id)
-            round_ = self._round(known_task, destination.round)
+            round_ = await self._round(known_task, destination.round)
         except Refusal as refusal:
             task_id = b"" if task is None else task.id
             self._store.count(task_id, ANY_ROUND, {refusal.reason.value: len(submissions)})
             return [refusal] * len(submissions)
-        answers, fresh = self._look_up(known_task, round_, destination, submissions)
+        answers, fresh = await self._look_up(known_task, round_, destination, submissions)
         if fresh:
             found = await self._take(known_task, round_, [submissions[index] for index in fresh])
             for index, answer in zip(fresh, found, strict=True):
@@ -148,21 +144,21 @@ class Admission:
         if destination is None or destination.task_id not in self._tasks:
             self._store.count(b"", ANY_ROUND, {reason.value: count})
             return
-        begun = self._store.find(destination.task_id, destination.round) is not None
-        number = destination.round if begun else ANY_ROUND
-        self._store.count(destination.task_id, number, {reason.value: count})
+        self._store.count(destination.task_id, destination.round, {reason.value: count})
 
-    def _look_up(
+    async def _look_up(
         self, task: Task, round_: Round, destination: Destination, submissions: Sequence[Submission]
     ) -> tuple[list[Answer | None], list[int]]:
         """Answer retries and what can be refused without opening; return the places of what is left."""
         answers: list[Answer | None] = []
         fresh: list[int] = []
         counts: Counter[str] = Counter()
+        known = await self._store.known(round_, [submission.id for submission in submissions])
+        # From here on nothing is waited for: what there is room for now is taken into work below.
         barred = self._barred(task, round_, destination)
         room = self._limit - self._in_work
-        for index, submission in enumerate(submissions):
-            answer = self._known(round_, submission) or self._refused(task, submission, barred, room - len(fresh))
+        for index, (submission, digest) in enumerate(zip(submissions, known, strict=True)):
+            answer = _known(round_, submission, digest) or self._refused(task, submission, barred, room - len(fresh))
             answers.append(answer)
             if answer is None:
                 fresh.append(index)
@@ -171,15 +167,6 @@ class Admission:
         if counts:
             self._store.count(task.id, round_.number, counts)
         return answers, fresh
-
-    def _known(self, round_: Round, submission: Submission) -> Answer | None:
-        """Answer a submission whose id is held: by its first receipt if it is the same, whatever the time."""
-        digest = self._store.known(round_, submission.id)
-        if digest is None:
-            return None
-        if digest == digest_of(submission.envelope):
-            return Receipt(submission.id, round_.number)
-        return _conflict()
 
     def _barred(self, task: Task, round_: Round, destination: Destination) -> Refusal | None:
         """Return why the round takes nothing new under this destination, if so."""
@@ -247,6 +234,15 @@ class Admission:
             following = next_round(task.schedule, self._clock(), round_.number)
             return Refusal(Reason.TOO_LATE, f"round {round_.number} was cut meanwhile; {following}")
         return Receipt(submission.id, round_.number)
+
+
+def _known(round_: Round, submission: Submission, digest: bytes | None) -> Answer | None:
+    """Answer a submission under whose id that digest is held: by its first receipt if it is the same, at any time."""
+    if digest is None:
+        return None
+    if digest == digest_of(submission.envelope):
+        return Receipt(submission.id, round_.number)
+    return _conflict()
 
 
 def _conflict() -> Refusal:

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 LONGEST_WAIT = 60.0
 """Seconds after which the clock is looked at again: the machine's time may have been set meanwhile."""
+
+
+async def never() -> bool:
+    """Have nothing but the clock end a wait."""
+    return False
 
 
 class Alarm:
@@ -21,11 +26,15 @@ class Alarm:
         self._woken.set()
         self._woken = asyncio.Event()
 
-    async def until(self, moment: float, done: Callable[[], bool] = lambda: False) -> None:
-        """Return when the clock has reached `moment`, or `done` is true after a `wake`."""
-        while not done() and (left := moment - self._clock()) > 0:
+    async def until(self, moment: float, done: Callable[[], Awaitable[bool]] = never) -> None:
+        """Return when the clock has reached `moment`, or `done` is true, which is asked after each `wake`."""
+        while True:
+            # Taken before it is asked: a wake while `done` is still looking is not missed.
+            woken = self._woken
+            if await done() or (left := moment - self._clock()) <= 0:
+                return
             try:
                 async with asyncio.timeout(min(left, LONGEST_WAIT)):
-                    await self._woken.wait()
+                    await woken.wait()
             except TimeoutError:
                 continue

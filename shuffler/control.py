@@ -1,4 +1,4 @@
-"""Control: what the operator may ask of the shuffler: where rounds stand, and to cut one now."""
+"""Control: what the operator may ask of the shuffler: how far rounds are, and to cut one now."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ import structlog
 from hubbub.protos.messages import RoundState, RoundStatus
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.task import Task
-from hubbub.shuffler.hold import Store
-from hubbub.shuffler.records import Round, StoreError
+from hubbub.shuffler.records import RETRIED, Round, StoreError
 from hubbub.shuffler.rounds import Rounds
+from hubbub.shuffler.store import Store
 from hubbub.shuffler.tasks import Tasks, at
-from hubbub.shuffler.unit import RETRIED
 
 _LOG = structlog.get_logger(__name__)
 
@@ -35,10 +34,10 @@ class Control:
                 disk does not take it.
         """
         task = self._task(task_id)
-        round_ = self._round(task, round_number)
+        round_ = await self._round(task, round_number)
         if round_.state is RoundState.OPEN:
             round_ = await self._cut(task, round_)
-        return self._status(task, round_)
+        return await self._status(task, round_)
 
     async def get_status(self, task_id: bytes | None) -> list[RoundStatus]:
         """Return where rounds stand, oldest first, of one task or of all.
@@ -48,7 +47,8 @@ class Control:
         """
         tasks = self._tasks.values() if task_id is None else [self._task(task_id)]
         wanted = {task.id: task for task in tasks}
-        return [self._status(wanted[found.task_id], found) for found in self._store.rounds() if found.task_id in wanted]
+        held = [found for found in await self._store.rounds() if found.task_id in wanted]
+        return [await self._status(wanted[found.task_id], found) for found in held]
 
     def _task(self, task_id: bytes) -> Task:
         task = self._tasks.get(task_id)
@@ -56,11 +56,11 @@ class Control:
             raise Refusal(Reason.UNKNOWN_TASK, "this shuffler does not run that task; is the task file up to date?")
         return task
 
-    def _round(self, task: Task, number: int) -> Round:
+    async def _round(self, task: Task, number: int) -> Round:
         schedule = task.schedule
         if not 0 <= number < schedule.rounds:
             raise Refusal(Reason.UNKNOWN_ROUND, f"round {number} is none of the task's, 0 to {schedule.rounds - 1}")
-        round_ = self._store.find(task.id, number)
+        round_ = await self._store.find(task.id, number)
         if round_ is not None:
             return round_
         if self._clock() < schedule.cut(number):
@@ -79,13 +79,13 @@ class Control:
         _LOG.info("closed by the operator", task=task.name, round=cut.number, submissions=cut.submissions)
         return cut
 
-    def _status(self, task: Task, round_: Round) -> RoundStatus:
-        tally = self._store.tally(task.id, round_.number)
+    async def _status(self, task: Task, round_: Round) -> RoundStatus:
+        tally = await self._store.tally(task.id, round_.number)
         return RoundStatus(
             task_id=task.id,
             round=round_.number,
             state=round_.state,
-            submissions=self._store.submissions(round_),
+            submissions=await self._store.submissions(round_),
             minimum_reports=task.minimum_reports,
             refusals={name: count for name, count in tally.items() if name != RETRIED},
             waiting_for=self._rounds.waiting_for(round_),

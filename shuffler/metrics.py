@@ -6,41 +6,32 @@ shuffler's own; a task id that somebody sends makes no label.
 
 from __future__ import annotations
 
-import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from time import perf_counter
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
-from prometheus_client.registry import Collector
 
-from hubbub.accountant.certificate.terms import Terms
-from hubbub.accountant.spending.budget import epsilon_spent
 from hubbub.protos.envelope import Destination
 from hubbub.protos.keys import KeySet
 from hubbub.protos.messages import Answer, RoundState, Submission
 from hubbub.protos.refusals import Reason
 from hubbub.protos.task import Task
-from hubbub.service.metrics import Since
+from hubbub.service.charges import Charges
+from hubbub.service.collecting import TASK, Ages, PictureCollector, Spent, names
 from hubbub.service.stages import Observe
-from hubbub.shuffler.admit import ANY_ROUND, Admission
-from hubbub.shuffler.hold import Store
-from hubbub.shuffler.records import Charge, Round
+from hubbub.shuffler.admit import Admission
+from hubbub.shuffler.records import ANY_ROUND, RETRIED, Round, Tally
 from hubbub.shuffler.rounds import Rounds
+from hubbub.shuffler.store import Store
 from hubbub.shuffler.tasks import Tasks
-from hubbub.shuffler.unit import RETRIED
 
 PREFIX = "hubbub_shuffler"
 UNKNOWN_TASK = "(unknown)"
 """Stands for all tasks that are not this shuffler's; no task can have this name."""
-
-TASK = ("task", "task_id")
-"""Labels of everything that is one task's; ids tell tasks with one name apart."""
-
-TASK_ID_DIGITS = 12
-"""How many digits of a task's id stand in labels, as in `hubbub status`."""
 
 AGE = "How long the oldest round in a state was seen in it, or is past its scheduled cut where that is longer."
 
@@ -77,7 +68,7 @@ STEPS = {RoundState.CUT: Stage.MIX, RoundState.MIXED: Stage.RELEASE, RoundState.
 
 
 def timed_steps(stage: Callable[[str], Observe]) -> Callable[[RoundState, float], None]:
-    """Return what is told of each step of a round; steps that are none of the stages are left out."""
+    """Return what is told of each step of a round; steps that are not among the stages are left out."""
     observers = {state: stage(name) for state, name in STEPS.items()}
 
     def observe(state: RoundState, seconds: float) -> None:
@@ -111,7 +102,29 @@ class TimedAdmission:
         self._admission.refused(destination, reason, count)
 
 
-class ShufflerCollector(Collector):
+@dataclass(frozen=True)
+class Seen:
+    """A round in a picture, with how many submissions it holds and whether something holds it up."""
+
+    round: Round
+    submissions: int
+    in_trouble: bool
+
+
+@dataclass(frozen=True)
+class Picture:
+    """The shuffler at one moment: its rounds, and by task the refusals, retries and charges."""
+
+    rounds: Sequence[Seen]
+    tallies: Mapping[bytes, Tally]
+    charges: Mapping[bytes, Charges]
+
+    def of(self, task: Task) -> list[Seen]:
+        """Return a task's rounds."""
+        return [held for held in self.rounds if held.round.task_id == task.id]
+
+
+class ShufflerCollector(PictureCollector[Picture]):
     """Reads tasks, rounds, counts and queues when Prometheus asks. `clock` is the service's."""
 
     def __init__(
@@ -122,61 +135,64 @@ class ShufflerCollector(Collector):
         queues: Mapping[str, Callable[[], int]],
         clock: Callable[[], float],
     ) -> None:
+        super().__init__()
         self._tasks = tasks
         self._store = store
         self._rounds = rounds
         self._queues = queues
         self._clock = clock
-        self._since = Since(clock)
-        self._spent: dict[bytes, tuple[int, float]] = {}
-        self._lock = threading.Lock()
+        self._ages = Ages(clock)
+        self._spent = Spent(PREFIX)
 
-    def collect(self) -> Iterator[Metric]:
-        """Return everything as it is now."""
-        with self._lock:
-            yield from (self._submissions(), *self._of_rounds(), self._waiting(), *self._budgets())
+    async def _picture(self) -> Picture:
+        store, in_trouble = self._store, self._rounds.in_trouble
+        rounds = [Seen(each, await store.submissions(each), in_trouble(each)) for each in await store.rounds()]
+        # An empty id is for what names no task of this shuffler.
+        tallies = {task_id: Counter(await store.tally(task_id, ANY_ROUND)) for task_id in (b"", *self._tasks)}
+        for round_ in (held.round for held in rounds if held.round.task_id in tallies):
+            tallies[round_.task_id].update(await store.tally(round_.task_id, round_.number))
+        charges = {task_id: await store.charges(task_id) for task_id in self._tasks}
+        return Picture(rounds, tallies, charges)
 
-    def _submissions(self) -> Metric:
+    def _metrics(self, picture: Picture) -> Iterator[Metric]:
+        yield from (self._submissions(picture), *self._of_rounds(picture), self._waiting())
+        yield from self._spent.metrics(self._tasks.values(), picture.charges)
+
+    def _submissions(self, picture: Picture) -> Metric:
         family = CounterMetricFamily(
             f"{PREFIX}_submissions",
             "Submissions by what became of them.",
             labels=(*TASK, "result", "reason"),
         )
-        held = self._store.rounds()
         for task in self._tasks.values():
-            mine = [round_ for round_ in held if round_.task_id == task.id]
-            tally: Counter[str] = Counter()
-            for number in (ANY_ROUND, *(round_.number for round_ in mine)):
-                tally.update(self._store.tally(task.id, number))
-            accepted = sum(self._store.submissions(round_) for round_ in mine)
-            family.add_metric((*_names(task), "accepted", ""), accepted)
-            family.add_metric((*_names(task), "retried", ""), tally[RETRIED])
-            _add_refusals(family, _names(task), tally, REFUSED)
+            tally = picture.tallies[task.id]
+            accepted = sum(held.submissions for held in picture.of(task))
+            family.add_metric((*names(task), "accepted", ""), accepted)
+            family.add_metric((*names(task), "retried", ""), tally[RETRIED])
+            _add_refusals(family, names(task), tally, REFUSED)
         unknown = (Reason.MALFORMED, Reason.UNKNOWN_TASK)
-        _add_refusals(family, (UNKNOWN_TASK, ""), self._store.tally(b"", ANY_ROUND), unknown)
+        _add_refusals(family, (UNKNOWN_TASK, ""), picture.tallies[b""], unknown)
         return family
 
-    def _of_rounds(self) -> Iterator[Metric]:
+    def _of_rounds(self, picture: Picture) -> Iterator[Metric]:
         labels = (*TASK, "state")
         count = GaugeMetricFamily(f"{PREFIX}_rounds", "Rounds by state.", labels=labels)
         age = GaugeMetricFamily(f"{PREFIX}_round_age_seconds", AGE, labels=labels)
         trouble = GaugeMetricFamily(f"{PREFIX}_rounds_in_trouble", "Rounds that something holds up.", labels=TASK)
-        rounds = self._store.rounds()
-        ages = self._ages([round_ for round_ in rounds if round_.state in STEPS])
+        ages = self._ages_of([held.round for held in picture.rounds if held.round.state in STEPS])
         for task in self._tasks.values():
-            mine = [round_ for round_ in rounds if round_.task_id == task.id]
+            mine = picture.of(task)
             for state in RoundState:
-                standing = [round_ for round_ in mine if round_.state is state]
-                count.add_metric((*_names(task), state.value), len(standing))
+                here = [held.round.key for held in mine if held.round.state is state]
+                count.add_metric((*names(task), state.value), len(here))
                 if state in STEPS:
-                    oldest = max((ages[round_.key, state] for round_ in standing), default=0.0)
-                    age.add_metric((*_names(task), state.value), oldest)
-            trouble.add_metric(_names(task), sum(map(self._rounds.in_trouble, mine)))
+                    age.add_metric((*names(task), state.value), max((ages[key, state] for key in here), default=0.0))
+            trouble.add_metric(names(task), sum(held.in_trouble for held in mine))
         yield from (count, age, trouble)
 
-    def _ages(self, rounds: Sequence[Round]) -> dict[tuple[int, RoundState], float]:
+    def _ages_of(self, rounds: Sequence[Round]) -> dict[tuple[int, RoundState], float]:
         now = self._clock()
-        ages = self._since.ages((round_.key, round_.state) for round_ in rounds)
+        ages = self._ages.of((round_.key, round_.state) for round_ in rounds)
         for round_ in rounds:
             if round_.task_id in self._tasks:
                 past_cut = now - self._tasks[round_.task_id].schedule.cut(round_.number)
@@ -188,33 +204,6 @@ class ShufflerCollector(Collector):
         for name, depth in self._queues.items():
             family.add_metric((name,), depth())
         return family
-
-    def _budgets(self) -> Iterator[Metric]:
-        spent = GaugeMetricFamily(f"{PREFIX}_epsilon_spent", "ε of all rounds charged, composed.", labels=TASK)
-        budget = GaugeMetricFamily(f"{PREFIX}_epsilon_budget", "Cap on ε, where the task has one.", labels=TASK)
-        for task in self._tasks.values():
-            spent.add_metric(_names(task), self._spent_by(task))
-            if task.privacy.epsilon_total is not None:
-                budget.add_metric(_names(task), task.privacy.epsilon_total)
-        yield from (spent, budget)
-
-    def _spent_by(self, task: Task) -> float:
-        """Return the task's ε, composed anew (about 0.1 s) only when its ledger has grown."""
-        charges = self._store.charges(task.id)
-        count, epsilon = self._spent.get(task.id, (0, 0.0))
-        if len(charges) != count:
-            epsilon = _epsilon(task, charges)
-            self._spent[task.id] = len(charges), epsilon
-        return epsilon
-
-
-def _names(task: Task) -> tuple[str, str]:
-    return task.name, task.id.hex()[:TASK_ID_DIGITS]
-
-
-def _epsilon(task: Task, charges: Sequence[Charge]) -> float:
-    records = [(charge.entry, charge.digest) for charge in charges]
-    return epsilon_spent(Terms.of(task), task.id.hex(), records)
 
 
 def _add_refusals(

@@ -1,7 +1,7 @@
 """Opening: outer envelopes are opened off the event loop, by processes; a few are opened on the spot.
 
 What arrives while all processes are busy waits and goes out together, so that a busy shuffler hands over large pieces
-by itself. Each process has the next piece at hand while it opens one: it never waits for the event loop.
+by itself. Each process holds the next piece while it opens one: it never waits for the event loop.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ ON_THE_SPOT = 16
 PIECE_LIMIT = 200
 """Most envelopes in one piece: 25 ms of work, so that neither answers nor the other process wait for long."""
 
-AT_HAND = 2
+PIECES_GIVEN = 2
 """Pieces a process is given at a time: one to open, and the next."""
 
 TRIES = 2
@@ -136,10 +136,10 @@ class Openers:
         self._hand_out()
 
     def _hand_out(self) -> None:
-        """Give what waits to the processes that have least at hand."""
+        """Give what waits to the processes that have the fewest."""
         while self._waiting:
             worker = min(self._workers, key=lambda each: len(each.given))
-            if len(worker.given) >= AT_HAND:
+            if len(worker.given) >= PIECES_GIVEN:
                 return
             worker.give(self._next())
 

@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-from hubbub.protos.errors import HubbubError
 from hubbub.protos.messages import RoundState
 from hubbub.protos.signed import SignedDocument
 from hubbub.protos.task import Close
+from hubbub.service.errors import StoreError as StoreError
 from hubbub.shuffler.keys import RoundKeys
 
+RETRIED = "retried"
+"""Under this name retries are among the refusals' counts."""
 
-class StoreError(HubbubError):
-    """The store could not do it, and did nothing: a full disk, a damaged or foreign file, or it was closed."""
+ANY_ROUND = -1
+"""Refusals for rounds that were never begun count for the task as a whole: nobody can fill the store with them."""
 
+DIGEST_BYTES = 16
+"""Length of the digest by which a retry is told from a conflict."""
+
+Tally = Counter[str]
+"""Refusals by reason, and retries."""
+
+RoundId = tuple[bytes, int]
+"""A task's id, and a round's number."""
 
 FINAL = frozenset({RoundState.ERASED, RoundState.EXPIRED})
 """States in which a round is over: nothing but numbers is left of it."""
@@ -23,7 +34,7 @@ FINAL = frozenset({RoundState.ERASED, RoundState.EXPIRED})
 
 @dataclass(frozen=True)
 class Round:
-    """A round as it stands on disk. `submissions` and `refusals_at_cut` are fixed at the cut, 0 and empty before."""
+    """A round as it is on disk. `submissions` and `refusals_at_cut` are fixed at the cut, 0 and empty before."""
 
     key: int
     task_id: bytes
@@ -37,13 +48,9 @@ class Round:
     """Why a round expired that was not under the minimum, for the operator."""
 
 
-@dataclass(frozen=True)
-class Charge:
-    """A link of a task's ledger: its place from 0, the entry in canonical form, the digest that chains it (hex)."""
-
-    place: int
-    entry: str
-    digest: str
+def is_over(round_: Round) -> bool:
+    """Return whether a round holds nothing but numbers any more."""
+    return round_.state in FINAL
 
 
 @dataclass(frozen=True)

@@ -20,8 +20,8 @@ from hubbub.protos.keys import KeySet
 from hubbub.protos.messages import Committed, Envelopes, RoundState
 from hubbub.protos.refusals import TRANSIENT, Reason, Refusal
 from hubbub.protos.signed import SignedDocument
-from hubbub.shuffler.hold import Store
 from hubbub.shuffler.records import Round, StoredBatch, StoreError
+from hubbub.shuffler.store import Store
 
 CALL_SECONDS = 30.0
 """Deadline of a call to the analyzer."""

@@ -23,14 +23,16 @@ from hubbub.protos.keys import Identity
 from hubbub.protos.messages import RoundState
 from hubbub.protos.refusals import Refusal
 from hubbub.protos.task import Task
+from hubbub.protos.times import first_not_cut, prepared_from
+from hubbub.service.charges import TaskLocks
+from hubbub.service.ledgers import charges_for
 from hubbub.shuffler.alarm import Alarm
-from hubbub.shuffler.budget import Budgets
 from hubbub.shuffler.dummies import seal_dummies
-from hubbub.shuffler.hold import Store
-from hubbub.shuffler.keys import at_hand, make_keys
+from hubbub.shuffler.keys import make_keys
 from hubbub.shuffler.mix import Random, mix
 from hubbub.shuffler.records import FINAL, Round
 from hubbub.shuffler.release import CALL_SECONDS, GIVEN_UP, Analyzer, Courier, Patience, Pause, in_words
+from hubbub.shuffler.store import Store
 from hubbub.shuffler.tasks import Tasks, at
 
 Clock = Callable[[], float]
@@ -67,15 +69,15 @@ class Rounds:
         self._random = random
         self._observe = observe
         self._courier = Courier(store, analyzer, pause)
-        self._budgets = Budgets()
+        self._locks = TaskLocks()
         self._trouble: dict[int, str] = {}
         self._fitting: dict[bytes, int] = {}
         self._running: dict[int, asyncio.Task[None]] = {}
         self._watching: list[asyncio.Task[None]] = []
 
-    def start(self) -> None:
+    async def start(self) -> None:
         """Go on with the rounds that are not over, and begin those whose time comes."""
-        for round_ in self._store.rounds():
+        for round_ in await self._store.rounds():
             if round_.state in FINAL:
                 continue
             if round_.task_id in self._tasks:
@@ -127,13 +129,12 @@ class Rounds:
     # Beginning
 
     async def _watch(self, task: Task) -> None:
-        """Begin the task's rounds when they are at hand. Those that were over before this is first run never begin."""
+        """Begin the task's rounds when their time comes. Those that were over before this is first run never begin."""
         schedule = task.schedule
-        first = max(0, int((self._clock() - schedule.start - schedule.grace) // schedule.length))
         patience = Patience(self._pause)
-        number = first
+        number = first_not_cut(schedule, self._clock())
         while number < schedule.rounds:
-            await self.alarm.until(at_hand(schedule, number))
+            await self.alarm.until(prepared_from(schedule, number))
             try:
                 if self._clock() < schedule.cut(number):
                     self._run(task, await self._store.add_round(task.id, number))
@@ -162,7 +163,7 @@ class Rounds:
                     "a step failed", round=round_.number, state=round_.state, error=str(error), exc_info=unforeseen
                 )
                 await patience.wait()
-                reached = self._store.find(task.id, round_.number) or round_
+                reached = await self._current(round_)
             else:
                 self._notice(round_, "")
                 patience.succeeded()
@@ -185,9 +186,10 @@ class Rounds:
 
     async def _mix(self, task: Task, round_: Round) -> Round:
         """Charge the round and mix it, or erase it where the task's budget does not allow it."""
-        async with self._budgets.alone(task):
+        async with self._locks.charging(task):
             try:
-                charges = await self._budgets.charges(task, round_.number, self._store.charges(task.id))
+                stored = await self._store.charges(task.id)
+                charges = await asyncio.to_thread(charges_for, task, round_.number, stored)
             except BudgetExceeded as error:
                 return await self._beyond_budget(task, round_, str(error))
             dummies = await seal_dummies(task, round_, self._random)
@@ -199,16 +201,16 @@ class Rounds:
         return mixed
 
     async def _too_much(self, task: Task, round_: Round) -> str:
-        """Say why the round is beyond the task's budget, as it stands; nothing where it is not."""
-        standing = self._store.charges(task.id)
+        """Say why the round is beyond what is left of the task's budget; nothing where it is not."""
+        stored = await self._store.charges(task.id)
         # Every round of a task costs the same, and a task is run only if one round is within its budget.
-        if task.privacy.epsilon_total is None or len(standing) == self._fitting.get(task.id, 0):
+        if task.privacy.epsilon_total is None or len(stored) == self._fitting.get(task.id, 0):
             return ""
         try:
-            await self._budgets.charges(task, round_.number, standing)
+            await asyncio.to_thread(charges_for, task, round_.number, stored)
         except BudgetExceeded as error:
             return str(error)
-        self._fitting[task.id] = len(standing)
+        self._fitting[task.id] = len(stored)
         return ""
 
     async def _deliver(self, task: Task, round_: Round) -> Round:
@@ -227,13 +229,9 @@ class Rounds:
 
     async def _collect(self, task: Task, round_: Round) -> Round:
         """Take submissions until the cut, by schedule or by the operator, or until the budget has no room for them."""
-
-        def current() -> Round:
-            return self._store.find(task.id, round_.number) or round_
-
         fetching = asyncio.create_task(self._fetch_keys(task, round_))
         try:
-            reason = await self._until_cut(task, round_, current)
+            reason = await self._until_cut(task, round_)
         finally:
             fetching.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -241,18 +239,25 @@ class Rounds:
         cut = await self._store.cut(round_, "schedule", task.minimum_reports)
         return await self._beyond_budget(task, cut, reason) if reason else cut
 
-    async def _until_cut(self, task: Task, round_: Round, current: Callable[[], Round]) -> str:
+    async def _until_cut(self, task: Task, round_: Round) -> str:
         """Wait for the round's end; return why it is beyond the budget, as soon as it is."""
         cut = task.schedule.cut(round_.number)
         while True:
-            charged = len(self._store.charges(task.id))
+            charged = len(await self._store.charges(task.id))
             reason = await self._too_much(task, round_)
-            if reason or current().state is not RoundState.OPEN or self._clock() >= cut:
+            if reason or not await self._is_open(round_) or self._clock() >= cut:
                 return reason
-            await self.alarm.until(
-                cut,
-                lambda: current().state is not RoundState.OPEN or len(self._store.charges(task.id)) > charged,  # noqa: B023
-            )
+            await self.alarm.until(cut, functools.partial(self._is_closed_or_charged, round_, charged))
+
+    async def _is_closed_or_charged(self, round_: Round, charged: int) -> bool:
+        """Return whether the round was cut, or its task has more charges than so many."""
+        return not await self._is_open(round_) or len(await self._store.charges(round_.task_id)) > charged
+
+    async def _is_open(self, round_: Round) -> bool:
+        return (await self._current(round_)).state is RoundState.OPEN
+
+    async def _current(self, round_: Round) -> Round:
+        return await self._store.find(round_.task_id, round_.number) or round_
 
     async def _fetch_keys(self, task: Task, round_: Round) -> None:
         """Get the analyzer's key record and make the round's key set, once; tries until the round is cut."""

@@ -11,16 +11,17 @@ from dataclasses import dataclass
 from hubbub.protos import transport, wire
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.keys import Identity, load_public
-from hubbub.service import listening, logs
+from hubbub.service import listening
 from hubbub.service.metrics import Disk, Metrics
-from hubbub.service.ports import Announce, Ports, asked_to_stop
+from hubbub.service.ports import Announce, Ports
+from hubbub.service.run import run
 from hubbub.shuffler.admit import Admission
 from hubbub.shuffler.control import Control
-from hubbub.shuffler.hold import SqliteStore
 from hubbub.shuffler.metrics import ShufflerCollector, Stage, TimedAdmission, timed_steps
 from hubbub.shuffler.opening import Openers
 from hubbub.shuffler.rounds import Rounds
 from hubbub.shuffler.settings import Settings
+from hubbub.shuffler.sqlite import SqliteStore
 from hubbub.shuffler.tasks import load_tasks
 
 OPERATORS = frozenset({"operator"})
@@ -48,28 +49,35 @@ async def serve(
     Raises:
         HubbubError: where settings, tasks, keys, ports or the store cannot be used; nothing was served then.
     """
-    logs.configure(settings.log)
-    with asked_to_stop(stop) as stopping:
-        async with _assembled(settings, clock) as service:
-            ports = await _listen(settings, service)
-            try:
-                service.rounds.start()
-                await ports.serving(announce)
-                await stopping.wait()
-            finally:
-                await ports.drain()
+    await run(settings.log, _assembled(settings, clock), announce=announce, stop=stop)
 
 
 @dataclass(frozen=True)
-class _Service:
+class _Shuffler:
+    settings: Settings
     admission: TimedAdmission
     control: Control
     rounds: Rounds
     metrics: Metrics
 
+    async def listen(self, ports: Ports) -> None:
+        settings, tls = self.settings, self.settings.tls.paths()
+        devices, operators = listening.new_server(SUBMISSION_CALLS), listening.new_server(CONTROL_CALLS)
+        wire.serve_submissions(devices, self.admission)
+        wire.serve_control(operators, self.control, OPERATORS)
+        await ports.open("submission", settings.listen, wire.SUBMISSION_SERVICE, devices, tls.server(mutual=False))
+        await ports.open("control", settings.control_listen, wire.CONTROL_SERVICE, operators, tls.server(mutual=True))
+        await ports.open_metrics(settings.metrics_listen, self.metrics.registry, tls)
+
+    async def start(self) -> None:
+        await self.rounds.start()
+
+    async def leave(self) -> None:
+        """Let calls in work finish: none of them waits for long."""
+
 
 @contextlib.asynccontextmanager
-async def _assembled(settings: Settings, clock: Callable[[], float]) -> AsyncIterator[_Service]:
+async def _assembled(settings: Settings, clock: Callable[[], float]) -> AsyncIterator[_Shuffler]:
     identity = _identity(settings)
     tasks = load_tasks(settings.tasks, load_public(settings.operator_key), identity.public)
     channel = transport.open_channel(settings.analyzer, settings.tls.paths())
@@ -91,7 +99,7 @@ async def _assembled(settings: Settings, clock: Callable[[], float]) -> AsyncIte
         metrics.registry.register(Disk("shuffler", settings.data))
         openers.warm_up()
         timed = TimedAdmission(admission, metrics.stage(Stage.ADMIT))
-        yield _Service(timed, Control(tasks, store, rounds, clock), rounds, metrics)
+        yield _Shuffler(settings, timed, Control(tasks, store, rounds, clock), rounds, metrics)
     finally:
         await rounds.stop()
         await channel.close()
@@ -104,15 +112,3 @@ def _identity(settings: Settings) -> Identity:
         return Identity.load(settings.identity)
     except OSError as error:
         raise HubbubError(f"cannot read {settings.identity}: {error.strerror}; `hubbub init` makes keys") from error
-
-
-async def _listen(settings: Settings, service: _Service) -> Ports:
-    tls = settings.tls.paths()
-    devices, operators = listening.new_server(SUBMISSION_CALLS), listening.new_server(CONTROL_CALLS)
-    wire.serve_submissions(devices, service.admission)
-    wire.serve_control(operators, service.control, OPERATORS)
-    ports = Ports()
-    await ports.open("submission", settings.listen, wire.SUBMISSION_SERVICE, devices, tls.server(mutual=False))
-    await ports.open("control", settings.control_listen, wire.CONTROL_SERVICE, operators, tls.server(mutual=True))
-    await ports.open_metrics(settings.metrics_listen, service.metrics.registry, tls)
-    return ports

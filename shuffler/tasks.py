@@ -10,6 +10,7 @@ from hubbub.accountant.certificate.minimum import check_minimum
 from hubbub.accountant.certificate.terms import Terms
 from hubbub.protos.signed_task import SignedTask
 from hubbub.protos.task import Schedule, Task
+from hubbub.protos.times import first_not_cut
 from hubbub.service.tasks import read_tasks
 
 Tasks = Mapping[bytes, Task]
@@ -46,9 +47,7 @@ def at(moment: float) -> str:
 
 def next_round(schedule: Schedule, now: float, after: int) -> str:
     """Say which round after `after` takes submissions next, and when."""
-    first = max(after + 1, int((now - schedule.start - schedule.grace) // schedule.length))
-    while first < schedule.rounds and schedule.cut(first) <= now:
-        first += 1
+    first = max(after + 1, first_not_cut(schedule, now))
     if first >= schedule.rounds:
         return "it was the task's last round"
     opens, ends = at(schedule.opens(first)), at(schedule.ends(first))

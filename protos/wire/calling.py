@@ -46,7 +46,7 @@ def _fitting(request: T) -> T:
 
 def _receipt_for(destination: Destination, submission: Submission, receipt: Receipt) -> Receipt:
     if (receipt.submission_id, receipt.round) != (submission.id, destination.round):
-        raise MessageError("the shuffler's receipt is for another submission or round; do not trust it")
+        raise MessageError("the shuffler's receipt is for another submission or round; send the same bytes again")
     return receipt
 
 
@@ -63,7 +63,11 @@ class SubmissionCaller:
         return codec.read_key_set(answer.key_set)
 
     async def submit(self, destination: Destination, submission: Submission, deadline: float) -> Receipt:
-        """Send one submission."""
+        """Send one submission; the receipt is for it.
+
+        Raises:
+            MessageError: where the receipt is for another submission or round.
+        """
         request = submission_pb2.SubmitRequest(
             destination=codec.write_destination(destination), submission=codec.write_submission(submission)
         )
@@ -76,7 +80,7 @@ class SubmissionCaller:
         """Send many submissions; each gets its own answer, in order.
 
         Raises:
-            MessageError: where they do not fit into one call, or the answers are not to these submissions.
+            MessageError: where they do not fit into one call, or an answer is not to the submission in its place.
         """
         request = submission_pb2.SubmitBatchRequest(
             destination=codec.write_destination(destination),

@@ -23,7 +23,7 @@ from rows import Outcome, Row
 from hubbub.analyzer.accept import Acceptor
 from hubbub.analyzer.certify import Certifier
 from hubbub.analyzer.results import Results
-from hubbub.analyzer.store import Store
+from hubbub.analyzer.sqlite import SqliteStore
 from hubbub.analyzer.workers import Job, Opened, Workers
 from hubbub.protos.batch import BatchId, BatchRecord, released_digest
 from hubbub.protos.envelope import Destination, generate_key
@@ -50,9 +50,8 @@ class Analyzer:
 
     def __init__(self, folder: Path, workers: Workers) -> None:
         self.parts = Parts.generate()
-        self.store, self.workers = Store(folder), workers
+        self.store, self.workers = SqliteStore(folder), workers
         task, signed = self.parts.task, self.parts.signed
-        self.store.wait(lambda tables: tables.add_task(task.id, task.name, len(task.queries), signed.encode()))
         self.certifier = Certifier(self.parts.analyzer, self.store)
         self.acceptor = Acceptor(
             {task.id: signed},
@@ -90,6 +89,7 @@ async def _analyzer(workers: Workers) -> AsyncIterator[Analyzer]:
     with tempfile.TemporaryDirectory(prefix="hubbub-bench-") as folder:
         analyzer = Analyzer(Path(folder) / "data", workers)
         try:
+            await analyzer.store.add_tasks([analyzer.parts.signed])
             yield analyzer
         finally:
             await analyzer.certifier.settle()
@@ -110,12 +110,13 @@ async def _opening(pool: ProcessPoolExecutor) -> Row:
         sealing = [pool.submit(sealed_inners, public, to, share) for share in shares(REPORTS)]
         sealed = await asyncio.to_thread(lambda: b"".join([each.result() for each in sealing]))
         await analyzer.deliver(key_set, sealed)
-        stored = await analyzer.acceptor._announced(analyzer.batch)
+        stored = await analyzer.acceptor.receiver.announced(analyzer.batch)
         await analyzer.acceptor._open(analyzer.parts.task, stored)  # the processes have started
         limits, values = [], []
         for _ in range(RUNS):
             limits.append(rate(pool, partial(open_bare, SYMBOL_BYTES), REPORTS))
             started = time.perf_counter()
+            await analyzer.acceptor.receiver.check_envelopes(stored)
             opened = await analyzer.acceptor._open(analyzer.parts.task, stored)
             values.append(REPORTS / (time.perf_counter() - started))
             if opened.tally.valid != REPORTS:

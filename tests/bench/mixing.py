@@ -24,13 +24,12 @@ from hubbub.protos.envelope import SUITE_NAME, generate_key
 from hubbub.protos.keys import KeyRecord, KeySet, Role
 from hubbub.protos.messages import Committed, Envelopes, RoundState
 from hubbub.protos.signed import SignedDocument
-from hubbub.shuffler import tables
-from hubbub.shuffler.hold import SqliteStore
 from hubbub.shuffler.keys import make_keys
 from hubbub.shuffler.mix import RELEASED_BLOCK, mix
 from hubbub.shuffler.records import Opened, Round
 from hubbub.shuffler.release import Courier
-from hubbub.shuffler.unit import Unit
+from hubbub.shuffler.sqlite import SqliteStore, tables
+from hubbub.shuffler.sqlite.unit import Unit
 
 REPORTS = 10**6
 RUNS = 3

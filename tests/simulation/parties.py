@@ -15,20 +15,21 @@ from collections.abc import Callable, Coroutine, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from simulation.virtual import Killed, LoopStore, LoopWriter
+from simulation.virtual import Killed, LoopCommits
 from unit.analyzer.conftest import quick_statement
 
 from hubbub.analyzer import server as analyzer_server
 from hubbub.analyzer.accept import Acceptor
 from hubbub.analyzer.certify import Certifier
 from hubbub.analyzer.results import Results
+from hubbub.analyzer.sqlite import SqliteStore as AnalyzerStore
 from hubbub.analyzer.workers import Workers
 from hubbub.protos.envelope import generate_key
 from hubbub.shuffler.admit import Admission
 from hubbub.shuffler.control import Control
-from hubbub.shuffler.hold import SqliteStore
 from hubbub.shuffler.opening import Openers
 from hubbub.shuffler.rounds import Rounds
+from hubbub.shuffler.sqlite import SqliteStore
 
 if TYPE_CHECKING:
     from simulation.world import Simulation
@@ -259,7 +260,7 @@ class ShufflerParty(Party):
     async def _begin(self, life: Life) -> None:
         world, task = self.world, self.world.task
         tasks = {task.id: task}
-        self.store = SqliteStore(life.folder, connection=watched(life), writer=LoopWriter)
+        self.store = SqliteStore(life.folder, connection=watched(life), commits=LoopCommits)
         self.openers = Openers(1)
         line = world.delivery_line(life)
         identity = world.parties.shuffler
@@ -267,7 +268,7 @@ class ShufflerParty(Party):
         self.admission = Admission(tasks, self.store, self.openers, self.clock, QUEUE)
         self.control = Control(tasks, self.store, self.rounds, self.clock)
         life.burial += [self.rounds.stop, self.openers.close]
-        self.rounds.start()
+        await self.rounds.start()
 
     async def _end(self, _life: Life) -> None:
         await self.rounds.stop()
@@ -277,14 +278,14 @@ class ShufflerParty(Party):
 class AnalyzerParty(Party):
     """The analyzer's stages."""
 
-    store: LoopStore
+    store: AnalyzerStore
 
     async def _begin(self, life: Life) -> None:
         world = self.world
         signed = {world.task.id: world.signed}
-        self.store = LoopStore(life.folder, connection=watched(life))
-        await self.store.run(lambda tables: analyzer_server._register(tables, signed))
-        await analyzer_server._check_ledgers(self.store)
+        self.store = AnalyzerStore(life.folder, connection=watched(life), commits=LoopCommits)
+        await self.store.add_tasks(signed.values())
+        await analyzer_server.check_store(self.store)
         certifier = Certifier(world.parties.analyzer, self.store, quick_statement)
         self.acceptor = Acceptor(
             signed,
@@ -297,7 +298,7 @@ class AnalyzerParty(Party):
         )
         self.certifier = certifier
         self.results = Results(self.store, certifier)
-        life.spawn(analyzer_server._sweep(self.store, certifier, self.clock))
+        life.spawn(analyzer_server.sweep(self.store, certifier, self.clock))
 
     def _new_key(self) -> tuple[bytes, bytes]:
         pair = generate_key()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import os
@@ -17,14 +18,13 @@ import pytest
 from simulation import disk
 from simulation.world import MINIMUM
 
-from hubbub.analyzer.store import Store
+from hubbub.analyzer.sqlite import SqliteStore as AnalyzerStore
 from hubbub.client.errors import NoRound
 from hubbub.client.state import DONE, Round, State
 from hubbub.protos.batch import BatchId
 from hubbub.protos.messages import RoundState
 from hubbub.protos.signed_task import SignedTask
-from hubbub.shuffler import tables
-from hubbub.shuffler.hold import SqliteStore
+from hubbub.shuffler.sqlite import SqliteStore, tables
 from support.queries import INNER_BYTES
 
 TESTS = Path(__file__).parents[1]
@@ -89,18 +89,22 @@ def restored(folder: Path, image: Image) -> Iterator[Path]:
 def check_shuffler(folder: Path, task: bytes, marks: Marks) -> None:
     task_id = SignedTask.decode(task).task.id
     with contextlib.closing(SqliteStore(folder)) as store:
-        for mark in (mark for mark in marks if mark["name"] == "acknowledged" and mark["ids"]):
-            round_ = store.find(task_id, mark["round"])
-            assert round_ is not None
-            if round_.state in (RoundState.RELEASED, RoundState.ERASED):
-                # It may be erased now: the analyzer has said that it counted every query.
-                committed = [each for each in marks if (each["name"], each["round"]) == ("committed", mark["round"])]
-                assert {each["query"] for each in committed} == {0, 1}
-                continue
-            if round_.state is not RoundState.OPEN and round_.submissions < MINIMUM:
-                continue
-            assert all(store.known(round_, bytes.fromhex(each)) is not None for each in mark["ids"])
-            assert _held(store, round_) == store.submissions(round_)
+        asyncio.run(_check_acknowledged(store, task_id, marks))
+
+
+async def _check_acknowledged(store: SqliteStore, task_id: bytes, marks: Marks) -> None:
+    for mark in (mark for mark in marks if mark["name"] == "acknowledged" and mark["ids"]):
+        round_ = await store.find(task_id, mark["round"])
+        assert round_ is not None
+        if round_.state in (RoundState.RELEASED, RoundState.ERASED):
+            # It may be erased now: the analyzer has said that it counted every query.
+            committed = [each for each in marks if (each["name"], each["round"]) == ("committed", mark["round"])]
+            assert {each["query"] for each in committed} == {0, 1}
+            continue
+        if round_.state is not RoundState.OPEN and round_.submissions < MINIMUM:
+            continue
+        assert None not in await store.known(round_, [bytes.fromhex(each) for each in mark["ids"]])
+        assert _held(store, round_) == await store.submissions(round_)
 
 
 def _held(store: SqliteStore, round_: Any) -> int:
@@ -114,18 +118,22 @@ def _held(store: SqliteStore, round_: Any) -> int:
 
 def check_analyzer(folder: Path, task: bytes, marks: Marks) -> None:
     task_id = SignedTask.decode(task).task.id
-    with contextlib.closing(Store(folder)) as store:
-        for mark in marks:
-            if mark["name"] == "key":
-                key = store.wait(lambda tables, mark=mark: tables.key(task_id, mark["round"]))
-                assert key is not None
-                assert key.record.body.hex() == mark["record"]
-            if mark["name"] in ("put", "committed"):
-                batch = BatchId(task_id, mark["round"], mark["query"])
-                stored = store.wait(lambda tables, batch=batch: tables.batch(batch))
-                assert stored is not None
-                assert stored.next_offset >= mark.get("offset", 0)
-                assert mark["name"] == "put" or stored.committed.counted == mark["counted"]
+    with contextlib.closing(AnalyzerStore(folder)) as store:
+        asyncio.run(_check_answered(store, task_id, marks))
+
+
+async def _check_answered(store: AnalyzerStore, task_id: bytes, marks: Marks) -> None:
+    for mark in marks:
+        if mark["name"] == "key":
+            key = await store.key(task_id, mark["round"])
+            assert key is not None
+            assert key.record.body.hex() == mark["record"]
+        if mark["name"] in ("put", "committed"):
+            stored = await store.batch(BatchId(task_id, mark["round"], mark["query"]))
+            assert stored is not None
+            assert stored.next_offset >= mark.get("offset", 0)
+            assert mark["name"] == "put" or stored.committed is not None
+            assert mark["name"] == "put" or stored.committed.counted == mark["counted"]
 
 
 def check_device(folder: Path, task: bytes, marks: Marks) -> None:
@@ -163,7 +171,7 @@ def watched(life):
             return super().execute(sql.replace("synchronous = FULL", "synchronous = NORMAL"), *values)
 
         def executescript(self, script):
-            return super().executescript(script.replace("synchronous=FULL", "synchronous=NORMAL"))
+            return super().executescript(script.replace("synchronous = FULL", "synchronous = NORMAL"))
 
     return Careless
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from simulation import operations as ops
+from simulation import world
 from simulation.devices import MISDEEDS, Answers
 from simulation.model import Model
 from simulation.operations import (
@@ -31,6 +32,8 @@ from simulation.virtual import run as run_virtually
 from simulation.world import MINIMUM, Simulation
 
 from hubbub.protos.refusals import Reason, Refusal
+from hubbub.protos.task import Schedule
+from support.samples import START
 
 EVERYBODY = tuple(Submit(number, "UA", 15.5) for number in range(ops.DEVICES))
 
@@ -188,3 +191,22 @@ def test_promise_8_a_clock_beyond_the_grace_is_refused_with_the_reason(tmp_path:
     assert (early.reason, late.reason) == (Reason.TOO_EARLY, Reason.TOO_LATE)
     assert "takes submissions from" in early.message
     assert "the next is round 1" in late.message
+
+
+def test_a_round_is_answered_a_grace_early_however_long_the_grace_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in a task whose rounds take submissions one after the other on one day; the device checks both keys' times."""
+    week = Schedule(START, length=86_400, grace=7 * 86_400, rounds=3, close="operator")
+    monkeypatch.setattr(world, "SCHEDULE", week)
+
+    async def whole() -> list[int]:
+        simulation = Simulation(tmp_path, 0, PARTIES)
+        await simulation.start()
+        device = simulation.devices[0]
+        await device.start()
+        receipts = [await device.client.submit(Answers(device.name, "AA", None), round=number) for number in range(3)]
+        await simulation.close()
+        return [receipt.round for receipt in receipts]
+
+    assert run_virtually(whole()) == [0, 1, 2]

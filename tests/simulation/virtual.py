@@ -11,9 +11,7 @@ import selectors
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
-from hubbub.analyzer.store import Operation, Store
-from hubbub.shuffler.unit import Unit
-from hubbub.shuffler.writer import Writer
+from hubbub.service.commits import GroupCommit
 
 T = TypeVar("T")
 
@@ -88,13 +86,13 @@ async def _end() -> None:
     await asyncio.gather(*left, return_exceptions=True)
 
 
-class LoopWriter(Writer[Unit]):
-    """The shuffler's writer without its thread: what waits together is one transaction in the loop's next turn."""
+class LoopCommits(GroupCommit[Any]):
+    """Group commit without its thread: what waits together is one transaction in the loop's next turn."""
 
     def _start(self) -> None:
         self._loop = asyncio.get_running_loop()
 
-    def _put(self, work: Callable[[Unit], T], *, alone: bool, bare: bool) -> asyncio.Future[T]:
+    def _put(self, work: Callable[[Any], T], *, alone: bool, bare: bool) -> asyncio.Future[T]:
         future = super()._put(work, alone=alone, bare=bare)
         self._loop.call_soon(self._drain)
         return future
@@ -111,42 +109,7 @@ class LoopWriter(Writer[Unit]):
 
     def close(self) -> None:
         """Do what is waiting, then end."""
-        self._closed = True
-        self._work_off()
-        self._commit([])
-
-
-class LoopStore(Store):
-    """The analyzer's store without its thread."""
-
-    def _start(self) -> None:
-        self._loop = asyncio.get_running_loop()
-
-    async def run(self, operation: Operation[T]) -> T:
-        """As `Store.run`."""
-        future = self._submit(operation)
-        self._loop.call_soon(self._drain)
-        return await asyncio.wrap_future(future)
-
-    def wait(self, operation: Operation[T]) -> T:
-        """As `Store.wait`, for what the loop does in place of a thread."""
-        future = self._submit(operation)
-        self._work_off()
-        return future.result()
-
-    def _drain(self) -> None:
-        try:
+        if not self._closed:
+            self._closed = True
             self._work_off()
-        except Killed:
-            return
-
-    def _work_off(self) -> None:
-        while not self._items.empty():
-            group, _ = self._next_group()
-            self._transact(group)
-
-    def close(self) -> None:
-        """Finish what is waiting, and close the file."""
-        self._closed = True
-        self._work_off()
-        self._connection.close()
+            self._commit([])

@@ -96,7 +96,7 @@ class Simulation:
             self.model.killed()
 
     def _round(self, number: int) -> Round | None:
-        return self.shuffler.store.find(self.task.id, number)
+        return self.shuffler.store._view.rounds.get((self.task.id, number))
 
     # Operations
 
@@ -269,7 +269,7 @@ class Simulation:
                 await self._check_expired(number, status.submissions)
             else:
                 await self._check_released(number, status.submissions)
-        self._check_counts(reports)
+        await self._check_counts(reports)
         self._check_erased(self.shuffler)
         self._check_erased(self.analyzer)
 
@@ -298,7 +298,7 @@ class Simulation:
         raise AssertionError(f"round {number} came to {facts}, {counts}; the model says {found}")
 
     async def _counts(self, number: int) -> list[list[int]]:
-        batches = await self.analyzer.store.run(lambda tables: tables.batches(self.task.id, number))
+        batches = await self.analyzer.store.batches(self.task.id, number)
         return [np.frombuffer(batch.counts or b"", dtype="<i8").tolist() for batch in batches]
 
     def _check_estimates(self, results: RoundResults, counts: list[list[int]]) -> None:
@@ -314,12 +314,12 @@ class Simulation:
             assert found["answered", None] == pytest.approx(answered, **NEAR)
             assert found["sum", None] == pytest.approx(summed, **NEAR)
 
-    def _check_counts(self, reports: int) -> None:
+    async def _check_counts(self, reports: int) -> None:
         """Acknowledged + retried + refused = received, but for what a kill made uncertain."""
         stored: Counter[str] = Counter()
         for number in range(-1, SCHEDULE.rounds):
             for task_id in (self.task.id, b"") if number == -1 else (self.task.id,):
-                stored += Counter(self.shuffler.store.tally(task_id, number))
+                stored += Counter(await self.shuffler.store.tally(task_id, number))
         model = self.model
         receipts = stored.pop(RETRIED, 0) + reports
         answers = {name: count for name, count in model.answers.items() if name != RECEIPT}

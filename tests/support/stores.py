@@ -2,32 +2,31 @@
 
 from __future__ import annotations
 
-import functools
 import hashlib
 from collections.abc import Iterable
 from typing import Any
 
-from hubbub.analyzer import store as analyzer_store
-from hubbub.analyzer.tables import Tables
+from hubbub.analyzer.sqlite import SqliteStore as AnalyzerStore
 from hubbub.client.state import Round, State
-from hubbub.shuffler.hold import SqliteStore
+from hubbub.protos.results import RoundId
 from hubbub.shuffler.records import FINAL
 from hubbub.shuffler.records import Round as ShufflerRound
+from hubbub.shuffler.sqlite import SqliteStore as ShufflerStore
 
 
 def _digest(parts: Iterable[bytes]) -> str:
     return hashlib.sha256(b"".join(parts)).hexdigest()
 
 
-async def shuffler_content(store: SqliteStore) -> dict[str, Any]:
+async def shuffler_content(store: ShufflerStore) -> dict[str, Any]:
     """Rounds with their keys, counts, batches and lists, and the ledgers."""
-    rounds = [await _shuffler_round(store, round_) for round_ in store.rounds()]
-    tasks = sorted({round_.task_id for round_ in store.rounds()})
-    charges = {task.hex(): [charge.digest for charge in store.charges(task)] for task in tasks}
-    return {"rounds": rounds, "charges": charges}
+    found = await store.rounds()
+    tasks = sorted({round_.task_id for round_ in found})
+    charges = {task.hex(): [charge.digest for charge in await store.charges(task)] for task in tasks}
+    return {"rounds": [await _shuffler_round(store, round_) for round_ in found], "charges": charges}
 
 
-async def _shuffler_round(store: SqliteStore, round_: ShufflerRound) -> dict[str, Any]:
+async def _shuffler_round(store: ShufflerStore, round_: ShufflerRound) -> dict[str, Any]:
     batches = await store.batches(round_)
     known = sorted(store._view.ids(round_.key).items())
     lists = [await store.envelopes(round_, batch.query, 0) for batch in batches if round_.state not in FINAL]
@@ -35,9 +34,9 @@ async def _shuffler_round(store: SqliteStore, round_: ShufflerRound) -> dict[str
     return {
         "round": round_.number,
         "state": round_.state.value,
-        "submissions": store.submissions(round_),
+        "submissions": await store.submissions(round_),
         "closed_by": round_.closed_by,
-        "tally": dict(store.tally(round_.task_id, round_.number)),
+        "tally": dict(await store.tally(round_.task_id, round_.number)),
         "key_set": None if keys is None else keys.key_set.hash.hex(),
         "private_key": None if keys is None else _digest([keys.private_key]),
         "known": _digest(part for entry in known for part in entry),
@@ -46,35 +45,31 @@ async def _shuffler_round(store: SqliteStore, round_: ShufflerRound) -> dict[str
     }
 
 
-async def analyzer_content(store: analyzer_store.Store) -> dict[str, Any]:
+async def analyzer_content(store: AnalyzerStore) -> dict[str, Any]:
     """Rounds with their keys, batches, certificates and envelopes, and the ledgers."""
-    rounds = await store.run(lambda tables: [_analyzer_round(tables, row.id) for row in tables.progress(None)])
+    rounds = [await _analyzer_round(store, progress.id) for progress in await store.progress(None)]
     tasks = sorted({round_["task"] for round_ in rounds})
-    charges = {}
-    for task in tasks:
-        kept = await store.run(functools.partial(Tables.charges, task_id=bytes.fromhex(task)))
-        charges[task] = [charge.digest for charge in kept]
+    charges = {task: [charge.digest for charge in await store.charges(bytes.fromhex(task))] for task in tasks}
     return {"rounds": rounds, "charges": charges}
 
 
-def _analyzer_round(tables: Tables, of: Any) -> dict[str, Any]:
-    key = tables.key(of.task_id, of.round)
+async def _analyzer_round(store: AnalyzerStore, of: RoundId) -> dict[str, Any]:
+    key = await store.key(of.task_id, of.round)
     assert key is not None
-    batches = tables.batches(of.task_id, of.round)
-    stretches = [tables.stretch(batch, 0) for batch in batches]
+    batches = await store.batches(of.task_id, of.round)
     return {
         "task": of.task_id.hex(),
         "name": of.task_name,
         "round": of.round,
         "private_key": None if key.private is None else _digest([key.private]),
         "key_set": None if key.key_set_hash is None else key.key_set_hash.hex(),
-        "certificate": _digest([tables.certificate(of.task_id, of.round) or b""]),
+        "certificate": _digest([await store.certificate(of.task_id, of.round) or b""]),
         "batches": [
             [batch.id.query, batch.digest.hex(), batch.next_offset, batch.committed and batch.committed.counted]
             for batch in batches
         ],
         "counts": [_digest([batch.counts or b""]) for batch in batches],
-        "stretches": [_digest([stretch[1] if stretch else b""]) for stretch in stretches],
+        "stretches": [_digest([next(store.arrived(batch.id), b"")]) for batch in batches],
     }
 
 

@@ -27,11 +27,11 @@ sys.path.insert(0, str(TESTS))
 from unit.analyzer.conftest import SYMBOLS, Bench  # noqa: E402
 from unit.shuffler.world import World, unreachable  # noqa: E402
 
-from hubbub.analyzer.tables import VERSION as ANALYZER_VERSION  # noqa: E402
+from hubbub.analyzer.sqlite.schema import LAYOUT as ANALYZER  # noqa: E402
 from hubbub.client.state import DONE, Round, State  # noqa: E402
-from hubbub.client.state_file import STATE_VERSION  # noqa: E402
+from hubbub.client.state_file import STATE  # noqa: E402
 from hubbub.protos.messages import RoundState, Submission  # noqa: E402
-from hubbub.shuffler.database import VERSION as SHUFFLER_VERSION  # noqa: E402
+from hubbub.shuffler.sqlite.schema import LAYOUT as SHUFFLER  # noqa: E402
 from support.fake_shuffler import FakeShuffler  # noqa: E402
 from support.samples import Parties, sample_task  # noqa: E402
 from support.stores import analyzer_content, shuffler_content, state_content  # noqa: E402
@@ -58,29 +58,30 @@ async def shuffler(folder: Path) -> None:
     world.analyzer.trouble = unreachable("begin")
     world.clock.now = float(world.task.schedule.opens(1))
     world.rounds.alarm.wake()
-    await world.until(lambda: getattr(world.store.find(world.task.id, 1), "keys", None) is not None)
+    await world.until(lambda: world.has_keys_of(1))
     await world.fill(round_number=1)
     await world.cut(1)
-    await world.until(lambda: getattr(world.store.find(world.task.id, 1), "state", None) is RoundState.MIXED)
-    await world.until(lambda: getattr(world.store.find(world.task.id, 2), "keys", None) is not None)
+    await world.until(lambda: getattr(world.found(1), "state", None) is RoundState.MIXED)
+    await world.until(lambda: world.has_keys_of(2))
     submissions = await world.fill(round_number=2)
     await world.send(submissions[:2], await world.destination(2))
     await world.rounds.stop()
     content = await shuffler_content(world.store)
     await world.stop()
-    keep("shuffler", SHUFFLER_VERSION, world.folder / "shuffler.db", content)
+    keep("shuffler", SHUFFLER.version, world.folder / "shuffler.db", content)
 
 
 async def analyzer(folder: Path) -> None:
     """Round 0 certified, round 1 half delivered."""
     bench = Bench(folder)
+    await bench.start()
     await bench.deliver_round()
     envelopes = await bench.seal(0, SYMBOLS[0], 1)
     await bench.begin(await bench.record(0, envelopes, 1))
     await bench.put(0, 0, envelopes[:5], 1)
     content = await analyzer_content(bench.store)
     await bench.stop()
-    keep("analyzer", ANALYZER_VERSION, folder / "analyzer.db", content)
+    keep("analyzer", ANALYZER.version, folder / "analyzer.db", content)
 
 
 def client(folder: Path) -> None:
@@ -96,7 +97,7 @@ def client(folder: Path) -> None:
     state.forget(1500.0)
     content = state_content(state, fake.task.id, "kiosk", (1, 2))
     state.close()
-    keep("state", STATE_VERSION, folder / "state.db", content)
+    keep("state", STATE.version, folder / "state.db", content)
 
 
 def main() -> None:

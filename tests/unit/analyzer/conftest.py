@@ -10,16 +10,17 @@ from typing import Any
 import pytest
 
 from hubbub.analyzer.accept import Acceptor
-from hubbub.analyzer.certify import Certifier, History, Statement
+from hubbub.analyzer.certify import Certifier, Statement
+from hubbub.analyzer.records import History
 from hubbub.analyzer.results import Results
-from hubbub.analyzer.store import Store
+from hubbub.analyzer.sqlite import SqliteStore
 from hubbub.analyzer.workers import Workers
 from hubbub.protos.batch import BatchId, BatchRecord, released_digest
 from hubbub.protos.envelope import Destination, Sealer, generate_key
 from hubbub.protos.keys import KeyRecord, KeySet, Role
 from hubbub.protos.messages import Committed, Envelopes
 from hubbub.protos.signed import SignedDocument
-from hubbub.protos.task import Task
+from hubbub.protos.task import Schedule, Task
 from support.queries import report
 from support.samples import Parties, sample_task, signed
 
@@ -38,21 +39,19 @@ def quick_statement(task: Task, history: History) -> dict[str, Any]:
 class Bench:
     """Stages of one analyzer, restarted at will; and everything a shuffler would do."""
 
-    def __init__(self, folder: Path, minimum_reports: int = 5) -> None:
+    def __init__(self, folder: Path, minimum_reports: int = 5, schedule: Schedule | None = None) -> None:
         self.folder = folder
         self.parties = Parties.generate()
-        self.task = sample_task(self.parties, minimum_reports=minimum_reports)
+        self.task = sample_task(self.parties, minimum_reports=minimum_reports, schedule=schedule)
         self.signed = signed(self.task, self.parties)
         self.shuffler_key = generate_key()
         self.workers = Workers(1)
         self.keys_made = 0
         self.state: Statement = quick_statement
-        self.start()
 
-    def start(self) -> None:
-        self.store = Store(self.folder)
-        task = self.task
-        self.store.wait(lambda tables: tables.add_task(task.id, task.name, len(task.queries), self.signed.encode()))
+    async def start(self) -> None:
+        self.store = SqliteStore(self.folder)
+        await self.store.add_tasks([self.signed])
         self.certifier = Certifier(self.parties.analyzer, self.store, self.state)
         self.acceptor = Acceptor(
             {self.task.id: self.signed},
@@ -69,7 +68,7 @@ class Bench:
         """A new object for everything, on the same folder."""
         await self.certifier.settle()
         self.store.close()
-        self.start()
+        await self.start()
 
     def _new_key(self) -> tuple[bytes, bytes]:
         self.keys_made += 1
@@ -134,6 +133,7 @@ class Bench:
 @pytest.fixture
 async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
     bench = Bench(tmp_path / "data")
+    await bench.start()
     yield bench
     await bench.stop()
 

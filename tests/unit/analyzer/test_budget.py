@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import sqlite3
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from hubbub.accountant.spending.ledger import Ledger
-from hubbub.analyzer.budget import check_ledger
-from hubbub.analyzer.server import _check_ledgers
-from hubbub.protos.errors import HubbubError
+from hubbub.analyzer.server import check_store
+from hubbub.analyzer.sqlite import SqliteStore
+from hubbub.analyzer.sqlite.schema import FILE_NAME
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.task import Privacy
+from hubbub.service.errors import StoreError
+from hubbub.service.ledgers import check_ledgers
 from support.queries import INNER_BYTES
 from support.rows import counts
 from support.samples import sample_task, signed
@@ -26,16 +29,16 @@ ONE_ROUND = Privacy(epsilon=10.0, delta=1e-2, epsilon_local=20.0, epsilon_total=
 """One round of five reports costs ε = 3.3, two 5.5."""
 
 
-def with_privacy(bench: Bench, privacy: Privacy) -> None:
+async def with_privacy(bench: Bench, privacy: Privacy) -> None:
     """Have the bench's task promise something else."""
     bench.store.close()
     bench.task = sample_task(bench.parties, minimum_reports=5, privacy=privacy)
     bench.signed = signed(bench.task, bench.parties)
-    bench.start()
+    await bench.start()
 
 
 async def ledger(bench: Bench) -> Ledger:
-    charges = await bench.store.run(lambda tables: tables.charges(bench.task.id))
+    charges = await bench.store.charges(bench.task.id)
     records = [(charge.entry, charge.digest) for charge in charges]
     return Ledger.from_records(bench.task.id.hex(), 100.0, 1e-2, records)
 
@@ -59,7 +62,7 @@ async def test_rounds_that_are_committed_together_are_all_in_the_chain(bench: Be
 
 
 async def test_a_round_beyond_the_budget_is_refused_at_begin_and_its_key_destroyed(bench: Bench) -> None:
-    with_privacy(bench, ONE_ROUND)
+    await with_privacy(bench, ONE_ROUND)
     await bench.deliver_round(0)
     envelopes = await bench.seal(0, [0] * 6, 1)
     with pytest.raises(Refusal, match=r"charging round 1 .*budget is 4; spent so far: .*round 0") as refused:
@@ -69,11 +72,11 @@ async def test_a_round_beyond_the_budget_is_refused_at_begin_and_its_key_destroy
     with pytest.raises(Refusal) as gone:
         await bench.acceptor.get_key(bench.task.id, 1)
     assert gone.value.reason is Reason.ERASED
-    assert await bench.store.run(lambda tables: tables.batch(bench.batch(0, 1))) is None
+    assert await bench.store.batch(bench.batch(0, 1)) is None
 
 
 async def test_a_round_that_was_begun_within_the_budget_is_refused_at_commit_beyond_it(bench: Bench) -> None:
-    with_privacy(bench, ONE_ROUND)
+    await with_privacy(bench, ONE_ROUND)
     envelopes = await bench.seal(0, [0] * 6, 1)
     record = await bench.record(0, envelopes, 1)
     await bench.begin(record)
@@ -87,7 +90,7 @@ async def test_a_round_that_was_begun_within_the_budget_is_refused_at_commit_bey
 
 
 async def test_what_was_paid_for_is_answered_again_though_the_budget_is_spent(bench: Bench) -> None:
-    with_privacy(bench, ONE_ROUND)
+    await with_privacy(bench, ONE_ROUND)
     envelopes = await bench.seal(0, [0] * 8)
     assert [(await bench.deliver(0, envelopes)).counted for _ in range(2)] == [8, 8]
     assert len((await ledger(bench)).entries) == 2
@@ -95,22 +98,25 @@ async def test_what_was_paid_for_is_answered_again_though_the_budget_is_spent(be
 
 async def test_a_ledger_that_does_not_fit_what_was_counted_stops_the_start(bench: Bench) -> None:
     await bench.deliver(0, await bench.seal(0, [0] * 8))
-    await _check_ledgers(bench.store)
-    charges = await bench.store.run(lambda tables: tables.charges(bench.task.id))
-    check_ledger(bench.task.id, charges, {0})
+    await check_store(bench.store)
+    charges = await bench.store.charges(bench.task.id)
+    task = bench.task.id
+    check_ledgers("analyzer", {task: charges}, {(task, 0): 2})
     cheaper = dataclasses.replace(charges[0], entry=charges[0].entry.replace('"reports":5', '"reports":500'))
     for wrong, rounds in (
-        ([cheaper, charges[1]], {0}),
-        (charges[1:], {0}),
-        ([], {0}),
-        (charges, {0, 1}),
-        (charges, set()),
+        ([cheaper, charges[1]], {(task, 0): 2}),
+        (charges[1:], {(task, 0): 2}),
+        (charges[:1], {(task, 0): 2}),
+        ([], {(task, 0): 2}),
+        (charges, {(task, 0): 2, (task, 1): 2}),
+        (charges, {}),
     ):
-        with pytest.raises(HubbubError, match=r"ledger does not hold|counted or charged"):
-            check_ledger(bench.task.id, wrong, rounds)
-    await bench.store.run(lambda tables: tables._run("DELETE FROM ledger"))
-    with pytest.raises(HubbubError, match="counted or charged, but not both"):
-        await _check_ledgers(bench.store)
+        with pytest.raises(StoreError, match=r"ledger does not hold|the analyzer's ledger charges"):
+            check_ledgers("analyzer", {task: wrong}, rounds)
+    for statement in ("DROP TRIGGER ledger_is_not_shortened", "DELETE FROM ledger"):
+        bench.store._database.writer.execute(statement)
+    with pytest.raises(StoreError, match=f"charges 0 queries of round 0 of task {task.hex()}, 2 of it were paid for"):
+        await check_store(bench.store)
 
 
 # Dummies
@@ -129,7 +135,7 @@ async def deliver_with_dummies(bench: Bench, query: int, real: list[int], dummie
 
 
 async def test_dummies_are_neither_reports_nor_valid_and_are_subtracted(bench: Bench) -> None:
-    with_privacy(bench, WITH_DUMMIES)
+    await with_privacy(bench, WITH_DUMMIES)
     await deliver_with_dummies(bench, 0, [0, 0, 0, 1, 1, 99], [0, 1, 2, 2])
     await deliver_with_dummies(bench, 1, [0] * 6, [8, 3, 3, 0])
     await bench.certifier.settle()
@@ -141,7 +147,7 @@ async def test_dummies_are_neither_reports_nor_valid_and_are_subtracted(bench: B
 
 
 async def test_dummies_do_not_make_a_minimum(bench: Bench) -> None:
-    with_privacy(bench, WITH_DUMMIES)
+    await with_privacy(bench, WITH_DUMMIES)
     envelopes = await bench.seal(0, [0] * 8)
     with pytest.raises(Refusal) as refused:
         await bench.begin(await bench.record(0, envelopes, reports=4, dummies=4))
@@ -150,7 +156,7 @@ async def test_dummies_do_not_make_a_minimum(bench: Bench) -> None:
 
 @pytest.mark.parametrize("dummies", [0, 3, 5])
 async def test_a_batch_with_another_number_of_dummies_is_refused(bench: Bench, dummies: int) -> None:
-    with_privacy(bench, WITH_DUMMIES)
+    await with_privacy(bench, WITH_DUMMIES)
     envelopes = await bench.seal(0, [0] * (6 + dummies))
     with pytest.raises(Refusal, match="4 in every batch") as refused:
         await bench.begin(await bench.record(0, envelopes, reports=6, dummies=dummies))
@@ -158,7 +164,7 @@ async def test_a_batch_with_another_number_of_dummies_is_refused(bench: Bench, d
 
 
 async def test_fewer_good_envelopes_than_dummies_belie_the_record(bench: Bench) -> None:
-    with_privacy(bench, WITH_DUMMIES)
+    await with_privacy(bench, WITH_DUMMIES)
     envelopes = [bytes([number]) * INNER_BYTES for number in range(7)] + await bench.seal(0, [0] * 3)
     record = await bench.record(0, envelopes, reports=6, dummies=4)
     await bench.begin(record)
@@ -168,14 +174,17 @@ async def test_fewer_good_envelopes_than_dummies_belie_the_record(bench: Bench) 
     assert refused.value.reason is Reason.BAD_RECORD
 
 
+async def test_the_ledger_only_grows(bench: Bench) -> None:
+    await bench.deliver(0, await bench.seal(0, [0] * 8))
+    for statement in ("DELETE FROM ledger", "UPDATE ledger SET digest = ''"):
+        with pytest.raises(sqlite3.IntegrityError, match="only grows"):
+            bench.store._database.writer.execute(statement)
+
+
 def test_a_store_of_before_the_ledger_is_refused(tmp_path: Path) -> None:
-    import sqlite3
-
-    from hubbub.analyzer.store import FILE_NAME, Store, StoreError
-
     connection = sqlite3.connect(tmp_path / FILE_NAME)
     connection.execute("PRAGMA user_version = 1")
     connection.execute("CREATE TABLE ledger (batch INTEGER PRIMARY KEY)")
     connection.close()
-    with pytest.raises(StoreError, match="version 1, this hubbub knows 2"):
-        Store(tmp_path)
+    with pytest.raises(StoreError, match="version 1, this hubbub knows 3; nothing was touched: run the version that"):
+        SqliteStore(tmp_path)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from hubbub.accountant.errors import AccountingError
-from hubbub.analyzer.certify import Certifier, History, accountant_statement
-from hubbub.analyzer.tables import Tables
+from hubbub.analyzer.certify import Certifier, accountant_statement
+from hubbub.analyzer.records import History
 from hubbub.deploy.verification import Pins, verify
 from hubbub.protos.batch import BatchRecord, released_digest
 from hubbub.protos.errors import HubbubError, SignatureError
@@ -133,7 +133,7 @@ async def test_a_crash_between_certificate_and_erasure_leaves_no_key_and_is_made
     new_key = bench.acceptor._new_key
     bench.acceptor._new_key = lambda: privates.append(new_key()) or privates[-1]  # type: ignore[func-returns-value]
     with monkeypatch.context() as crashing:
-        crashing.setattr(Tables, "erase_some", crash)
+        crashing.setattr(bench.store, "erase_some", crash)
         batches = await bench.deliver_round()
     assert (await bench.results.get_results(bench.task.id, 0, 0)).queries
     assert privates[0][0] not in bench.files()
@@ -158,7 +158,7 @@ async def test_under_the_minimum_of_valid_reports_a_query_is_withheld(bench: Ben
     assert (delay.reports, delay.valid, delay.left_out, delay.estimates) == (8, 4, {"out_of_domain": 4}, None)
     body = content(bench, (await bench.results.get_results(bench.task.id, 0, 0)).certificate)
     assert body["queries"] == ["carrier", "delay"]
-    stored = await bench.store.run(lambda tables: tables.batches(bench.task.id, 0))
+    stored = await bench.store.batches(bench.task.id, 0)
     assert [batch.counts is None for batch in stored] == [False, True]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import prometheus_client
@@ -33,8 +34,8 @@ class Shown:
         )
         self._registry.register(collector)
 
-    def __call__(self) -> Scraped:
-        return Scraped(prometheus_client.generate_latest(self._registry).decode())
+    async def __call__(self) -> Scraped:
+        return Scraped((await asyncio.to_thread(prometheus_client.generate_latest, self._registry)).decode())
 
 
 @pytest.fixture
@@ -66,14 +67,14 @@ async def test_a_round_is_seen_from_its_delivery_to_its_certificate(deployment: 
 async def test_rounds_are_counted_by_state_and_age(bench: Bench) -> None:
     shown = Shown(bench)
     first = await bench.seal(0, SYMBOLS[0])
-    assert shown().value(ROUNDS, state="awaited") == 1
+    assert (await shown()).value(ROUNDS, state="awaited") == 1
     await bench.deliver(0, first)
-    assert shown().value(ROUNDS, state="delivering") == 1
+    assert (await shown()).value(ROUNDS, state="delivering") == 1
     shown.now += 40
-    assert shown().value("hubbub_analyzer_round_age_seconds", state="delivering") == 40
+    assert (await shown()).value("hubbub_analyzer_round_age_seconds", state="delivering") == 40
     await bench.deliver(1, await bench.seal(1, SYMBOLS[1]))
     await bench.certifier.settle()
-    scraped = shown()
+    scraped = await shown()
     assert scraped.value(ROUNDS, state="certified") == 1
     assert scraped.total(ROUNDS) == 1
     assert scraped.total("hubbub_analyzer_round_age_seconds") == 0
@@ -82,7 +83,7 @@ async def test_rounds_are_counted_by_state_and_age(bench: Bench) -> None:
 async def test_reports_left_out_are_shown_by_reason(bench: Bench) -> None:
     envelopes = await bench.seal(0, SYMBOLS[0])
     await bench.deliver(0, [*envelopes, envelopes[0], bytes(len(envelopes[0]))])
-    scraped = Shown(bench)()
+    scraped = await Shown(bench)()
     assert scraped.value(REPORTS, query="carrier", result="counted") == 8
     assert scraped.value(REPORTS, query="carrier", reason="duplicate") == 1
     assert scraped.value(REPORTS, query="carrier", reason="unopenable") == 1
@@ -95,12 +96,12 @@ async def test_a_round_that_cannot_be_certified_is_in_trouble(bench: Bench) -> N
 
     bench.certifier._state = fails
     await bench.deliver_round()
-    scraped = Shown(bench)()
+    scraped = await Shown(bench)()
     assert scraped.value(ROUNDS, state="counted") == 1
     assert scraped.value("hubbub_analyzer_rounds_in_trouble") == 1
 
 
 async def test_a_key_that_nobody_used_ends_a_round(bench: Bench) -> None:
     await bench.acceptor.get_key(bench.task.id, 0)
-    await bench.store.run(lambda tables: tables.expire_keys(2.0**40))
-    assert Shown(bench)().value(ROUNDS, state="over") == 1
+    await bench.store.expire_keys(2.0**40)
+    assert (await Shown(bench)()).value(ROUNDS, state="over") == 1

@@ -184,7 +184,7 @@ async def test_a_reader_that_waits_does_not_hold_up_the_drain(deployment: Deploy
 
 async def test_a_second_analyzer_on_the_folder_is_refused(deployment: Deployment) -> None:
     async with deployment.running():
-        with pytest.raises(HubbubError, match="another analyzer"):
+        with pytest.raises(HubbubError, match="in use by another process"):
             await serve(deployment.settings, stop=asyncio.Event())
 
 

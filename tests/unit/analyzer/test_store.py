@@ -1,72 +1,62 @@
+"""The analyzer's SQLite file; what every store promises is in tests/contract."""
+
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 import stat
-import threading
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from hubbub.analyzer.store import FILE_NAME, Store, StoreError
-from hubbub.analyzer.tables import Tables
+from hubbub.analyzer.sqlite import SqliteStore
+from hubbub.analyzer.sqlite.schema import FILE_NAME
 from hubbub.protos.refusals import Reason, Refusal
+from hubbub.protos.signed_task import SignedTask
+from hubbub.service.errors import StoreError
+from support.samples import Parties, sample_task, signed
+
+PARTIES = Parties.generate()
 
 
-def add(tables: Tables, number: int) -> None:
-    tables.add_task(number.to_bytes(32, "big"), f"task{number}", 1, b"document")
+def task(name: str) -> SignedTask:
+    return signed(sample_task(PARTIES, name=name), PARTIES)
 
 
-def has(store: Store, number: int) -> bool:
-    return store.wait(lambda tables: tables.task(number.to_bytes(32, "big"))) is not None
-
-
-def test_what_was_answered_is_there_after_a_restart(tmp_path: Path) -> None:
-    store = Store(tmp_path / "data")
-    store.wait(lambda tables: add(tables, 1))
-    copy = tmp_path / "copy"
-    copy.mkdir()
-    for path in (tmp_path / "data").iterdir():
-        (copy / path.name).write_bytes(path.read_bytes())
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[SqliteStore]:
+    store = SqliteStore(tmp_path / "data")
+    yield store
     store.close()
-    for folder in (tmp_path / "data", copy):
-        again = Store(folder)
-        assert has(again, 1)
-        again.close()
 
 
-def test_an_operation_that_fails_takes_back_itself_and_nothing_else(tmp_path: Path) -> None:
-    store, release = Store(tmp_path), threading.Event()
-
-    def failing(tables: Tables) -> None:
-        add(tables, 2)
+async def test_an_operation_that_fails_takes_back_itself_and_nothing_else(store: SqliteStore) -> None:
+    def failing(unit: object) -> None:
+        store._database.writer.execute("DELETE FROM tasks")
         raise Refusal(Reason.BAD_RECORD, "no")
 
-    # The first one holds the thread, so that the others share a transaction.
-    held = store._submit(lambda _: release.wait(5))
-    futures = [store._submit(lambda tables: add(tables, 1)), store._submit(failing)]
-    futures.append(store._submit(lambda tables: add(tables, 3)))
-    release.set()
-    assert held.result() is True
-    with pytest.raises(Refusal, match="no"):
-        futures[1].result()
-    assert [has(store, number) for number in (1, 2, 3)] == [True, False, True]
-    store.close()
+    # Put together, so that they share a transaction.
+    one, two = task("one"), task("two")
+    outcomes = await asyncio.gather(
+        store.add_tasks([one]), store._commits.submit(failing), store.add_tasks([two]), return_exceptions=True
+    )
+    assert [outcome is None for outcome in outcomes] == [True, False, True]
+    assert [await store.task(each.task.id) for each in (one, two)] == [one, two]
 
 
-def test_files_are_for_their_owner_alone(tmp_path: Path) -> None:
-    store = Store(tmp_path / "data")
-    store.wait(lambda tables: add(tables, 1))
+async def test_files_are_for_their_owner_alone(store: SqliteStore, tmp_path: Path) -> None:
+    await store.add_tasks([task("one")])
     assert stat.S_IMODE((tmp_path / "data").stat().st_mode) == 0o700
     assert {stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "data").iterdir()} == {0o600}
-    store.close()
 
 
-def test_two_stores_on_one_folder_are_refused(tmp_path: Path) -> None:
-    store = Store(tmp_path)
-    with pytest.raises(StoreError, match="another analyzer"):
-        Store(tmp_path)
+def test_two_stores_on_one_folder_are_refused(store: SqliteStore, tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match=r"\(analyzer's store\) is in use by another process"):
+        SqliteStore(tmp_path / "data")
     store.close()
-    Store(tmp_path).close()
+    SqliteStore(tmp_path / "data").close()
 
 
 def test_another_version_is_refused_before_anything_is_touched(tmp_path: Path) -> None:
@@ -75,8 +65,8 @@ def test_another_version_is_refused_before_anything_is_touched(tmp_path: Path) -
     connection.execute("CREATE TABLE future (id INTEGER PRIMARY KEY)")
     connection.close()
     before = (tmp_path / FILE_NAME).read_bytes()
-    with pytest.raises(StoreError, match="version 99, this hubbub knows 2; nothing was touched: install the newer"):
-        Store(tmp_path)
+    with pytest.raises(StoreError, match="version 99, this hubbub knows 3; nothing was touched: install the newer"):
+        SqliteStore(tmp_path)
     assert (tmp_path / FILE_NAME).read_bytes() == before
     assert [path.name for path in tmp_path.iterdir()] == [FILE_NAME]
 
@@ -85,7 +75,7 @@ def test_another_version_is_refused_before_anything_is_touched(tmp_path: Path) -
 def test_a_file_that_is_no_store_is_refused(tmp_path: Path, content: bytes) -> None:
     (tmp_path / FILE_NAME).write_bytes(content)
     with pytest.raises(StoreError):
-        Store(tmp_path)
+        SqliteStore(tmp_path)
     assert (tmp_path / FILE_NAME).read_bytes() == content
 
 
@@ -95,28 +85,36 @@ def test_somebody_else_s_tables_are_refused(tmp_path: Path) -> None:
     connection.close()
     before = (tmp_path / FILE_NAME).read_bytes()
     with pytest.raises(StoreError, match="is no analyzer's store"):
-        Store(tmp_path)
+        SqliteStore(tmp_path)
     assert (tmp_path / FILE_NAME).read_bytes() == before
     assert [path.name for path in tmp_path.iterdir()] == [FILE_NAME]
 
 
-def test_a_full_disk_refuses_and_the_store_goes_on_when_there_is_room(tmp_path: Path) -> None:
-    store = Store(tmp_path)
-    pages = store.wait(lambda tables: tables._connection.execute("PRAGMA page_count").fetchone()[0])
-    store.wait(lambda tables: tables._connection.execute(f"PRAGMA max_page_count = {pages}").fetchall())
+async def test_a_full_disk_refuses_and_the_store_goes_on_when_there_is_room(store: SqliteStore) -> None:
+    connection, small = store._database.writer, task("small")
+    (pages,) = connection.execute("PRAGMA page_count").fetchone()
+    connection.execute(f"PRAGMA max_page_count = {pages}").fetchall()
+    big = replace(small, task=replace(small.task, name="x" * 100_000))
     with pytest.raises(Refusal) as refusal:
-        store.wait(lambda tables: tables.add_task(bytes(32), "big", 1, bytes(100_000)))
+        await store.add_tasks([big])
     assert refusal.value.reason is Reason.NOT_READY
     assert refusal.value.retry_after is not None
-    store.wait(lambda tables: tables._connection.execute("PRAGMA max_page_count = 100000").fetchall())
-    store.wait(lambda tables: add(tables, 1))
-    assert has(store, 1)
-    store.close()
+    connection.execute("PRAGMA max_page_count = 100000").fetchall()
+    await store.add_tasks([small])
+    assert await store.task(small.task.id) == small
 
 
-def test_a_closed_store_says_so(tmp_path: Path) -> None:
-    store = Store(tmp_path)
+async def test_acknowledgements_rest_on_full_synchronisation_and_secure_deletion(store: SqliteStore) -> None:
+    connection = store._database.writer
+    assert connection.execute("PRAGMA synchronous").fetchone() == (2,)
+    assert connection.execute("PRAGMA secure_delete").fetchone() == (1,)
+    assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    assert connection.execute("PRAGMA foreign_keys").fetchone() == (1,)
+    assert connection.execute("PRAGMA auto_vacuum").fetchone() == (2,)
+
+
+async def test_a_closed_store_says_so(store: SqliteStore) -> None:
     store.close()
     store.close()
     with pytest.raises(StoreError, match="closed"):
-        store.wait(lambda _: None)
+        await store.uncertified()

@@ -15,9 +15,11 @@ import pytest
 from hubbub.client import (
     AnswerError,
     Device,
+    Gateway,
     HubbubError,
     KeyRecordError,
     KeySetChanged,
+    MessageError,
     NoRound,
     Pacing,
     Reason,
@@ -28,7 +30,8 @@ from hubbub.client import (
 )
 from hubbub.client.state import Round
 from hubbub.protos.envelope import outer_bytes
-from hubbub.protos.keys import Identity, KeySet, Role, load_public
+from hubbub.protos.keys import Identity, KeyRecord, KeySet, Role, load_public
+from hubbub.protos.wire import calling
 from support.fake_shuffler import Clock, FakeShuffler
 from support.queries import INNER_BYTES, symbol
 from support.samples import START, Parties, make_tls
@@ -382,3 +385,47 @@ def test_importing_the_client_loads_no_science_and_no_tables() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True, text=True)
     assert done.stdout.strip() == "[]"
+
+
+# What is checked is checked once
+
+
+async def test_keys_and_receipts_are_verified_once_a_submission(
+    device: Make, shuffler: FakeShuffler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checked: list[str] = []
+    read, receipt_for = KeyRecord.read, calling._receipt_for
+    monkeypatch.setattr(KeyRecord, "read", lambda *given: (checked.append("key record"), read(*given))[1])
+    monkeypatch.setattr(calling, "_receipt_for", lambda *given: (checked.append("receipt"), receipt_for(*given))[1])
+    one = device()
+    await one.submit(ANSWERS)
+    assert checked == ["key record", "key record", "receipt"]
+    checked.clear()
+    await one.submit(ANSWERS)
+    assert checked == []
+    shuffler.failures.extend([RuntimeError("down")] * 99)
+    with pytest.raises(Unreachable):
+        await device(name="later").submit(ANSWERS)
+    shuffler.failures.clear()
+    checked.clear()
+    await device(name="later").resend()
+    assert checked == ["key record", "key record", "receipt"]
+
+
+@pytest.mark.parametrize("wrong", [{"submission_id": b"o" * 16}, {"round": 1}])
+async def test_a_receipt_for_something_else_is_not_taken_and_the_same_bytes_are_sent_again(
+    device: Make,
+    gateway: Callable[..., Gateway],
+    shuffler: FakeShuffler,
+    monkeypatch: pytest.MonkeyPatch,
+    wrong: dict[str, Any],
+) -> None:
+    answer = shuffler._answer
+    monkeypatch.setattr(shuffler, "_answer", lambda *given: replace(answer(*given), **wrong))
+    for send in (device().submit(ANSWERS), gateway().submit_many([("other", ANSWERS)])):
+        with pytest.raises(MessageError, match="receipt is for another submission or round; send the same bytes again"):
+            await send
+    monkeypatch.undo()
+    await device().submit(ANSWERS)
+    assert (await gateway().submit_many([("other", ANSWERS)])).accepted == 1
+    assert [one.id for one in shuffler.seen[:2]] == [one.id for one in shuffler.seen[2:]]

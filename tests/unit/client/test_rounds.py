@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from hubbub.client import KeyRecordError, NoRound, SignatureError
-from hubbub.client.rounds import RoundKeys, choose_round, over_at
+from hubbub.client.rounds import RoundKeys, choose_round
 from hubbub.protos.keys import Identity, KeySet, Role
 from hubbub.protos.task import Task
+from hubbub.protos.times import forgotten_after
 from support.fake_shuffler import FakeShuffler
 from support.queries import INNER_BYTES, report
 from support.samples import START, Parties
@@ -37,7 +38,7 @@ def test_a_round_the_task_does_not_have_is_refused(task: Task, wanted: Any) -> N
 
 
 def test_a_named_round_is_answered_until_a_grace_after_its_cut(task: Task) -> None:
-    over = over_at(task.schedule, 0)
+    over = forgotten_after(task.schedule, 0)
     assert over == START + 3600 + 2 * 60
     assert choose_round(task, 0, over) == 0
     with pytest.raises(NoRound, match="round 0 of task flights is over; round 2 begins at 2026-01-01T02:00:00Z"):

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from hubbub.client import HubbubError, MessageError, Pacing, Patience, Reason, Refusal, Unreachable
-from hubbub.client.submit import submit, submit_batch
+from hubbub.client.submit import submit_batch
 from hubbub.protos.envelope import Destination
 from hubbub.protos.messages import Answer, Receipt, Submission
 from support.fake_shuffler import Clock
@@ -177,21 +177,6 @@ async def test_a_call_refused_as_a_whole_refuses_each(clock: Clock) -> None:
     caller: Any = Refusing({})
     answers = await submit_batch(caller, TO, submissions(2), paced(clock))
     assert [answer.reason for answer in answers if isinstance(answer, Refusal)] == [Reason.MALFORMED] * 2
-
-
-@pytest.mark.parametrize("receipt", [Receipt(b"o" * 16, 1), Receipt(b"s" * 16, 2)])
-async def test_a_receipt_for_something_else_is_not_taken(clock: Clock, receipt: Receipt) -> None:
-    one = Submission(b"s" * 16, b"sealed")
-    for send in (
-        submit(_caller(receipt), TO, one, paced(clock)),
-        submit_batch(_caller(receipt), TO, [one], paced(clock)),
-    ):
-        with pytest.raises(MessageError, match="receipt is for another submission"):
-            await send
-
-
-def _caller(receipt: Receipt) -> Any:
-    return Caller({b"s" * 16: [receipt]})
 
 
 async def test_cancelling_ends_the_tries(clock: Clock) -> None:

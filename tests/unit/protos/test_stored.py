@@ -13,28 +13,29 @@ from typing import Any
 
 import pytest
 
-from hubbub.analyzer import store as analyzer_store
-from hubbub.analyzer.tables import VERSION as ANALYZER_VERSION
+from hubbub.analyzer.sqlite import SqliteStore as AnalyzerStore
+from hubbub.analyzer.sqlite.schema import LAYOUT as ANALYZER
 from hubbub.client.state import State
-from hubbub.client.state_file import STATE_VERSION
+from hubbub.client.state_file import STATE
 from hubbub.protos.errors import HubbubError
-from hubbub.protos.stored import check_version, version_of
-from hubbub.shuffler.database import VERSION as SHUFFLER_VERSION
-from hubbub.shuffler.hold import SqliteStore
+from hubbub.protos.stored import Layout, bring_forward, check_version, statements, version_of
+from hubbub.shuffler.sqlite import SqliteStore as ShufflerStore
+from hubbub.shuffler.sqlite.schema import LAYOUT as SHUFFLER
 from support.stores import analyzer_content, shuffler_content, state_content
 
 VECTORS = sorted((Path(__file__).parents[2] / "vectors" / "stores").glob("*.db.gz"))
 FILES = {"shuffler": "shuffler.db", "analyzer": "analyzer.db", "state": "state.db"}
-VERSIONS = {"shuffler": SHUFFLER_VERSION, "analyzer": ANALYZER_VERSION, "state": STATE_VERSION}
+LAYOUTS = {"shuffler": SHUFFLER, "analyzer": ANALYZER, "state": STATE}
+VERSIONS = {name: layout.version for name, layout in LAYOUTS.items()}
 
 
 def read_shuffler(folder: Path, _expected: dict[str, Any]) -> dict[str, Any]:
-    with closing(SqliteStore(folder)) as store:
+    with closing(ShufflerStore(folder)) as store:
         return asyncio.run(shuffler_content(store))
 
 
 def read_analyzer(folder: Path, _expected: dict[str, Any]) -> dict[str, Any]:
-    with closing(analyzer_store.Store(folder)) as store:
+    with closing(AnalyzerStore(folder)) as store:
         return asyncio.run(analyzer_content(store))
 
 
@@ -80,19 +81,83 @@ def test_every_store_has_a_vector_of_its_current_version() -> None:
 
 
 @pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: vector.name)
-def test_a_store_of_this_version_is_read_as_it_was_written(vector: Path, tmp_path: Path) -> None:
+def test_a_store_of_any_version_is_read_as_it_was_written(vector: Path, tmp_path: Path) -> None:
+    """Of this version as it is, of an older one after it was brought forward."""
     name, version = named(vector)
     path = placed(vector, tmp_path)
     assert version_of(path) == version
     expected = json.loads((vector.parent / f"{name}-{version}.json").read_text())
-    if version == VERSIONS[name]:
-        assert READERS[name](tmp_path, expected) == expected
-        assert expected["rounds"]
-    else:
-        before = path.read_bytes()
-        with pytest.raises(HubbubError, match="nothing was touched"):
-            opened(name, tmp_path)
-        assert [(each.name, each.read_bytes()) for each in tmp_path.iterdir()] == [(path.name, before)]
+    assert READERS[name](tmp_path, expected) == expected
+    assert expected["rounds"]
+    assert version_of(path) == VERSIONS[name]
+    # Once more: what was brought forward is a store like any other.
+    assert READERS[name](tmp_path, expected) == expected
+
+
+@pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: vector.name)
+def test_a_store_that_was_brought_forward_looks_like_a_new_one(vector: Path, tmp_path: Path) -> None:
+    name, _ = named(vector)
+    path = placed(vector, tmp_path)
+    opened(name, tmp_path)
+    (tmp_path / "new").mkdir()
+    opened(name, tmp_path / "new")
+    assert schema(path) == schema(tmp_path / "new" / FILES[name])
+
+
+OLD = [vector for vector in VECTORS if named(vector)[1] != VERSIONS[named(vector)[0]]]
+
+
+@pytest.mark.parametrize("vector", OLD, ids=lambda vector: vector.name)
+def test_a_migration_that_is_stopped_at_any_statement_leaves_the_old_version_whole(
+    vector: Path, tmp_path: Path
+) -> None:
+    """At each statement once with an error, and once by a kill: a copy of the files is what that leaves behind."""
+    name, version = named(vector)
+    places = 0
+    while True:
+        folder = tmp_path / f"failed{places}"
+        folder.mkdir()
+        path = placed(vector, folder)
+        copies = tmp_path / f"killed{places}"
+        copies.mkdir()
+        if not _migrate(path, LAYOUTS[name], places, copies):
+            break
+        for left in (path, copies / path.name):
+            assert committed_version(left) == version
+            opened(name, left.parent)
+            assert committed_version(left) == VERSIONS[name]
+        places += 1
+    assert places > 4
+
+
+def _migrate(path: Path, layout: Layout, failing: int, copies: Path) -> bool:
+    """Bring a file forward, but for a statement of that place, which fails; return whether one did."""
+    done = 0
+
+    class Failing(sqlite3.Connection):
+        def execute(self, sql: str, *values: Any) -> sqlite3.Cursor:
+            nonlocal done
+            if self.in_transaction:
+                done += 1
+                if done == failing + 1:
+                    for each in path.parent.iterdir():
+                        if not each.name.endswith("-shm"):
+                            (copies / each.name).write_bytes(each.read_bytes())
+                    raise sqlite3.OperationalError("database or disk is full")
+            return super().execute(sql, *values)
+
+    with closing(sqlite3.connect(path, isolation_level=None, factory=Failing)) as connection:
+        connection.execute("PRAGMA journal_mode = WAL").fetchall()
+        try:
+            bring_forward(connection, path, layout, HubbubError)
+        except sqlite3.OperationalError:
+            return True
+    return False
+
+
+def committed_version(path: Path) -> int:
+    with closing(sqlite3.connect(path)) as connection:
+        return int(connection.execute("PRAGMA user_version").fetchone()[0])
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -106,19 +171,79 @@ def test_a_changed_layout_has_a_version_of_its_own(name: str, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("name", FILES)
-@pytest.mark.parametrize(("step", "remedy"), [(1, "install the newer hubbub"), (-1, "the .* that wrote it until its")])
-def test_another_version_is_refused_untouched_with_a_remedy(name: str, step: int, remedy: str, tmp_path: Path) -> None:
-    path = tmp_path / FILES[name]
-    if VERSIONS[name] + step == 0:
-        pytest.skip("there is no older version yet")
+@pytest.mark.parametrize("newer", [True, False])
+def test_a_version_that_is_not_known_is_refused_untouched_with_a_remedy(name: str, newer: bool, tmp_path: Path) -> None:
+    path, layout = tmp_path / FILES[name], LAYOUTS[name]
+    unknown = [version for version in range(1, layout.version) if not layout.leads_from(version)]
+    if not newer and not unknown:
+        return  # every older version of this one can be brought forward
+    version, remedy = (layout.version + 1, "install the newer hubbub") if newer else (unknown[-1], layout.older)
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("PRAGMA journal_mode = WAL").fetchall()
         connection.execute("CREATE TABLE something (x)")
-        connection.execute(f"PRAGMA user_version = {VERSIONS[name] + step}")
+        connection.execute(f"PRAGMA user_version = {version}")
     before = path.read_bytes()
-    with pytest.raises(HubbubError, match=f"of version {VERSIONS[name] + step}, .*nothing was touched: .*{remedy}"):
+    with pytest.raises(HubbubError, match=f"of version {version}, .*nothing was touched: .*{remedy}"):
         opened(name, tmp_path)
     assert [(each.name, each.read_bytes()) for each in tmp_path.iterdir()] == [(path.name, before)]
+
+
+def _more_paper(connection: sqlite3.Connection) -> None:
+    connection.execute("ALTER TABLE page ADD COLUMN colour TEXT NOT NULL DEFAULT 'white'")
+
+
+def _with_a_cover(connection: sqlite3.Connection) -> None:
+    connection.execute("CREATE TABLE cover (title TEXT)")
+
+
+NOTEBOOK = Layout(
+    what="notebook",
+    version=4,
+    older="copy it by hand",
+    script="CREATE TABLE page (text TEXT, colour TEXT NOT NULL DEFAULT 'white');\nCREATE TABLE cover (title TEXT);\n",
+    migrations={2: _more_paper, 3: _with_a_cover},
+)
+
+
+@pytest.mark.parametrize(("version", "columns"), [(2, "text TEXT"), (3, "text TEXT, colour TEXT")])
+def test_migrations_are_run_one_after_the_other(version: int, columns: str, tmp_path: Path) -> None:
+    path = tmp_path / "notebook"
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute(f"CREATE TABLE page ({columns})")
+        connection.execute("INSERT INTO page (text) VALUES ('kept')")
+        connection.execute(f"PRAGMA user_version = {version}")
+        check_version(path, NOTEBOOK, HubbubError)
+        assert bring_forward(connection, path, NOTEBOOK, HubbubError) == version
+        assert connection.execute("SELECT text FROM page").fetchall() == [("kept",)]
+        assert connection.execute("SELECT count(*) FROM cover").fetchone() == (0,)
+        assert bring_forward(connection, path, NOTEBOOK, HubbubError) == 4
+    assert version_of(path) == 4
+
+
+def test_a_gap_in_the_migrations_is_refused_by_name(tmp_path: Path) -> None:
+    assert [NOTEBOOK.leads_from(version) for version in range(1, 6)] == [False, True, True, True, False]
+    path = tmp_path / "notebook"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA user_version = 1")
+    with pytest.raises(HubbubError, match=r"\(notebook\) is of version 1, .* nothing was touched: copy it by hand"):
+        check_version(path, NOTEBOOK, HubbubError)
+
+
+def test_a_version_that_is_in_the_log_alone_is_refused_too(tmp_path: Path) -> None:
+    """The file's header, which is read first, does not show what a killed process left in the log."""
+    path = tmp_path / "notebook"
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("PRAGMA user_version = 9")
+        with pytest.raises(HubbubError, match="of version 9, this hubbub knows 4"):
+            bring_forward(connection, path, NOTEBOOK, HubbubError)
+        assert not connection.in_transaction
+
+
+def test_a_script_is_parted_into_statements_with_their_triggers() -> None:
+    found = list(statements(SHUFFLER.script))
+    assert len(found) == 9
+    assert sum("RAISE(ABORT" in each for each in found) == 2
+    assert all(sqlite3.complete_statement(each) for each in found)
 
 
 @pytest.mark.parametrize("content", [b"x", b"SQLite format 3\x00", b"no database at all" * 100])
@@ -126,7 +251,7 @@ def test_what_is_no_database_is_refused(content: bytes, tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(content)
     with pytest.raises(HubbubError, match="is no notebook"):
-        check_version(path, 1, "notebook", HubbubError, "")
+        check_version(path, NOTEBOOK, HubbubError)
     assert path.read_bytes() == content
 
 
@@ -138,8 +263,8 @@ def test_new_files_are_taken(tmp_path: Path) -> None:
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("PRAGMA journal_mode = WAL").fetchall()
     assert version_of(path) == 0
-    check_version(path, 1, "notebook", HubbubError, "")
+    check_version(path, NOTEBOOK, HubbubError)
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("CREATE TABLE something (x)")
     with pytest.raises(HubbubError, match="is no notebook"):
-        check_version(path, 1, "notebook", HubbubError, "")
+        check_version(path, NOTEBOOK, HubbubError)

@@ -16,7 +16,8 @@ from prometheus_client.registry import Collector
 
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.transport import TLS
-from hubbub.service.metrics import CONNECTIONS, Disk, Metrics, MetricsPort, Since
+from hubbub.service.collecting import Ages
+from hubbub.service.metrics import CONNECTIONS, Disk, Metrics, MetricsPort
 from support.samples import make_tls
 from support.scrape import Scraped, fetch
 
@@ -134,10 +135,10 @@ def test_disk_shows_the_size_of_the_store_and_the_room_there_is(tmp_path: Path) 
 
 def test_ages_begin_when_something_is_first_seen_and_end_when_it_is_gone() -> None:
     now = [100.0]
-    since = Since(lambda: now[0])
-    assert since.ages(["a"]) == {"a": 0.0}
+    ages = Ages(lambda: now[0])
+    assert ages.of(["a"]) == {"a": 0.0}
     now[0] = 130.0
-    assert since.ages(["a", "b"]) == {"a": 30.0, "b": 0.0}
+    assert ages.of(["a", "b"]) == {"a": 30.0, "b": 0.0}
     now[0] = 90.0
-    assert since.ages(["b"]) == {"b": 0.0}
-    assert since.ages(["a"]) == {"a": 0.0}
+    assert ages.of(["b"]) == {"b": 0.0}
+    assert ages.of(["a"]) == {"a": 0.0}

@@ -14,7 +14,7 @@ from hubbub.protos.envelope import Destination, Sealer, outer_bytes
 from hubbub.protos.keys import KeyRecord
 from hubbub.protos.messages import Receipt, RoundState, Submission
 from hubbub.protos.refusals import Reason, Refusal
-from hubbub.shuffler.unit import RETRIED
+from hubbub.shuffler.records import RETRIED
 from support.queries import INNER_BYTES
 from support.samples import START
 
@@ -38,7 +38,9 @@ async def test_malformed_submissions_are_counted_where_they_were_meant_for(world
     world.admission.refused(here, Reason.MALFORMED, 2)
     world.admission.refused(replace(here, round=2**32 - 1), Reason.MALFORMED, 3)
     world.admission.refused(replace(here, task_id=bytes(32)), Reason.MALFORMED, 5)
-    tallies = [world.store.tally(task, number) for task, number in ((here.task_id, 0), (here.task_id, -1), (b"", -1))]
+    tallies = [
+        await world.store.tally(task, number) for task, number in ((here.task_id, 0), (here.task_id, -1), (b"", -1))
+    ]
     assert tallies == [{"malformed": 2}, {"malformed": 3}, {"malformed": 5}]
 
 
@@ -187,7 +189,7 @@ async def test_round_whose_analyzer_did_not_answer_yet_is_not_ready(tmp_path: Pa
     assert (refused.value.reason, refused.value.retry_after) == (Reason.NOT_READY, 1.0)
     assert "analyzer at analyzer:1: did not answer, since 2026-01-01T00:00:10Z" in (await world.status()).waiting_for
     world.analyzer.trouble = lambda _call: None
-    round_ = world.store.rounds()[0]
+    round_ = (await world.store.rounds())[0]
     await world.until(lambda: world.rounds.waiting_for(round_) == "submissions until 2026-01-01T01:01:00Z")
     assert world.has_keys
     await world.stop()
@@ -232,7 +234,7 @@ async def test_counts_add_up_to_what_was_received(world: World) -> None:
     await world.send(fresh[4:], replace(destination, key_set_hash=bytes(32)))
     status = await world.status()
     assert status.refusals == {"id_conflict": 1, "wrong_size": 1, "unopenable": 1, "key_set_differs": 2}
-    retried = world.store.tally(world.task.id, 0)[RETRIED]
+    retried = (await world.store.tally(world.task.id, 0))[RETRIED]
     assert retried == 1
     assert status.submissions + retried + sum(status.refusals.values()) == len(received) + 4 + 2
 
@@ -256,9 +258,9 @@ async def test_batch_records_state_the_refusals_up_to_the_cut(world: World) -> N
 async def test_refusals_for_rounds_that_are_not_at_hand_are_counted_for_the_task(world: World) -> None:
     destination = await world.destination()
     await world.send([Submission(bytes(16), bytes(152))] * 2, replace(destination, round=99))
-    assert world.store.tally(world.task.id, -1) == {"unknown_round": 2}
+    assert await world.store.tally(world.task.id, -1) == {"unknown_round": 2}
     await world.send([Submission(bytes(16), bytes(152))], replace(destination, task_id=bytes(32)))
-    assert world.store.tally(b"", -1) == {"unknown_task": 1}
+    assert await world.store.tally(b"", -1) == {"unknown_task": 1}
 
 
 async def test_refusals_survive_a_kill_once_something_after_them_was_acknowledged(world: World) -> None:

@@ -12,8 +12,8 @@ from unit.shuffler.world import MINIMUM, World
 from hubbub.protos.messages import RoundState
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.task import Privacy
-from hubbub.shuffler.database import FILE_NAME
 from hubbub.shuffler.records import StoreError
+from hubbub.shuffler.sqlite.schema import FILE_NAME
 from support.samples import Parties, sample_task
 
 ONE_ROUND = Privacy(epsilon=10.0, delta=1e-2, epsilon_local=20.0, epsilon_total=2.0)
@@ -41,18 +41,18 @@ async def test_round_beyond_the_budget_is_erased_and_says_which_rounds_spent_wha
         assert part in status.waiting_for
     counts = "SELECT (SELECT count(*) FROM known), (SELECT count(*) FROM arrived), (SELECT count(*) FROM released)"
     assert world.store._database.reader.execute(counts).fetchone() == (0, 0, 0)
-    assert len(world.store.charges(world.task.id)) == 2
+    assert len(await world.store.charges(world.task.id)) == 2
 
 
 async def spend(world: World, then: int = 0) -> None:
     """Have round 0 spend the budget while round 1 is open already, and took that many submissions."""
     await world.fill()
     world.clock.now = float(world.task.schedule.opens(1) - 1)
-    await world.until(lambda: getattr(world.store.find(world.task.id, 1), "keys", None) is not None)
+    await world.until(lambda: world.has_keys_of(1))
     await world.fill(then, 1)
     await world.cut(0)
     for number in range(2):
-        round_ = world.store.find(world.task.id, number)
+        round_ = world.found(number)
         assert round_ is not None
         await world.rounds.settled(round_)
 
@@ -77,7 +77,7 @@ async def test_why_a_round_was_erased_is_known_after_a_restart(world: World) -> 
 
 async def test_round_under_the_minimum_costs_nothing(world: World) -> None:
     assert (await world.live(0, MINIMUM - 1)).state is RoundState.EXPIRED
-    assert world.store.charges(world.task.id) == []
+    assert await world.store.charges(world.task.id) == []
     assert (await world.live(1)).state is RoundState.ERASED
 
 
@@ -85,7 +85,7 @@ async def test_without_a_budget_rounds_are_charged_and_none_is_refused(tmp_path:
     world = World(tmp_path)
     await world.start()
     assert [(await world.live(number)).state for number in range(3)] == [RoundState.ERASED] * 3
-    assert [charge.place for charge in world.store.charges(world.task.id)] == list(range(6))
+    assert [charge.place for charge in await world.store.charges(world.task.id)] == list(range(6))
     await world.stop()
 
 
@@ -99,12 +99,12 @@ async def test_a_kill_before_the_mix_is_on_disk_charges_nothing_and_after_it_onc
     await world.cut()
     await world.until(lambda: world.pauses > 1)
     await world.kill()
-    assert world.store.charges(world.task.id) == []
+    assert await world.store.charges(world.task.id) == []
     await world.start()
     await world.over()
     await world.kill()
     await world.start(ready=False)
-    assert len(world.store.charges(world.task.id)) == 2
+    assert len(await world.store.charges(world.task.id)) == 2
 
 
 async def test_refusal_by_the_analyzers_ledger_is_final_and_told(world: World) -> None:

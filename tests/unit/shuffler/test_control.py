@@ -69,7 +69,7 @@ async def test_round_that_was_over_before_the_first_start_is_named_as_such(tmp_p
     world = World(tmp_path, BY_OPERATOR)
     world.clock.now = float(START + 3660)
     await world.start(ready=False)
-    await world.until(lambda: world.store.find(world.task.id, 1) is not None)
+    await world.until(lambda: world.found(1) is not None)
     with pytest.raises(Refusal, match="over before this shuffler first ran"):
         await world.control.close_round(world.task.id, 0)
     await world.stop()

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hubbub.shuffler.ids import Ids
+from hubbub.shuffler.sqlite.ids import Ids
 
 # Few different bytes: ids that begin alike, in one part and with one key.
 IDS = st.tuples(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 from dataclasses import replace
@@ -23,14 +24,14 @@ TIMINGS = "hubbub_shuffler_stage_duration_seconds_count"
 SUBMISSIONS = "hubbub_shuffler_submissions_total"
 
 
-def shown(world: World) -> Scraped:
+async def shown(world: World) -> Scraped:
     """What a collector over the world shows now."""
     import prometheus_client
 
     registry = prometheus_client.CollectorRegistry()
     queues = {"store": lambda: world.store.waiting}
     registry.register(ShufflerCollector(world.tasks, world.store, world.rounds, queues, world.clock))
-    return Scraped(prometheus_client.generate_latest(registry).decode())
+    return Scraped((await asyncio.to_thread(prometheus_client.generate_latest, registry)).decode())
 
 
 @pytest.fixture
@@ -74,13 +75,13 @@ async def test_a_round_is_seen_from_its_first_submission_to_its_end(deployment: 
 async def test_nobody_makes_labels_from_outside_and_nothing_of_a_submission_is_shown(world: World) -> None:
     submissions = await world.fill()
     destination = await world.destination()
-    names = {(sample.name, *sorted(sample.labels.items())) for sample in shown(world).samples()}
+    names = {(sample.name, *sorted(sample.labels.items())) for sample in (await shown(world)).samples()}
     for number in range(20):
         unknown = replace(destination, task_id=os.urandom(32), round=number)
         await world.admission.submit(unknown, submissions[:1])
         await world.admission.submit(replace(destination, round=1000 + number), submissions[:1])
         world.admission.refused(unknown, Reason.MALFORMED, 1)
-    scraped = shown(world)
+    scraped = await shown(world)
     assert {(sample.name, *sorted(sample.labels.items())) for sample in scraped.samples()} == names
     assert scraped.value(SUBMISSIONS, task="(unknown)", reason="unknown_task") == 20
     assert scraped.value(SUBMISSIONS, task="(unknown)", reason="malformed") == 20
@@ -96,13 +97,13 @@ async def test_a_round_that_the_analyzer_does_not_take_is_seen_to_age(world: Wor
     await world.over(RoundState.MIXED)
     await world.until(lambda: "begin" in world.analyzer.calls)
     world.clock.now += 500
-    scraped = shown(world)
+    scraped = await shown(world)
     assert scraped.value("hubbub_shuffler_rounds_in_trouble") == 1
     assert scraped.value("hubbub_shuffler_rounds", state="mixed") == 1
     assert scraped.value("hubbub_shuffler_round_age_seconds", state="mixed") == 500
     world.analyzer.trouble = lambda _call: None
     await world.over()
-    scraped = shown(world)
+    scraped = await shown(world)
     assert scraped.value("hubbub_shuffler_rounds_in_trouble") == 0
     assert scraped.total("hubbub_shuffler_round_age_seconds") == 0
 
@@ -110,10 +111,10 @@ async def test_a_round_that_the_analyzer_does_not_take_is_seen_to_age(world: Wor
 async def test_counts_go_on_after_a_restart(world: World) -> None:
     submissions = await world.fill()
     await world.send(submissions[:3])
-    before = shown(world)
+    before = await shown(world)
     await world.stop()
     await world.start()
-    after = shown(world)
+    after = await shown(world)
     for result in ("accepted", "retried", "refused"):
         assert after.total(SUBMISSIONS, result=result) == before.total(SUBMISSIONS, result=result)
     assert after.value(SUBMISSIONS, result="accepted") == len(submissions)

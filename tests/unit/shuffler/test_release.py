@@ -15,8 +15,8 @@ from hubbub.protos.envelope import Destination, OuterOpener
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.messages import Receipt, RoundState
 from hubbub.protos.refusals import Reason, Refusal
-from hubbub.shuffler import tables
 from hubbub.shuffler.records import StoreError
+from hubbub.shuffler.sqlite import tables
 from support.queries import INNER_BYTES
 
 
@@ -120,7 +120,7 @@ async def test_same_permutation_is_sent_after_a_restart(world: World) -> None:
 
 async def test_delivery_goes_on_where_the_analyzer_says(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hubbub.shuffler.mix.RELEASED_BLOCK", 6)
-    monkeypatch.setattr("hubbub.shuffler.tables.RELEASED_BLOCK", 6)
+    monkeypatch.setattr("hubbub.shuffler.sqlite.tables.RELEASED_BLOCK", 6)
     world.analyzer.trouble = nth("put", 3)
     await world.fill()
     await world.cut()
@@ -202,7 +202,7 @@ async def test_queries_are_permuted_by_themselves(world: World) -> None:
 
 async def test_after_mixing_nothing_on_disk_links_ids_to_envelopes(world: World) -> None:
     submissions = await world.fill()
-    found = world.store.find(world.task.id, 0)
+    found = world.found(0)
     assert found is not None
     assert found.keys is not None
     here = Destination(world.task.id, 0, found.keys.key_set.hash)
@@ -224,7 +224,7 @@ async def test_after_mixing_nothing_on_disk_links_ids_to_envelopes(world: World)
 @pytest.mark.parametrize("count", [MINIMUM, MINIMUM - 1])
 async def test_after_the_end_no_file_holds_envelopes_ids_or_the_private_key(world: World, count: int) -> None:
     submissions = await world.fill(count)
-    found = world.store.find(world.task.id, 0)
+    found = world.found(0)
     assert found is not None
     assert found.keys is not None
     here = Destination(world.task.id, 0, found.keys.key_set.hash)
@@ -250,7 +250,7 @@ async def test_erased_room_is_given_back(world: World) -> None:
 
 async def test_erasing_one_round_leaves_the_next_as_it_is(world: World) -> None:
     world.clock.now = float(world.task.schedule.opens(1))
-    await world.until(lambda: len([round_ for round_ in world.store.rounds() if round_.keys]) >= 2)
+    await world.until(lambda: len([round_ for round_ in world.store._view.rounds.values() if round_.keys]) >= 2)
     await world.fill()
     following = await world.seal([(0, 0)] * 3, round_number=1)
     await world.send(following, await world.destination(1))

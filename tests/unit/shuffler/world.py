@@ -19,9 +19,10 @@ from hubbub.protos.signed import SignedDocument
 from hubbub.protos.task import Privacy, Schedule, Task
 from hubbub.shuffler.admit import Admission
 from hubbub.shuffler.control import Control
-from hubbub.shuffler.hold import SqliteStore
 from hubbub.shuffler.opening import Openers
+from hubbub.shuffler.records import Round
 from hubbub.shuffler.rounds import Rounds
+from hubbub.shuffler.sqlite import SqliteStore
 from support.queries import report, symbol
 from support.samples import START, Parties, sample_task
 
@@ -130,7 +131,7 @@ class World:
         )
         self.admission = Admission(self.tasks, self.store, self.openers, self.clock, self.limit)
         self.control = Control(self.tasks, self.store, self.rounds, self.clock)
-        self.rounds.start()
+        await self.rounds.start()
         if ready:
             await self.until(lambda: self.has_keys or self.state not in (None, RoundState.OPEN))
 
@@ -138,14 +139,21 @@ class World:
         self.pauses += 1
         await asyncio.sleep(0)
 
+    def found(self, round_number: int = 0) -> Round | None:
+        """A round as it is on disk, looked at without waiting."""
+        return self.store._view.rounds.get((self.task.id, round_number))
+
     @property
     def has_keys(self) -> bool:
-        found = self.store.find(self.task.id, 0)
+        return self.has_keys_of(0)
+
+    def has_keys_of(self, round_number: int) -> bool:
+        found = self.found(round_number)
         return found is not None and found.keys is not None
 
     @property
     def state(self) -> RoundState | None:
-        found = self.store.find(self.task.id, 0)
+        found = self.found()
         return None if found is None else found.state
 
     async def until(self, condition: Callable[[], bool]) -> None:
@@ -220,10 +228,10 @@ class World:
         """Have a round of a closed task run from its opening to its end, and return how it ended."""
         self.clock.now = max(self.clock.now, float(self.task.schedule.opens(round_number)))
         self.rounds.alarm.wake()
-        await self.until(lambda: getattr(self.store.find(self.task.id, round_number), "keys", None) is not None)
+        await self.until(lambda: self.has_keys_of(round_number))
         await self.fill(count, round_number)
         await self.cut(round_number)
-        round_ = self.store.find(self.task.id, round_number)
+        round_ = self.found(round_number)
         if round_ is not None:
             await self.rounds.settled(round_)
         return await self.status(round_number)

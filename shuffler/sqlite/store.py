@@ -1,9 +1,7 @@
-"""Hold: what a round's store does, and its SQLite form. What it has answered is on disk.
+"""The store in one SQLite file. What it has answered is on disk.
 
-Ids are looked up in memory (`ids`), rebuilt at start: a unique index on random 16-byte ids would hold the writer at
-about 31,000 rows a second, as many as two cores open. A commit appends one block per round instead of one row per
-submission: ids with digests in `known`, inner envelopes in `arrived`. `arrived` is deleted when its permuted lists are
-stored, `known` serves retries until the round is erased.
+A commit appends one block per round instead of one row per submission: ids with digests in `known`, inner envelopes in
+`arrived`. `arrived` is deleted when its permuted lists are stored, `known` serves retries until the round is erased.
 """
 
 from __future__ import annotations
@@ -16,81 +14,28 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from hubbub.protos.messages import RoundState
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.task import Close
+from hubbub.service.charges import Charges
+from hubbub.service.commits import GroupCommit
+from hubbub.service.database import Database
+from hubbub.service.ledgers import check_ledgers
 from hubbub.service.stages import Observe, unobserved
-from hubbub.shuffler import tables
-from hubbub.shuffler.budget import check_ledgers
-from hubbub.shuffler.database import Database
 from hubbub.shuffler.keys import RoundKeys
 from hubbub.shuffler.mix import Inners
-from hubbub.shuffler.records import FINAL, Charge, Held, Opened, Round, StoredBatch, StoreError
-from hubbub.shuffler.unit import RETRIED, Tally, Unit, View
-from hubbub.shuffler.writer import Writer
+from hubbub.shuffler.records import ANY_ROUND, RETRIED, Held, Opened, Round, StoredBatch, StoreError, Tally, is_over
+from hubbub.shuffler.sqlite import tables
+from hubbub.shuffler.sqlite.schema import FILE_NAME, LAYOUT
+from hubbub.shuffler.sqlite.unit import Unit
 
 T = TypeVar("T")
 
 
-class Store(Protocol):
-    """What the stages need of a store. Every coroutine raises `StoreError` where it could not, and did nothing then."""
-
-    def find(self, task_id: bytes, number: int) -> Round | None:
-        """Return a round as it stands on disk."""
-
-    def rounds(self) -> list[Round]:
-        """Return all rounds, oldest first."""
-
-    def known(self, round_: Round, submission_id: bytes) -> bytes | None:
-        """Return the digest of the submission that is held under an id."""
-
-    def submissions(self, round_: Round) -> int:
-        """Return how many submissions were acknowledged."""
-
-    def tally(self, task_id: bytes, number: int) -> Mapping[str, int]:
-        """Return refusals by reason, and retries, of a round (or of a task, with number -1)."""
-
-    def count(self, task_id: bytes, number: int, names: Mapping[str, int]) -> None:
-        """Count refusals, to be written with the next commit: a kill loses at most those since the last one."""
-
-    async def add_round(self, task_id: bytes, number: int) -> Round:
-        """Begin a round, or return it as it stands."""
-
-    async def install(self, round_: Round, keys: RoundKeys) -> Round:
-        """Give a round its keys, once and for all."""
-
-    async def hold(self, round_: Round, submissions: Sequence[Opened], unopenable: int = 0) -> list[Held]:
-        """Hold submissions, each by itself; count what is not new, and those that did not open."""
-
-    async def cut(self, round_: Round, closed_by: Close, minimum: int) -> Round:
-        """Take no more submissions; by the operator only from `minimum` on."""
-
-    def charges(self, task_id: bytes) -> Sequence[Charge]:
-        """Return a task's ledger, oldest charge first."""
-
-    async def mix(self, round_: Round, work: Callable[[Inners], None], charges: Sequence[Charge] = ()) -> Round:
-        """Store permuted lists, charge for them, delete what they came from, in one transaction; destroy the key."""
-
-    async def batches(self, round_: Round) -> list[StoredBatch]:
-        """Return a mixed round's batches, by query."""
-
-    async def envelopes(self, round_: Round, query: int, offset: int, width: int) -> list[bytes]:
-        """Return a stretch of a permuted list from `offset` on, as many as one block holds; empty at the end.
-
-        Each envelope has `width` bytes.
-        """
-
-    async def commit_batch(self, round_: Round, query: int) -> Round:
-        """Note that the analyzer committed a batch; with the last one the round is RELEASED."""
-
-    async def erase(self, round_: Round, final: RoundState, reason: str = "") -> Round:
-        """Erase everything but numbers and signed records, and only then say so, with the reason."""
-
-
 class SqliteStore:
-    """The store in one SQLite file."""
+    """The store (`shuffler.store.Store`) in a folder, for one process at a time."""
 
     def __init__(
         self,
@@ -98,27 +43,26 @@ class SqliteStore:
         observe: Observe = unobserved,
         *,
         connection: type[sqlite3.Connection] = sqlite3.Connection,
-        writer: type[Writer[Unit]] = Writer,
+        commits: type[GroupCommit[Unit]] = GroupCommit,
     ) -> None:
         """Open or make the store in `folder`; `observe` is told how many seconds each transaction took.
 
-        `connection` is the class of the connections to the file, `writer` that of what writes through them.
+        `connection` is the class of the connections to the file, `commits` that of what writes through them.
 
         Raises:
             StoreError: where another process uses it, or another version wrote it; then nothing was touched. Also where
                 a task's ledger does not hold.
         """
-        self._database = Database(folder, connection)
-        self._view = View()
+        self._database = Database(folder, FILE_NAME, LAYOUT, connection)
         try:
-            tables.load(self._database.writer, self._view)
-            check_ledgers(self._view.charges, tables.batches_by_round(self._database.writer))
+            self._view = tables.load(self._database.writer)
+            check_ledgers("shuffler", self._view.charges, tables.batches_by_round(self._database.writer))
         except StoreError:
             self._database.close()
             raise
         self._reading = threading.Lock()
         self._counting: asyncio.Future[None] | None = None
-        self._writer = writer(self._database.writer, lambda: Unit(self._database.writer, self._view), observe)
+        self._writer = commits(self._database.writer, lambda: Unit(self._database.writer, self._view), observe=observe)
 
     @property
     def waiting(self) -> int:
@@ -130,32 +74,42 @@ class SqliteStore:
         self._writer.close()
         self._database.close()
 
-    def find(self, task_id: bytes, number: int) -> Round | None:
-        """Return a round as it stands on disk."""
+    # Reading: the view of the disk is in memory, and this process alone changes it
+
+    async def find(self, task_id: bytes, number: int) -> Round | None:
+        """Return a round as it is on disk; None where it was never begun."""
         return self._view.rounds.get((task_id, number))
 
-    def rounds(self) -> list[Round]:
-        """Return all rounds, oldest first."""
+    async def rounds(self) -> list[Round]:
+        """Return all rounds, in the order in which they were begun."""
         return sorted(self._view.rounds.values(), key=lambda round_: round_.key)
 
-    def known(self, round_: Round, submission_id: bytes) -> bytes | None:
-        """Return the digest of the submission that is held under an id."""
-        return self._view.ids(round_.key).get(submission_id)
+    async def known(self, round_: Round, ids: Sequence[bytes]) -> list[bytes | None]:
+        """Return for each submission id the digest of what is held under it, None where nothing is."""
+        held = self._view.ids(round_.key)
+        return [held.get(submission_id) for submission_id in ids]
 
-    def submissions(self, round_: Round) -> int:
-        """Return how many submissions were acknowledged."""
+    async def submissions(self, round_: Round) -> int:
+        """Return how many submissions of a round were acknowledged."""
         current = self._view.rounds[round_.task_id, round_.number]
         if current.state is RoundState.OPEN:
             return len(self._view.ids(round_.key))
         return current.submissions
 
-    def tally(self, task_id: bytes, number: int) -> Mapping[str, int]:
+    async def tally(self, task_id: bytes, number: int) -> Mapping[str, int]:
         """Return refusals by reason, and retries, of a round (or of a task, with number -1)."""
         return self._view.tally((task_id, number))
 
+    async def charges(self, task_id: bytes) -> Charges:
+        """Return a task's ledger, oldest charge first."""
+        return self._view.charges.get(task_id, [])
+
+    # Counting
+
     def count(self, task_id: bytes, number: int, names: Mapping[str, int]) -> None:
         """Count refusals, to be written with the next commit: a kill loses at most those since the last one."""
-        self._view.add_pending({(task_id, number): Counter(names)})
+        begun = (task_id, number) in self._view.rounds
+        self._view.add_pending({(task_id, number if begun else ANY_ROUND): Counter(names)})
         self._write_counts()
 
     def _write_counts(self) -> None:
@@ -170,8 +124,10 @@ class SqliteStore:
             with contextlib.suppress(StoreError):
                 self._write_counts()
 
+    # A round's life
+
     async def add_round(self, task_id: bytes, number: int) -> Round:
-        """Begin a round, or return it as it stands."""
+        """Begin a round; return it as it is where it was begun before."""
 
         def work(unit: Unit) -> Round:
             return unit.find(task_id, number) or unit.add_round(task_id, number)
@@ -222,16 +178,14 @@ class SqliteStore:
 
         return await self._writer.submit(work)
 
-    def charges(self, task_id: bytes) -> Sequence[Charge]:
-        """Return a task's ledger, oldest charge first."""
-        return self._view.charges.get(task_id, [])
-
-    async def mix(self, round_: Round, work: Callable[[Inners], None], charges: Sequence[Charge] = ()) -> Round:
+    async def mix(self, round_: Round, work: Callable[[Inners], None], charges: Charges = ()) -> Round:
         """Store permuted lists, charge for them, delete what they came from, in one transaction; destroy the key."""
 
         def job(unit: Unit) -> Round:
             current = unit.current(round_)
             if current.state is RoundState.CUT:
+                # First: a job that fails alone must not have written anything.
+                unit.check_charges(current, charges)
                 work(tables.RoundTables(self._database.writer, current, self._database.path.parent))
                 unit.charge(current, charges)
                 current = unit.write_mixed(current)
@@ -242,7 +196,7 @@ class SqliteStore:
         return mixed
 
     async def batches(self, round_: Round) -> list[StoredBatch]:
-        """Return a mixed round's batches, by query."""
+        """Return a mixed round's batches, in the task's order of queries."""
         return await asyncio.to_thread(self._read, lambda: tables.batches(self._database.reader, round_))
 
     async def envelopes(self, round_: Round, query: int, offset: int, width: int) -> list[bytes]:
@@ -273,7 +227,7 @@ class SqliteStore:
 
         def work(unit: Unit) -> Round:
             current = unit.current(round_)
-            if current.state in FINAL:
+            if is_over(current):
                 return current
             return unit.write_state(replace(current, state=final, reason=reason))
 

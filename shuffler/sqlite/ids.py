@@ -1,6 +1,6 @@
 """Ids: the submissions of a round that are held, by id, each with the digest of its envelope, for millions of them.
 
-A dictionary takes 200 bytes an entry. So what came last stands in dictionaries and the rest in sorted arrays, 32 bytes
+A dictionary takes 200 bytes an entry. So what came last is in dictionaries and the rest in sorted arrays, 32 bytes
 an entry: an id is found there by its first 8 bytes. Both are parted by an id's first bits, so that joining what came
 last with the rest takes a moment and little memory. Ids are random; who chooses his own only slows himself down.
 """
@@ -13,12 +13,10 @@ import numpy as np
 import numpy.typing as npt
 
 from hubbub.protos.envelope import SUBMISSION_ID_BYTES
-
-DIGEST_BYTES = 16
-"""Length of the digest by which a retry is told from a conflict."""
+from hubbub.shuffler.records import DIGEST_BYTES
 
 RECENT = 2**16
-"""Entries of a part that stand in a dictionary, 13 MB, before they join the sorted ones."""
+"""Entries of a part that are in a dictionary, 13 MB, before they join the sorted ones."""
 
 _PARTS = 16
 _KEY_BYTES = 8
@@ -37,7 +35,7 @@ class Ids:
         return self._count
 
     def get(self, submission_id: bytes) -> bytes | None:
-        """Return the digest that stands under an id."""
+        """Return the digest that is stored under an id."""
         return self._parts[submission_id[0] % _PARTS].get(submission_id)
 
     def items(self) -> Iterator[tuple[bytes, bytes]]:
@@ -50,7 +48,7 @@ class Ids:
                 yield entry[:SUBMISSION_ID_BYTES], entry[SUBMISSION_ID_BYTES:]
 
     def update(self, fresh: Mapping[bytes, bytes]) -> None:
-        """Add entries whose ids do not stand here yet."""
+        """Add entries whose ids are not here yet."""
         for submission_id, digest in fresh.items():
             self._parts[submission_id[0] % _PARTS].recent[submission_id] = digest
         self._count += len(fresh)

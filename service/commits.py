@@ -1,7 +1,8 @@
-"""Writer: the one thread that writes, with group commit. A result is given out only after its transaction is synced.
+"""Group commit: one thread writes to a SQLite file, and jobs that wait together share one transaction and its sync.
 
-Jobs that wait together share one transaction. A job that raises a `HubbubError` has changed nothing and fails alone;
-any other exception takes the whole transaction back and all its jobs fail with `StoreError`: none was acknowledged.
+A job's result is given out only after its transaction is synced, so whoever has a result may rely on it being on disk.
+A job that raises a `HubbubError` fails alone: others of its transaction are committed. A failure of the disk takes the
+whole transaction back, and all its jobs fail: none was acknowledged.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
 from hubbub.protos.errors import HubbubError
+from hubbub.service.errors import StoreError
 from hubbub.service.stages import Observe, unobserved
-from hubbub.shuffler.records import StoreError
 
 GROUP_LIMIT = 1000
-"""Most jobs in one transaction."""
+"""Most jobs in one transaction, so that the first of them does not wait for ever."""
 
 GATHER_SECONDS = 0.003
 """How long jobs gather after a transaction that had more than one: under load fewer, larger ones cost less."""
@@ -29,21 +30,28 @@ GATHER_SECONDS = 0.003
 _LOG = logging.getLogger(__name__)
 
 
-class Unit(Protocol):
-    """What the jobs of one transaction have gathered."""
+class Transaction(Protocol):
+    """What the jobs of one transaction work on, and have gathered."""
 
     def flush(self) -> None:
         """Write what was gathered; called before the commit."""
 
     def settle(self) -> None:
-        """Show what was written to everyone; called after the commit."""
+        """Show what was written to everyone; called after the commit, before any result is given out."""
 
     def abandon(self) -> None:
         """Forget what was gathered; called after a rollback."""
 
 
-U = TypeVar("U", bound=Unit)
+U = TypeVar("U", bound=Transaction)
 T = TypeVar("T")
+Failed = Callable[[Exception], HubbubError]
+"""Makes the error that a transaction's jobs fail with, of what went wrong."""
+
+
+def as_store_error(error: Exception) -> HubbubError:
+    """Return a `StoreError` that says what went wrong."""
+    return error if isinstance(error, StoreError) else StoreError(f"the store could not write: {error}; check the disk")
 
 
 @dataclass(frozen=True)
@@ -57,23 +65,36 @@ class _Job(Generic[U]):
 _Result = tuple[asyncio.Future[Any], Any, BaseException | None]
 
 
-class Writer(Generic[U]):
-    """Runs jobs on `connection`, in the order they were given; `begin` makes the unit of each transaction.
+class GroupCommit(Generic[U]):
+    """Runs jobs on `connection`, in the order they were given; `begin` makes what each transaction's jobs work on.
 
-    `observe` is told how many seconds each transaction took.
+    With `savepoints` a job may write before it fails, with whatever error: what it wrote is taken back. Without, which
+    is faster, a job that raises a `HubbubError` must have changed nothing, and any other error fails all jobs. `failed`
+    makes the error for what the disk did not take; `observe` is told how many seconds each transaction took.
     """
 
-    def __init__(self, connection: sqlite3.Connection, begin: Callable[[], U], observe: Observe = unobserved) -> None:
+    def __init__(
+        self,
+        connection: sqlite3.Connection,
+        begin: Callable[[], U],
+        *,
+        observe: Observe = unobserved,
+        savepoints: bool = False,
+        failed: Failed = as_store_error,
+    ) -> None:
         self._connection = connection
         self._begin = begin
         self._observe = observe
+        self._savepoints = savepoints
+        self._failed = failed
         self._jobs: queue.SimpleQueue[_Job[U] | None] = queue.SimpleQueue()
         self._carried: _Job[U] | None = None
+        self._closing = threading.Lock()
         self._closed = False
         self._start()
 
     def _start(self) -> None:
-        self._thread = threading.Thread(target=self._run, name="shuffler store", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="store", daemon=True)
         self._thread.start()
 
     def submit(self, work: Callable[[U], T], *, alone: bool = False) -> asyncio.Future[T]:
@@ -93,10 +114,12 @@ class Writer(Generic[U]):
         return self._put(work, alone=True, bare=True)
 
     def _put(self, work: Callable[[U], T], *, alone: bool, bare: bool) -> asyncio.Future[T]:
-        if self._closed:
-            raise StoreError("the store is closed; the shuffler is stopping")
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self._jobs.put(_Job(work, future, alone, bare))
+        # The lock keeps a job from being put behind the end, where nobody would ever do it.
+        with self._closing:
+            if self._closed:
+                raise StoreError("the store is closed; the service is stopping")
+            self._jobs.put(_Job(work, future, alone, bare))
         return future
 
     @property
@@ -105,9 +128,12 @@ class Writer(Generic[U]):
         return self._jobs.qsize()
 
     def close(self) -> None:
-        """Do what is waiting, then end."""
-        self._closed = True
-        self._jobs.put(None)
+        """Do what is waiting, then end; a second call does nothing."""
+        with self._closing:
+            if self._closed:
+                return
+            self._closed = True
+            self._jobs.put(None)
         self._thread.join()
 
     def _run(self) -> None:
@@ -146,22 +172,43 @@ class Writer(Generic[U]):
         started = time.perf_counter()
         try:
             self._connection.execute("BEGIN IMMEDIATE")
-            results = [_do(job, unit) for job in group]
+            results = [self._do(job, unit) for job in group]
             unit.flush()
             self._connection.execute("COMMIT")
         except Exception as error:
             _LOG.error("a transaction failed, %d jobs were taken back: %s", len(group), error)
             self._take_back(unit)
-            return [(job.future, None, _as_store_error(error)) for job in group]
+            return [(job.future, None, self._failed(error)) for job in group]
         unit.settle()
         self._observe(time.perf_counter() - started)
         return results
 
+    def _do(self, job: _Job[U], unit: U) -> _Result:
+        if self._savepoints:
+            return self._do_in_savepoint(job, unit)
+        try:
+            return job.future, job.work(unit), None
+        except StoreError:
+            raise  # the store itself is in trouble, which concerns every job
+        except HubbubError as error:
+            return job.future, None, error
+
+    def _do_in_savepoint(self, job: _Job[U], unit: U) -> _Result:
+        self._connection.execute("SAVEPOINT job")
+        try:
+            result: _Result = (job.future, job.work(unit), None)
+        except Exception as error:
+            # Where SQLite has rolled all of it back by itself, as on a full disk, this fails, and with it every job.
+            self._connection.execute("ROLLBACK TO job")
+            result = (job.future, None, self._failed(error) if isinstance(error, sqlite3.Error) else error)
+        self._connection.execute("RELEASE job")
+        return result
+
     def _run_bare(self, job: _Job[U]) -> list[_Result]:
         try:
-            return [_do(job, self._begin())]
+            return [(job.future, job.work(self._begin()), None)]
         except Exception as error:
-            return [(job.future, None, _as_store_error(error))]
+            return [(job.future, None, error if isinstance(error, HubbubError) else self._failed(error))]
 
     def _take_back(self, unit: U) -> None:
         try:
@@ -170,19 +217,6 @@ class Writer(Generic[U]):
         except sqlite3.Error:
             _LOG.exception("a rollback failed")
         unit.abandon()
-
-
-def _as_store_error(error: Exception) -> StoreError:
-    return error if isinstance(error, StoreError) else StoreError(f"the store could not write: {error}; check the disk")
-
-
-def _do(job: _Job[U], unit: U) -> _Result:
-    try:
-        return job.future, job.work(unit), None
-    except StoreError:
-        raise
-    except HubbubError as error:
-        return job.future, None, error
 
 
 def _give_out(results: list[_Result]) -> None:

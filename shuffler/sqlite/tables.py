@@ -7,7 +7,6 @@ import sqlite3
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from hubbub.protos.envelope import SUBMISSION_ID_BYTES
 from hubbub.protos.keys import KeySet
@@ -15,13 +14,12 @@ from hubbub.protos.messages import RoundState
 from hubbub.protos.signed import SignedDocument
 from hubbub.protos.task import Close
 from hubbub.service.erasing import put_away, taken_out
-from hubbub.shuffler.ids import DIGEST_BYTES, Ids
+from hubbub.service.ledger_table import all_charges
 from hubbub.shuffler.keys import RoundKeys
 from hubbub.shuffler.mix import RELEASED_BLOCK
-from hubbub.shuffler.records import FINAL, Charge, Round, StoredBatch
-
-if TYPE_CHECKING:
-    from hubbub.shuffler.unit import View
+from hubbub.shuffler.records import DIGEST_BYTES, Round, StoredBatch, is_over
+from hubbub.shuffler.sqlite.ids import Ids
+from hubbub.shuffler.sqlite.view import View
 
 _ENTRY_BYTES = SUBMISSION_ID_BYTES + DIGEST_BYTES
 _ROUND_SHIFT = 32
@@ -36,26 +34,21 @@ def _stretch(round_: Round) -> tuple[int, int]:
     return _first_key(round_.key), _first_key(round_.key + 1)
 
 
-def is_over(round_: Round) -> bool:
-    """Return whether a round holds nothing but numbers any more."""
-    return round_.state in FINAL
-
-
 # Loading
 
 
-def load(connection: sqlite3.Connection, view: View) -> None:
-    """Read rounds, counts and the ids of rounds that are not over."""
+def load(connection: sqlite3.Connection) -> View:
+    """Read rounds, counts, ledgers, and the ids of rounds that are not over."""
+    view = View(charges=all_charges(connection))
     for row in connection.execute("SELECT * FROM round"):
         round_ = _round(row)
         view.rounds[round_.task_id, round_.number] = round_
     for task, number, name, count in connection.execute("SELECT task, number, name, count FROM tally"):
         view.tallies.setdefault((task, number), Counter())[name] = count
-    for task, place, entry, digest in connection.execute("SELECT * FROM ledger ORDER BY task, place"):
-        view.charges.setdefault(task, []).append(Charge(place, entry, digest))
     for round_ in view.rounds.values():
         if not is_over(round_):
             view.known[round_.key], view.next_block[round_.key] = _known(connection, round_)
+    return view
 
 
 def _round(row: tuple[int, bytes, int, str, int, str, str, str, bytes, bytes, bytes, bytes, bytes]) -> Round:
@@ -199,14 +192,6 @@ def batches_by_round(connection: sqlite3.Connection) -> dict[tuple[bytes, int], 
         "SELECT task, number, count(*) FROM batch JOIN round ON round.key = batch.key >> ? GROUP BY task, number"
     )
     return {(task, number): count for task, number, count in connection.execute(statement, (_ROUND_SHIFT,))}
-
-
-def insert_charges(connection: sqlite3.Connection, task_id: bytes, charges: Sequence[Charge]) -> None:
-    """Add to a task's ledger; a place that is taken fails, and with it the transaction."""
-    connection.executemany(
-        "INSERT INTO ledger (task, place, entry, digest) VALUES (?, ?, ?, ?)",
-        [(task_id, charge.place, charge.entry, charge.digest) for charge in charges],
-    )
 
 
 def envelopes(connection: sqlite3.Connection, round_: Round, query: int, offset: int, width: int) -> list[bytes]:

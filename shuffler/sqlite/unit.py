@@ -1,82 +1,20 @@
-"""Unit: one transaction of the store: what its jobs gathered, and the view of the disk that it changes afterwards.
-
-The view is read by the event loop and changed only after a commit, so that nothing that is not on disk is ever
-acknowledged.
-"""
+"""Unit: one transaction of the store: what its jobs gathered, and how the view of the disk changes afterwards."""
 
 from __future__ import annotations
 
 import sqlite3
-import threading
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import replace
 
 from hubbub.protos.messages import RoundState
-from hubbub.shuffler import tables
-from hubbub.shuffler.ids import Ids
+from hubbub.service.charges import Charge, Charges, check_follows
+from hubbub.service.ledger_table import insert_charges
 from hubbub.shuffler.keys import RoundKeys
-from hubbub.shuffler.records import Charge, Held, Opened, Round
-
-RETRIED = "retried"
-"""Under this name retries stand among the refusals' counts."""
-
-Tally = Counter[str]
-RoundId = tuple[bytes, int]
-_NO_IDS = Ids()
-
-
-@dataclass
-class View:
-    """What is on disk, and counts that are still to be written."""
-
-    rounds: dict[RoundId, Round] = field(default_factory=dict)
-    known: dict[int, Ids] = field(default_factory=dict)
-    tallies: dict[RoundId, Tally] = field(default_factory=dict)
-    next_block: dict[int, int] = field(default_factory=dict)
-    charges: dict[bytes, list[Charge]] = field(default_factory=dict)
-    pending: dict[RoundId, Tally] = field(default_factory=dict)
-    writing: dict[RoundId, Tally] = field(default_factory=dict)
-    _lock: threading.Lock = field(default_factory=threading.Lock)
-
-    def ids(self, round_key: int) -> Ids:
-        """Return the ids that a round holds."""
-        return self.known.get(round_key, _NO_IDS)
-
-    def add_pending(self, counts: Mapping[RoundId, Tally]) -> None:
-        """Add counts that are still to be written."""
-        with self._lock:
-            _add(self.pending, counts)
-
-    def take_pending(self) -> dict[RoundId, Tally]:
-        """Take the counts that are still to be written."""
-        with self._lock:
-            taken, self.pending = self.pending, {}
-            _add(self.writing, taken)
-        return taken
-
-    def tally(self, key: RoundId) -> Tally:
-        """Return all counts of a round: those on disk, those being written and those that wait."""
-        with self._lock:
-            return sum((counts.get(key, Counter()) for counts in (self.tallies, self.writing, self.pending)), Counter())
-
-    def show_counts(self, *written: Mapping[RoundId, Tally]) -> None:
-        """Show counts that are on disk now, in place of those being written."""
-        with self._lock:
-            self.writing = {}
-            for counts in written:
-                _add(self.tallies, counts)
-
-    def put_back(self, taken: Mapping[RoundId, Tally]) -> None:
-        """Have counts that could not be written wait again."""
-        with self._lock:
-            self.writing = {}
-            _add(self.pending, taken)
-
-
-def _add(tallies: dict[RoundId, Tally], more: Mapping[RoundId, Tally]) -> None:
-    for key, tally in more.items():
-        tallies.setdefault(key, Counter()).update(tally)
+from hubbub.shuffler.records import Held, Opened, Round, RoundId, Tally, is_over
+from hubbub.shuffler.sqlite import tables
+from hubbub.shuffler.sqlite.ids import Ids
+from hubbub.shuffler.sqlite.view import View, add_counts
 
 
 class Unit:
@@ -92,14 +30,14 @@ class Unit:
         self._taken: dict[RoundId, Tally] = {}
         self._charges: dict[bytes, list[Charge]] = {}
 
-    # What stands, with this transaction's changes
+    # What is stored, with this transaction's changes
 
     def find(self, task_id: bytes, number: int) -> Round | None:
         """Return a round."""
         return self._rounds.get((task_id, number)) or self._view.rounds.get((task_id, number))
 
     def current(self, round_: Round) -> Round:
-        """Return a round as it stands now."""
+        """Return a round as it is now."""
         return self.find(round_.task_id, round_.number) or round_
 
     def submissions(self, round_: Round) -> int:
@@ -164,9 +102,18 @@ class Unit:
         tables.delete_arrived(self._connection, round_)
         return self.write_state(_without_private_key(replace(round_, state=RoundState.MIXED)))
 
-    def charge(self, round_: Round, charges: Sequence[Charge]) -> None:
+    def check_charges(self, round_: Round, charges: Charges) -> None:
+        """Return only if charges follow those that the round's task has.
+
+        Raises:
+            LedgerMoved: where they do not; the job may fail alone then, as long as it has written nothing.
+        """
+        known = len(self._view.charges.get(round_.task_id, ())) + len(self._charges.get(round_.task_id, ()))
+        check_follows(known, charges)
+
+    def charge(self, round_: Round, charges: Charges) -> None:
         """Add to the ledger of the round's task."""
-        tables.insert_charges(self._connection, round_.task_id, charges)
+        insert_charges(self._connection, round_.task_id, charges)
         self._charges.setdefault(round_.task_id, []).extend(charges)
 
     def commit_batch(self, round_: Round, query: int) -> Round:
@@ -188,7 +135,7 @@ class Unit:
         self._rounds[round_.task_id, round_.number] = round_
         return round_
 
-    # The writer's calls
+    # What group commit calls
 
     def flush(self) -> None:
         """Write what was gathered."""
@@ -211,7 +158,7 @@ class Unit:
             self._view.charges[task_id] = [*self._view.charges.get(task_id, ()), *charges]
         self._view.rounds.update(self._rounds)
         for round_ in self._rounds.values():
-            if tables.is_over(round_):
+            if is_over(round_):
                 self._view.known.pop(round_.key, None)
 
     def abandon(self) -> None:
@@ -219,7 +166,7 @@ class Unit:
         self._view.put_back(self._taken)
 
     def _take(self) -> None:
-        _add(self._taken, self._view.take_pending())
+        add_counts(self._taken, self._view.take_pending())
 
 
 def _without_private_key(round_: Round) -> Round:

@@ -1,0 +1,47 @@
+"""Records: what the analyzer's stages say to the store and what it says to them, as values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from hubbub.protos.messages import Committed
+from hubbub.protos.results import RoundId
+from hubbub.service.receiving import Delivery
+
+
+@dataclass(frozen=True)
+class StoredBatch(Delivery):
+    """A batch as it is stored, with the counts of what its envelopes held once it is committed.
+
+    `committed.counted` is the number n of valid reports of devices; `dummies` more are in `counts`. No sum of `counts`
+    is a number of reports: a randomizer may count one report in many places. None where they were withheld.
+    """
+
+    counts: bytes | None
+
+
+History = Sequence[tuple[int, Sequence[StoredBatch]]]
+"""Rounds in order, each with its batches in the task's order of queries."""
+
+
+@dataclass(frozen=True)
+class BatchProgress:
+    """How far a batch is: the reports it has, those of its envelopes that arrived, and what was counted."""
+
+    query: int
+    reports: int
+    envelopes: int
+    arrived: int
+    committed: Committed | None
+
+
+@dataclass(frozen=True)
+class RoundProgress:
+    """How far a round is, with the batches that were announced in the task's order of queries."""
+
+    id: RoundId
+    queries: int
+    has_key: bool
+    is_certified: bool
+    batches: tuple[BatchProgress, ...]

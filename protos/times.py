@@ -1,0 +1,74 @@
+"""Times: the moments in a round's life that follow from its task's schedule, in seconds since 1970 (UTC).
+
+Devices, shuffler and analyzer must agree on them, so each is computed here and nowhere else. In order:
+
+    key valid ≤ prepared < taken ≤ opens < ends ≤ cut ≤ forgotten ≤ key no longer valid
+
+`Schedule` itself has `opens`, `ends` and `cut`: what the task says. Here is what follows from them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hubbub.protos.keys import LATEST_TIME
+from hubbub.protos.task import Schedule
+
+DAY = 86_400
+
+LONGEST_LEAD = DAY
+"""A round is prepared at most this long before it takes submissions."""
+
+SHORTEST_LEAD = 600
+"""A round is prepared at least this long before: the analyzer may be away for a moment when its key is asked for."""
+
+CLOCK_SECONDS = DAY
+"""A key record is valid this long before it can first be given out: whoever gets it may have a slow clock."""
+
+DELAY_SECONDS = 30 * DAY
+"""A key record is valid this long after the cut, so that a delayed batch can still be delivered and checked."""
+
+
+@dataclass(frozen=True)
+class Validity:
+    """From when to when a key record is valid, both ends included."""
+
+    not_before: int
+    not_after: int
+
+
+def taken_from(schedule: Schedule, round_number: int) -> int:
+    """Return from when on submissions to a round are taken: a grace early, as clocks differ by up to that."""
+    return schedule.opens(round_number) - schedule.grace
+
+
+def prepared_from(schedule: Schedule, round_number: int) -> int:
+    """Return from when on a round's keys are made and given out.
+
+    One length of a round before submissions are taken, within `SHORTEST_LEAD` and `LONGEST_LEAD`: with a longer lead a
+    task of short rounds would have many rounds prepared at once.
+    """
+    lead = min(LONGEST_LEAD, max(SHORTEST_LEAD, schedule.length))
+    return taken_from(schedule, round_number) - lead
+
+
+def forgotten_after(schedule: Schedule, round_number: int) -> int:
+    """Return until when a device remembers a round: a grace after its cut, when clocks agree that it was cut."""
+    return schedule.cut(round_number) + schedule.grace
+
+
+def key_validity(schedule: Schedule, round_number: int) -> Validity:
+    """Return the validity of a round's key records, of both services alike.
+
+    A device seals from when it is given the keys (not before `prepared_from` by the shuffler's clock) until it forgets
+    the round, and refuses a key that is not valid then. So the validity covers all of that whatever the task's grace,
+    which may be a year, and ends within what a time stamp can say.
+    """
+    not_before = max(0, prepared_from(schedule, round_number) - CLOCK_SECONDS)
+    not_after = max(schedule.cut(round_number) + DELAY_SECONDS, forgotten_after(schedule, round_number))
+    return Validity(not_before, min(LATEST_TIME, not_after))
+
+
+def first_not_cut(schedule: Schedule, now: float) -> int:
+    """Return the first round whose cut is after `now`; it may be beyond the task's last round."""
+    return max(0, int((now - schedule.start - schedule.grace) // schedule.length))

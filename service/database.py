@@ -1,0 +1,140 @@
+"""Database: a service's SQLite file, opened with the settings that its promises rest on.
+
+An acknowledgement needs `synchronous=FULL` (a commit is synced); erasure needs `secure_delete` (freed pages are
+zeroed), `auto_vacuum` (they are given back) and the write-ahead log cut to nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import sqlite3
+from pathlib import Path
+
+from hubbub.protos.stored import Layout, bring_forward, check_version
+from hubbub.service import erasing
+from hubbub.service.errors import StoreError
+
+LOCK_NAME = "lock"
+
+VACUUM_PAGES = 2000
+"""Free pages given back at once: about 0.1 s, so that what else is to be written need not wait for all of it."""
+
+CHECKPOINT_PAGES = 4000
+"""Pages (16 MB) of the write-ahead log after which SQLite carries them over; by default it does so more often."""
+
+BUSY_SECONDS = 10.0
+"""How long a connection waits for the other one, as when the log is cut while something is read."""
+
+
+class Database:
+    """A file in a folder (made with mode 0700): a connection to write, one to read, and the folder's lock.
+
+    Attributes:
+        path: the file.
+        writer: for the one thread that writes.
+        reader: reads what is committed; for one thread at a time.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        file_name: str,
+        layout: Layout,
+        connection: type[sqlite3.Connection] = sqlite3.Connection,
+    ) -> None:
+        """Open the file, making it or bringing it forward; `connection` is the class of both connections.
+
+        Raises:
+            StoreError: where another process uses it, or a version wrote it that cannot be read; then nothing was
+                touched.
+        """
+        self.path = folder / file_name
+        self._layout = layout
+        self._opened = contextlib.ExitStack()
+        try:
+            with self._opened:
+                folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+                self._open(folder, connection)
+                self._opened = self._opened.pop_all()
+        except (OSError, sqlite3.Error) as error:
+            raise StoreError(f"cannot use the store in {folder}: {error}; check the disk and who owns it") from error
+
+    def _open(self, folder: Path, connection: type[sqlite3.Connection]) -> None:
+        check_version(self.path, self._layout, StoreError)
+        self._opened.callback(os.close, self._lock(folder / LOCK_NAME))
+        os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))
+        self.writer = self._connect(connection)
+        self._prepare()
+        self.reader = self._connect(connection)
+        self.reader.execute("PRAGMA query_only = ON")
+
+    def _lock(self, path: Path) -> int:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(descriptor)
+            raise StoreError(
+                f"{path.parent} ({self._layout.what}) is in use by another process; stop it, or name another folder"
+            ) from error
+        return descriptor
+
+    def _connect(self, factory: type[sqlite3.Connection]) -> sqlite3.Connection:
+        connection = sqlite3.connect(
+            self.path, isolation_level=None, check_same_thread=False, timeout=BUSY_SECONDS, factory=factory
+        )
+        self._opened.callback(connection.close)
+        connection.execute("PRAGMA secure_delete = ON").fetchall()
+        connection.execute("PRAGMA synchronous = FULL")
+        return connection
+
+    def _prepare(self) -> None:
+        """Have the tables of this version; cut the log that a killed process left, which may hold what was erased."""
+        # Both settings are the file's own and change nothing in one that has tables; a new one needs them before any.
+        self.writer.execute("PRAGMA auto_vacuum = INCREMENTAL")
+        self.writer.execute("PRAGMA journal_mode = WAL").fetchall()
+        bring_forward(self.writer, self.path, self._layout, StoreError)
+        # Only now: a migration may drop and make anew a table that others refer to.
+        self.writer.execute("PRAGMA foreign_keys = ON")
+        self.writer.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}").fetchall()
+        self.writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+
+    def shrink(self) -> bool:
+        """Give some free pages back; return whether there are more."""
+        # `execute` would step this statement once, which frees one page.
+        self.writer.executescript(f"PRAGMA incremental_vacuum({VACUUM_PAGES})")
+        return bool(self.writer.execute("PRAGMA freelist_count").fetchone()[0])
+
+    def rewrite(self) -> None:
+        """Leave nothing of what was deleted in pages that other rows stand on; see `service.erasing`."""
+        erasing.rewrite(self.writer)
+
+    def cut_log(self) -> None:
+        """Cut the write-ahead log to nothing: what was deleted is in no file any more.
+
+        Raises:
+            StoreError: where a reader held the log; nothing is lost, it may be called again.
+        """
+        busy, _, _ = self.writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        if busy:
+            raise StoreError("the write-ahead log is in use and was not cut; it is tried again")
+
+    def clean(self) -> None:
+        """Do all of it at once: leave nothing in any file of what was deleted.
+
+        Raises:
+            StoreError, sqlite3.Error: where a part of it could not be done; it may be called again.
+        """
+        # Zeroed pages go over what was deleted before they are given back: a page that is cut off the file's end is not
+        # written any more.
+        self.cut_log()
+        while self.shrink():
+            pass
+        self.rewrite()
+        self.cut_log()
+
+    def close(self) -> None:
+        """Close the file and let the folder go."""
+        self._opened.close()

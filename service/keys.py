@@ -1,0 +1,34 @@
+"""Keys: a service's HPKE key pair for one round of a task, and the signed record that says so, made alike by both."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from hubbub.protos.envelope import generate_key
+from hubbub.protos.keys import Identity, KeyRecord, Role
+from hubbub.protos.signed import SignedDocument
+from hubbub.protos.task import Task
+from hubbub.protos.times import key_validity
+
+NewKey = Callable[[], tuple[bytes, bytes]]
+"""Makes a raw key pair: (private, public), 32 bytes each."""
+
+
+@dataclass(frozen=True)
+class NewRoundKey:
+    """A new key: the raw private half (never printed), the signed record, and until when the record is valid."""
+
+    private: bytes = field(repr=False)
+    record: SignedDocument
+    not_after: int
+
+
+def make_key(
+    role: Role, task: Task, round_number: int, identity: Identity, new_key: NewKey = generate_key
+) -> NewRoundKey:
+    """Make the key of `role` for a round, in a record signed by that service's `identity`."""
+    private, public = new_key()
+    valid = key_validity(task.schedule, round_number)
+    record = KeyRecord(role, task.id, round_number, task.suite, public, valid.not_before, valid.not_after)
+    return NewRoundKey(private, record.signed_by(identity), valid.not_after)

@@ -1,0 +1,325 @@
+"""Receiving: a service takes batches from a shuffler: announced, put in stretches, committed. All may be repeated.
+
+This is the way of the bytes, and what must hold between a batch, its record and its round whoever receives it. What is
+done with a batch once all of it is there, and where it is stored, is handed in.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Generic, Protocol, TypeVar
+
+import structlog
+
+from hubbub.protos.batch import BatchId, BatchRecord, released_digest
+from hubbub.protos.errors import KeyRecordError, SignatureError
+from hubbub.protos.keys import KeySet
+from hubbub.protos.messages import Committed, Envelopes
+from hubbub.protos.refusals import Reason, Refusal
+from hubbub.protos.signed import SignedDocument
+from hubbub.protos.task import Task
+
+_LOG = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class StoredKey:
+    """A round's key: the private half (None once destroyed), the signed record, and the hash of the round's key set.
+
+    The hash is None until a batch of the round was announced: the first one fixes it.
+    """
+
+    private: bytes | None = field(repr=False)
+    record: SignedDocument
+    key_set_hash: bytes | None
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """A batch as it is stored: the sender's record, how far it came, and what was counted once it was committed.
+
+    `reports` are those of devices; `dummies` more, made by the shuffler, are among the envelopes.
+    """
+
+    id: BatchId
+    record: SignedDocument
+    reports: int
+    dummies: int
+    digest: bytes
+    next_offset: int
+    committed: Committed | None
+
+    @property
+    def envelopes(self) -> int:
+        """How many envelopes the batch holds."""
+        return self.reports + self.dummies
+
+    @property
+    def position(self) -> int:
+        """Where its sender goes on: behind the end once it is committed, when its envelopes may be erased already."""
+        return self.envelopes if self.committed is not None else self.next_offset
+
+
+D = TypeVar("D", bound=Delivery)
+D_co = TypeVar("D_co", bound=Delivery, covariant=True)
+
+
+@dataclass(frozen=True)
+class Announced(Generic[D_co]):
+    """What is stored of a round when a batch of it is announced: its key, the batch itself if known, and the others."""
+
+    key: StoredKey | None
+    known: D_co | None
+    others: Sequence[D_co]
+
+
+Check = Callable[[Announced[Delivery]], None]
+"""Decides on an announcement: raises `Refusal` to refuse it. May be called again, so it only looks."""
+
+
+class Inbox(Protocol[D_co]):
+    """Where batches that are received are stored. What a coroutine returned is on disk."""
+
+    async def batch(self, batch: BatchId) -> D_co | None:
+        """Return a batch; None where it was not announced."""
+
+    async def announce(self, record: BatchRecord, document: SignedDocument, key_set_hash: bytes, check: Check) -> int:
+        """Have `check` decide, and store the announcement in the same transaction; return the offset to go on from.
+
+        The first batch of a round fixes the round's key set. A batch that is known already stays as it is.
+
+        Raises:
+            Refusal: what `check` raised; nothing was stored.
+        """
+
+    async def append(self, stretch: Envelopes) -> int:
+        """Store the part of a stretch that is new, and return the offset to go on from; see `new_part`.
+
+        Raises:
+            Refusal: INCOMPLETE where the batch was not announced, WRONG_OFFSET where the stretch leaves a gap or goes
+                beyond the batch, DIGEST_DIFFERS where it says otherwise than what is stored. Nothing was stored then.
+        """
+
+    def arrived(self, batch: BatchId) -> Iterator[bytes]:
+        """Give the envelopes that arrived, joined, in stretches of any length. Blocks: it is for threads."""
+
+    async def forget_envelopes(self, batch: BatchId) -> None:
+        """Forget what arrived of a batch that is not committed, so that its delivery begins again at offset 0."""
+
+
+# What must hold whoever receives a batch
+
+
+def read_record(document: SignedDocument, sender: bytes) -> BatchRecord:
+    """Return a batch record that the sender (its identity, 32 bytes) signed.
+
+    Raises:
+        Refusal: BAD_RECORD.
+    """
+    try:
+        return BatchRecord.read(document, sender)
+    except SignatureError as error:
+        raise Refusal(Reason.BAD_RECORD, str(error)) from error
+
+
+def check_record(task: Task, record: BatchRecord) -> None:
+    """Return only if a record is of one of the task's queries, and says of its round what the task allows.
+
+    Raises:
+        Refusal: BAD_RECORD, BELOW_MINIMUM.
+    """
+    if record.batch.query >= len(task.queries):
+        last = len(task.queries) - 1
+        raise Refusal(Reason.BAD_RECORD, f"task {task.name} has queries 0 to {last}, not {record.batch.query}")
+    if record.closed_by == "operator" and task.schedule.close != "operator":
+        raise Refusal(Reason.BAD_RECORD, f"rounds of task {task.name} are closed by the schedule, not by the operator")
+    if record.reports < task.minimum_reports:
+        limits = f"{record.reports} reports, the minimum of task {task.name} is {task.minimum_reports}"
+        raise Refusal(Reason.BELOW_MINIMUM, f"{limits}; such a round expires and is not released")
+    if record.dummies != task.privacy.dummies:
+        wanted = f"{record.dummies} dummies, task {task.name} has {task.privacy.dummies} in every batch"
+        raise Refusal(Reason.BAD_RECORD, f"{wanted}; a batch is counted with exactly those")
+
+
+def check_key_set(task: Task, record: BatchRecord, key_set: KeySet) -> None:
+    """Return only if a key set is signed by the task's services for the record's round, and is the one that it names.
+
+    Raises:
+        Refusal: BAD_RECORD, KEY_SET_DIFFERS.
+    """
+    identities = task.identities
+    try:
+        key_set.read(task.id, record.batch.round, task.suite, identities.shuffler, identities.analyzer)
+    except (SignatureError, KeyRecordError) as error:
+        raise Refusal(Reason.BAD_RECORD, f"the key set does not hold: {error}") from error
+    if record.key_set_hash != key_set.hash:
+        raise Refusal(Reason.KEY_SET_DIFFERS, "the batch record names another key set than the one that came with it")
+
+
+def announcement_check(
+    task: Task, record: BatchRecord, document: SignedDocument, own_record: SignedDocument, key_set_hash: bytes
+) -> Check:
+    """Return what decides on an announcement by what is stored of its round.
+
+    `own_record` is the receiver's key record in the key set that came with it. The check raises `Refusal`:
+    DIGEST_DIFFERS, KEY_SET_DIFFERS, ERASED, BAD_RECORD.
+    """
+
+    def check(stored: Announced[Delivery]) -> None:
+        known = stored.known
+        if known is not None and known.record.body != document.body:
+            name = f"query {task.queries[record.batch.query].name} of round {record.batch.round} of task {task.name}"
+            message = f"the batch of {name} was announced with another record; a batch is released once"
+            raise Refusal(Reason.DIGEST_DIFFERS, message)
+        if known is not None and known.committed is not None:
+            return  # its round's key may be destroyed, which no longer matters
+        _check_own_key(task, record, stored.key, own_record, key_set_hash)
+        for other in stored.others if known is None else ():
+            _check_same_round(record, BatchRecord.read(other.record, task.identities.shuffler))
+
+    return check
+
+
+def _check_own_key(
+    task: Task, record: BatchRecord, key: StoredKey | None, own_record: SignedDocument, key_set_hash: bytes
+) -> None:
+    if key is None or key.record != own_record:
+        raise Refusal(Reason.KEY_SET_DIFFERS, "the key set's record of this service is not the one that it gave out")
+    if key.key_set_hash not in (None, key_set_hash):
+        message = "another batch of this round came with another key set; a round has exactly one"
+        raise Refusal(Reason.KEY_SET_DIFFERS, message)
+    if key.private is None:
+        raise erased(task, record.batch.round)
+
+
+def _check_same_round(record: BatchRecord, other: BatchRecord) -> None:
+    """Every device answers every query, so all batches of a round say the same of the round."""
+    for name in ("reports", "closed_by", "refusals"):
+        mine, theirs = getattr(record, name), getattr(other, name)
+        if mine != theirs:
+            message = (
+                f"{name} is {mine!r} here and {theirs!r} in the batch of query {other.batch.query} of the same round"
+            )
+            raise Refusal(Reason.BAD_RECORD, message)
+
+
+def erased(task: Task, round_number: int) -> Refusal:
+    """Return the refusal of everything that a destroyed key would be needed for."""
+    return Refusal(
+        Reason.ERASED,
+        f"round {round_number} of task {task.name} is over; its key was destroyed and nothing opens any more",
+    )
+
+
+def new_part(delivery: Delivery | None, stretch: Envelopes) -> int:
+    """Return how many envelopes of a stretch, from its beginning, are stored already; the rest is new.
+
+    Raises:
+        Refusal: INCOMPLETE, WRONG_OFFSET.
+    """
+    if delivery is None:
+        raise _not_announced()
+    count = len(stretch.envelopes)
+    if stretch.offset > delivery.next_offset or stretch.offset + count > delivery.envelopes:
+        message = f"envelopes {stretch.offset} to {stretch.offset + count} of {delivery.envelopes}"
+        raise Refusal(Reason.WRONG_OFFSET, f"{message}; go on from {delivery.next_offset}")
+    return count if delivery.committed is not None else min(count, delivery.next_offset - stretch.offset)
+
+
+def another_envelope(offset: int) -> Refusal:
+    """Return the refusal of a stretch that says otherwise than what is stored, at or after `offset`."""
+    message = f"another envelope than before at {offset} or after; a batch is released once"
+    return Refusal(Reason.DIGEST_DIFFERS, message)
+
+
+def _not_announced() -> Refusal:
+    return Refusal(Reason.INCOMPLETE, "this batch was not announced; begin its delivery first")
+
+
+# Receiving
+
+
+class Receiver(Generic[D]):
+    """Receives batches into `inbox`; `work` is done once with each that is complete, and commits it."""
+
+    def __init__(self, inbox: Inbox[D], work: Callable[[Task, D], Awaitable[Committed]]) -> None:
+        self._inbox = inbox
+        self._work = work
+        self._commits: dict[BatchId, asyncio.Task[Committed]] = {}
+
+    async def begin(
+        self, task: Task, record: BatchRecord, document: SignedDocument, key_set: KeySet, own_record: SignedDocument
+    ) -> int:
+        """Take the announcement of a batch whose record and key set were checked; return the offset to go on from.
+
+        Raises:
+            Refusal: DIGEST_DIFFERS, KEY_SET_DIFFERS, ERASED, BAD_RECORD.
+        """
+        check = announcement_check(task, record, document, own_record, key_set.hash)
+        return await self._inbox.announce(record, document, key_set.hash, check)
+
+    async def put(self, stretch: Envelopes) -> int:
+        """Store a stretch and return the offset to go on from. A stretch that repeats what is stored changes nothing.
+
+        Raises:
+            Refusal: INCOMPLETE, WRONG_OFFSET, DIGEST_DIFFERS.
+        """
+        return await self._inbox.append(stretch)
+
+    async def commit(self, task: Task, batch: BatchId, digest: bytes) -> Committed:
+        """Have a batch worked on and committed. Calls that come together wait for the same work.
+
+        Raises:
+            Refusal: INCOMPLETE before all has arrived, DIGEST_DIFFERS where the digest is not the record's, or what
+                arrived is not what the record says; and what the work raises.
+        """
+        if digest != (await self.announced(batch)).digest:
+            message = "this batch was announced with another digest; a batch is released once"
+            raise Refusal(Reason.DIGEST_DIFFERS, message)
+        work = self._commits.get(batch)
+        if work is None:
+            work = asyncio.create_task(self._commit(task, batch))
+            self._commits[batch] = work
+            work.add_done_callback(lambda done: self._forget(batch, done))
+        # A caller that gives up does not stop the work: it asks again.
+        return await asyncio.shield(work)
+
+    def _forget(self, batch: BatchId, work: asyncio.Task[Committed]) -> None:
+        del self._commits[batch]
+        if not work.cancelled() and work.exception() is not None:
+            _LOG.warning("commit failed", query=batch.query, round=batch.round, error=str(work.exception()))
+
+    async def announced(self, batch: BatchId) -> D:
+        """Return a batch.
+
+        Raises:
+            Refusal: INCOMPLETE where it was not announced.
+        """
+        delivery = await self._inbox.batch(batch)
+        if delivery is None:
+            raise _not_announced()
+        return delivery
+
+    async def _commit(self, task: Task, batch: BatchId) -> Committed:
+        delivery = await self.announced(batch)
+        if delivery.committed is not None:
+            return delivery.committed
+        if delivery.next_offset < delivery.envelopes:
+            arrived = f"{delivery.next_offset} of {delivery.envelopes} envelopes arrived"
+            raise Refusal(Reason.INCOMPLETE, f"{arrived}; put the others first")
+        await self.check_envelopes(delivery)
+        return await self._work(task, delivery)
+
+    async def check_envelopes(self, delivery: D) -> None:
+        """Return only if what arrived is what the record says; it is forgotten otherwise.
+
+        Raises:
+            Refusal: DIGEST_DIFFERS.
+        """
+        digest = await asyncio.to_thread(lambda: released_digest(self._inbox.arrived(delivery.id)))
+        if digest != delivery.digest:
+            await self._inbox.forget_envelopes(delivery.id)
+            message = "the envelopes that arrived are not those of the batch's record; deliver them again from offset 0"
+            raise Refusal(Reason.DIGEST_DIFFERS, message)

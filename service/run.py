@@ -1,0 +1,54 @@
+"""Run: the life of a service's process: assembled, its ports opened, serving until it is asked to stop, drained."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AbstractAsyncContextManager
+from typing import Protocol
+
+from hubbub.service import logs
+from hubbub.service.ports import Announce, Ports, asked_to_stop
+from hubbub.service.settings import LogSettings
+
+
+class Service(Protocol):
+    """A service that is assembled: its parts are there, and nobody can reach it yet."""
+
+    async def listen(self, ports: Ports) -> None:
+        """Open the service's ports; they answer, but do not say yet that they serve."""
+
+    async def start(self) -> None:
+        """Begin what goes on by itself."""
+
+    async def leave(self) -> None:
+        """End what would keep calls in work from finishing; called before the ports drain."""
+
+
+async def run(
+    log: LogSettings,
+    assembled: AbstractAsyncContextManager[Service],
+    *,
+    announce: Announce | None = None,
+    stop: asyncio.Event | None = None,
+) -> None:
+    """Run a service until SIGTERM or SIGINT, or until `stop` is set; then drain, and take it apart.
+
+    `assembled` gives the service and closes its parts at the end. `announce` is told the ports' addresses, by name,
+    once they serve.
+
+    Raises:
+        HubbubError: where a part or a port cannot be used; nothing was served then.
+    """
+    logs.configure(log)
+    # From here on: a signal that comes while the service starts ends it as soon as it has.
+    with asked_to_stop(stop) as stopping:
+        async with assembled as service:
+            ports = Ports()
+            await service.listen(ports)
+            try:
+                await service.start()
+                await ports.serving(announce)
+                await stopping.wait()
+            finally:
+                await service.leave()
+                await ports.drain()
