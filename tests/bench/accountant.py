@@ -19,7 +19,7 @@ from hubbub.accountant.brackets import EpsilonBracket
 from hubbub.accountant.calibration import calibrate_sum
 from hubbub.accountant.composition import compose
 from hubbub.accountant.errors_of_estimates import sum_mse
-from hubbub.accountant.interop import to_dp_accounting
+from hubbub.accountant.library.dp_accounting import to_dp_accounting
 from hubbub.accountant.mechanisms import KRR, Generic, Mechanism
 from hubbub.accountant.pairs import Part
 
