@@ -1,11 +1,10 @@
 """Composition of rounds and queries: a certified ε at a δ, and a certified δ at an ε.
 
 The privacy loss of T rounds is a sum of independent losses of the rounds' dominating pairs (koskela-2021, §3; pairs
-compose
-adaptively: Zhu, Dong and Wang, 2022, Thm 10). One round's losses lie on a grid that dominates (`losses`), sums are
-convolved under a tilt (`convolution`), T rounds cost O(log T) convolutions. All that numbers can do wrong is charged:
-cut tails,
-rounding of the transforms, masses known to a relative `PAIR_ERROR`, losses known to some units in the last place.
+compose adaptively: Zhu, Dong and Wang, 2022, Thm 10). One round's losses lie on a grid that dominates (`losses`), sums
+are convolved under a tilt (`convolution`), T rounds cost O(log T) convolutions. All that numbers can do wrong is
+charged: cut tails, rounding of the transforms, masses known to a relative `PAIR_ERROR`, losses known to some units in
+the last place.
 """
 
 from __future__ import annotations
@@ -16,9 +15,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from hubbub.accountant.binomials import MASS_ERROR
 from hubbub.accountant.bounds import delta_bracket, epsilon_bracket
 from hubbub.accountant.brackets import DeltaBracket, EpsilonBracket
+from hubbub.accountant.divergence.binomials import MASS_ERROR
 from hubbub.accountant.errors import AccountingError
 from hubbub.accountant.losses.convolution import ROUNDING, Tilted, convolve, log_moment, power, tilted
 from hubbub.accountant.losses.grid import LossGrid
@@ -81,6 +80,7 @@ def compose(parts: Sequence[Part], delta: float) -> EpsilonBracket:
     if single is not None:
         return epsilon_bracket(single.mechanism, single.reports, wanted, dummies=single.dummies)
     upper = _upper_epsilon(merged, wanted, local)
+    # The attack is looked for below the upper end only: above it the upper end itself would be refuted.
     lower = _lower_epsilon(merged, wanted, min(upper, local))
     if upper >= local:
         return EpsilonBracket(local, lower, local, delta, "local", "sum of the local epsilons", 0.0)
@@ -117,6 +117,7 @@ def compose_delta(parts: Sequence[Part], epsilon: float) -> DeltaBracket:
     attacks = _attacks(merged, SMALL_DELTA)
     lower = _curve(attacks, _for_epsilon(wanted)).delta(wanted) if attacks else None
     tail = _log_tail(merged, SMALL_DELTA)
+    # How wide the evaluation is: against the same pair from below, or against the attack where both are of one batch.
     below = lower
     if below is None or not all(is_attack_on_itself(part) for part in merged):
         same = [(dominated_grid(one_round(part), tail), part.rounds) for part in merged]
@@ -128,6 +129,7 @@ def compose_delta(parts: Sequence[Part], epsilon: float) -> DeltaBracket:
 def one_round_delta(part: Part, delta: float) -> Callable[[float], float]:
     """Return δ(ε) of one round of `part`, never below the truth, resolved well around `delta`."""
     grid = _dominating(part, [part], delta)
+    # ε is taken a little smaller and δ a little larger: losses and masses are only known that closely.
     return lambda epsilon: min(1.0, grid.delta(epsilon * (1 - 1e-14)) * (1 + PAIR_ERROR))
 
 
@@ -154,12 +156,14 @@ def _slack(parts: Sequence[Part], delta: float, upper: float, known: float | Non
 def _single(parts: Sequence[Part]) -> Part | None:
     """Return the part if there is only one round of one query, for which the one-round bounds are the tightest."""
     only = parts[0]
+    # Sampling has no bound of one round apart from its pair, so it is always composed.
     return only if len(parts) == 1 and only.rounds == 1 and not only.sampled else None
 
 
 def _basic(grids: Sequence[tuple[LossGrid, int]], delta: float) -> float:
     """Return basic composition of the same pairs, δ split evenly over the rounds."""
     rounds = sum(count for _, count in grids)
+    # Each round's δ is known to PAIR_ERROR; asking for less by that much keeps the sum of all within delta.
     share = delta / rounds / (1 + 2 * PAIR_ERROR)
     return math.fsum(count * _one_epsilon(grid, share) for grid, count in grids) * (1 + 1e-13)
 
@@ -185,6 +189,7 @@ def _one_epsilon(grid: LossGrid, delta: float) -> float:
     top = float(grid.losses[-1])
     if grid.delta(0.0) <= delta or top <= 0:
         return 0.0
+    # Mass at an infinite loss is part of δ at every ε.
     if grid.infinite > delta:
         return math.inf
     return _boundary(lambda epsilon: grid.delta(epsilon) <= delta, 0.0, top)[1]
@@ -199,6 +204,7 @@ def _merged(parts: Sequence[Part]) -> list[Part]:
     """Join parts that differ in their rounds only."""
     if not parts or not all(isinstance(part, Part) for part in parts):
         raise AccountingError("parts is empty or holds something else, must hold at least one Part; name what is sent")
+    # A power of one part costs O(log T) convolutions, T separate parts cost T.
     rounds: dict[Part, int] = {}
     for part in parts:
         rounds[one_round(part)] = rounds.get(one_round(part), 0) + part.rounds
@@ -278,6 +284,7 @@ def _smallest_epsilon(curve: _Curve, delta: float, limit: float) -> float:
     """Return an ε with curve(ε) ≤ δ that was checked, at most `limit`; 0 only where δ(0) ≤ δ was shown."""
     if curve.delta(0.0) <= delta:
         return 0.0
+    # The limit is the local ε, which holds whatever the curve says of it.
     if curve.delta(limit) > delta:
         return limit
     return _boundary(lambda epsilon: curve.delta(epsilon) <= delta, 0.0, limit)[1]
@@ -292,6 +299,7 @@ def _lower_epsilon(parts: Sequence[Part], delta: float, limit: float) -> float |
 def _reached(grids: Sequence[tuple[LossGrid, int]], delta: float, limit: float) -> float:
     """Return the largest ε found, at most `limit`, at which the composed lower δ still exceeds `delta`."""
     curve = _curve(grids, _for_delta(delta))
+    # The lower curve need not fall: charges that hide the attack grow away from its tilt. So it is scanned from above.
     above = limit
     for distance in SCAN:
         tried = limit * (1 - distance)

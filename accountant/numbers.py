@@ -90,7 +90,7 @@ def honest_reports(valid: int, reports: int, honest_share: float) -> int:
 
 
 def real(value: object) -> float:
-    """`value` as a double, NaN where it is no real number: texts and truth values are none."""
+    """`value` as a double, NaN where it is not a real number, as texts and truth values are not."""
     if isinstance(value, bool) or not isinstance(value, Real | Decimal):
         return nan
     try:

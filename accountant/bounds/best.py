@@ -45,6 +45,7 @@ def epsilon_bracket(
     it; None where no attack is known.
     Raises AccountingError on bad values and OutsideConditions where `bound` does not apply.
     """
+    # Ties go to the first name: `local` comes last, so it is named only where nothing else is as small.
     names = _candidates(mechanism, bound)
     delta, local = checked_delta(delta), local_epsilon(mechanism)
     if bound != "best":
@@ -52,6 +53,7 @@ def epsilon_bracket(
     found = {name: BOUNDS[name].epsilon(mechanism, reports, delta, dummies) for name in names}
     name = min(names, key=lambda each: (found[each].upper, names.index(each)))
     ends = found[name]
+    # So that a reader is not told of amplification where an attack on one report alone gets as far.
     if local is not None and ends.upper >= local * (1 - _NOTHING):
         name, ends = "local", EpsilonEnds(local, local)
     lower = _epsilon_lower(mechanism, reports, delta, dummies, found)

@@ -10,7 +10,7 @@ from hubbub.accountant.divergence.search import FINE, EpsilonEnds, find_epsilon,
 from hubbub.accountant.mechanisms import AnyMechanism
 from hubbub.accountant.numbers import checked_delta, checked_dummies, checked_epsilon, checked_reports
 from hubbub.accountant.pairs import pairs_of
-from hubbub.accountant.rdp import rdp_upper
+from hubbub.accountant.pairs.renyi import rdp_upper
 
 _CUT = 1e-5
 """Part of δ that the cut tail of a Gaussian may be."""

@@ -36,7 +36,7 @@ class Bound(Protocol):
 
     @property
     def proven(self) -> bool:
-        """Whether a certificate may stand on it: False for what a paper merely plots."""
+        """Whether a certificate may rest on it: False for what a paper merely plots."""
 
     @property
     def gives(self) -> frozenset[Quantity]:

@@ -1,6 +1,6 @@
 """Every bound side by side: which holds, which does not and why, and what each gives.
 
-`CATALOGUE` has every bound by its name; `assess` asks all of them the same question. A certificate stands on those that
+`CATALOGUE` has every bound by its name; `assess` asks all of them the same question. A certificate rests on those that
 are evaluated exactly; the others are here to be compared with.
 """
 
@@ -23,7 +23,7 @@ from hubbub.accountant.errors import OutsideConditions
 from hubbub.accountant.mechanisms import LocalMechanism
 from hubbub.accountant.numbers import checked_delta
 from hubbub.accountant.pairs import Part
-from hubbub.accountant.rdp import checked_order
+from hubbub.accountant.pairs.renyi import checked_order
 
 FORMULAS: tuple[Bound, ...] = (*BALLE, *ERLINGSSON, *FELDMAN, *GIRGIS)
 """The papers' closed forms and Rényi theorems."""
@@ -48,7 +48,7 @@ class Assessment:
         epsilon_lower: no valid ε is below it; None for upper bounds, and where `why_not` says so.
         rdp_upper: never below the Rényi divergence of the order asked for, all rounds added; None where there is none.
         rdp_lower: a Rényi divergence that inputs reach; None likewise.
-        proven: whether a certificate may stand on it.
+        proven: whether a certificate may rest on it.
         applies: whether the theorem's conditions hold here.
         why_not: where there is no ε: what is outside which limit, and what to do. None otherwise.
         chosen: whether it is the bound that a certificate takes here.

@@ -20,7 +20,7 @@ from hubbub.accountant.mechanisms import AnyMechanism, LocalMechanism, exact_dec
 from hubbub.accountant.mechanisms.exact import PRECISE
 from hubbub.accountant.numbers import checked_delta, checked_dummies, checked_epsilon, checked_reports
 from hubbub.accountant.pairs import pairs_of
-from hubbub.accountant.rdp import checked_order
+from hubbub.accountant.pairs.renyi import checked_order
 
 ROUNDING = Decimal(10) ** -60
 """Relative room for the rounding of a formula's 80-digit operations."""

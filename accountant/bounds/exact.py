@@ -21,7 +21,7 @@ from hubbub.accountant.errors import OutsideConditions
 from hubbub.accountant.mechanisms import KRR, AnyMechanism, Generic, LocalMechanism, exp_decimal
 from hubbub.accountant.numbers import checked_delta, checked_dummies, checked_epsilon, checked_reports, fraction_up
 from hubbub.accountant.pairs import pairs_of
-from hubbub.accountant.rdp import rdp_local, rdp_lower, rdp_upper
+from hubbub.accountant.pairs.renyi import rdp_local, rdp_lower, rdp_upper
 
 
 def _is_attacked(mechanism: AnyMechanism) -> bool:

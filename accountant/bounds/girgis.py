@@ -19,7 +19,7 @@ from hubbub.accountant.bounds.closed import ROUNDING, Case, RenyiFormula, double
 from hubbub.accountant.mechanisms import KRR, AnyMechanism, Generic
 from hubbub.accountant.mechanisms.exact import PRECISE
 from hubbub.accountant.pairs import pairs_of
-from hubbub.accountant.rdp import ERROR, TOO_LARGE, zeros_moments
+from hubbub.accountant.pairs.renyi import ERROR, TOO_LARGE, zeros_moments
 
 CHUNK = 1 << 12
 """Terms of (5) formed at once."""
@@ -132,8 +132,8 @@ def lower(case: Case, order: float) -> float:
     """(10), λ an integer ≥ 2: the Rényi divergence of all zeros but one from all zeros, of binary randomized response.
 
     (10) expands E[r^λ], r the likelihood ratio at N ~ B(n, 1/(E+1)) ones, in central moments of N; it is summed here as
-    it stands, over bins of N that are merged on the safe side. Where the terms are too large to be formed, it is the
-    divergence of a smaller order, which is never larger.
+    it is written, over bins of N that are merged on the safe side. Where the terms are too large to be formed, it is
+    the divergence of a smaller order, which is never larger.
     """
     krr = _binary(case)
     if order * krr.epsilon_local > TOO_LARGE:

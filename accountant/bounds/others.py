@@ -11,7 +11,7 @@ from hubbub.accountant.errors import OutsideConditions
 from hubbub.accountant.mechanisms import AnyMechanism
 from hubbub.accountant.numbers import checked_delta, checked_dummies, checked_epsilon, checked_reports
 from hubbub.accountant.pairs import MechanismPairs, pairs_of
-from hubbub.accountant.rdp import rdp_lower
+from hubbub.accountant.pairs.renyi import rdp_lower
 
 
 @dataclass(frozen=True)

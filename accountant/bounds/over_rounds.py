@@ -107,8 +107,8 @@ def _once(bound: Bound, part: Part, delta: float) -> float:
 def behind(part: Part, bound: str) -> Part:
     """Return the part whose own pair is that of the exactly evaluated `bound`.
 
-    Without amplification (`local`, and an attack, which is no upper bound) it is that of one report alone, also where
-    who takes part is secret: one of so many clients would be a far rarer draw than the round's. The blanket pair at
+    Without amplification (`local`, and an attack, which is not an upper bound) it is that of one report alone, also
+    where who takes part is secret: one of so many clients would be a far rarer draw than the round's. The blanket pair at
     k = 2 is the stronger-clone pair of the same local ε (p = γ/2 = 1/(e^ε₀ + 1)).
     """
     if bound in ONE_ROUND:

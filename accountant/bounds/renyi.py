@@ -9,7 +9,7 @@ from collections.abc import Callable
 from math import ceil, exp, expm1, floor, inf, log, log1p, sqrt
 
 from hubbub.accountant.errors import OutsideConditions
-from hubbub.accountant.rdp import ORDER_LIMIT
+from hubbub.accountant.pairs.renyi import ORDER_LIMIT
 
 ERROR = 1e-13
 """Relative room for the handful of double operations of a conversion."""

@@ -2,7 +2,7 @@
 
 Everyone takes part in a round with probability q, by itself and in secret. girgis-2021, §4 (Fig. 5) puts (5), a Rényi
 divergence of *replacing* a report, into the theorem of Zhu and Wang (2019) on Poisson sampling, which is about *adding
-or removing* a person: no bound follows. It is here to be compared with, and never stands in a certificate.
+or removing* a person: no bound follows. It is here to be compared with, and is never part of a certificate.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ EXACT_PAIR = "sampled-blanket"
 """Name of what is proven."""
 
 NAMES = (EXACT_PAIR, "sampled-attack", "girgis-sampled")
-"""What stands side by side under Poisson sampling."""
+"""What is shown side by side under Poisson sampling."""
 
 ORDERS = 128
 """Orders 2 … 128 are tried: each needs the divergences of all smaller ones."""
@@ -43,7 +43,7 @@ def assess_sampled(
 ) -> tuple[Assessment, ...]:
     """Return ε at `delta` of `rounds` rounds in which each of `clients` takes part with probability `rate`.
 
-    The exact pair's upper end is proven, its attack (k ≥ 3) stands below; the paper's way is marked as not proven.
+    The exact pair's upper end is proven, its attack (k ≥ 3) lies below it; the paper's way is marked as not proven.
     None is `chosen`: a task fixes its batches beforehand, so no certificate has sampling. The rule q·δ(ε), which holds
     for subsets of a fixed size, is false here and is not offered.
     Raises AccountingError for numbers out of range.

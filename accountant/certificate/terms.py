@@ -26,7 +26,7 @@ class Terms:
     """What a task promises: (ε, δ) for everything one person sends in a round, the cap on ε_local, who is honest, n.
 
     `dummies` reports that nobody's answer went into are in each query's batch beside those of people; `epsilon_total`
-    caps ε at δ over all rounds of the task, None is no cap.
+    caps ε at δ over all rounds of the task, with None it is not capped.
     """
 
     epsilon: float

@@ -10,7 +10,7 @@ from math import ceil, exp, inf, log, sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from hubbub.accountant.binomials import MASS_ERROR, Binomial
+from hubbub.accountant.divergence.binomials import MASS_ERROR, Binomial
 from hubbub.accountant.divergence.contour import positive_part
 from hubbub.accountant.divergence.logs import LogBracket
 from hubbub.accountant.divergence.search import COARSE

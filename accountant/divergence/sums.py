@@ -110,7 +110,7 @@ def clones_sum(mechanism: LocalMechanism, reports: int, epsilon: float) -> IidSu
 
 
 def half_clones_sum(mechanism: LocalMechanism, reports: int, epsilon: float) -> IidSum:
-    """koskela-2021, (6.1): as the clone pair, but a victim's report that is no clone of its own value vanishes.
+    """koskela-2021, (6.1): as the clone pair, but a victim's report that is not a clone of its own value vanishes.
 
     For ε ≥ 0 it is above the clone pair, and so valid wherever that is. Both sums have mean 1 − α, α = e^ε; the values
     are, with probability 1/(2E) each, up' = 2E(E−α)/(E+1) and down' = 2E(1−αE)/(E+1), else 0, for the clones, and

@@ -1,11 +1,9 @@
 """Sums of independent privacy losses by FFT, under an exponential tilt, with every error charged.
 
-A `Tilted` measure stands for the P-law of a sum of losses: e^{θℓ}·P is e^{log_scale}·(masses + at most `lost`
-anywhere).
-Tilted mass τ that is lost costs a δ at most e^{log_scale − θε}·τ·max_x e^{−θx}(1 − e^{−x}), whatever its loss was,
-because
-δ counts mass of losses ℓ ≥ ε with weight (1 − e^{ε−ℓ}) and P is e^{−θℓ} times the tilted mass. So cut tails and
-the FFT's rounding are one number each, and δ keeps its relative accuracy however small it is.
+A `Tilted` measure represents the P-law of a sum of losses: e^{θℓ}·P is e^{log_scale}·(masses + at most `lost`
+anywhere). Tilted mass τ that is lost costs a δ at most e^{log_scale − θε}·τ·max_x e^{−θx}(1 − e^{−x}), whatever its
+loss was, because δ counts mass of losses ℓ ≥ ε with weight (1 − e^{ε−ℓ}) and P is e^{−θℓ} times the tilted mass. So cut
+tails and the FFT's rounding are one number each, and δ keeps its relative accuracy however small it is.
 """
 
 from __future__ import annotations
@@ -16,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy import fft
 
-from hubbub.accountant.binomials import Array
+from hubbub.accountant.divergence.binomials import Array
 from hubbub.accountant.losses.grid import LossGrid
 from hubbub.accountant.numbers import SMALLEST
 

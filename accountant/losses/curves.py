@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hubbub.accountant.binomials import Array
+from hubbub.accountant.divergence.binomials import Array
 from hubbub.accountant.divergence.blankets import Points
 from hubbub.accountant.divergence.contour import positive_part
 from hubbub.accountant.losses.envelope import FAR, PER_DEVIATION, grid_from_curve, lower_hull

@@ -13,8 +13,8 @@ import math
 
 import numpy as np
 
-from hubbub.accountant.binomials import DIRECT_POINTS, Array, Binomial
 from hubbub.accountant.divergence.binomial_shift import log_delta_ends, shift_at
+from hubbub.accountant.divergence.binomials import DIRECT_POINTS, Array, Binomial
 from hubbub.accountant.losses.grid import LossGrid, grid_step, merge_ratios, symmetric_grid
 from hubbub.accountant.mechanisms import KRR
 

@@ -1,15 +1,11 @@
 """Privacy losses on a grid: a pair of laws as P-masses at multiples of a step, the Q-masses following from the loss.
 
 A `LossGrid` holds P-masses p_i at losses ℓ_i; its Q-mass there is p_i·e^−ℓ_i. Pessimistic grids come from *connecting
-the
-dots* (Doroshenko and others, 2022): each atom (p, q) is split on the two grid points around its loss, keeping its
-P-mass
-and its Q-mass. That is a mean-preserving spread of the ratio p/q under Q, so every hockey stick, of this pair and of
-its
-products with others, only grows. (Keeping the mean of the loss instead is not safe.) Optimistic grids *merge* atoms
-around a
-grid point in the proportion whose ratio is the point's, which is a post-processing, and move what is left over down to
-the next point with its P-mass, which lowers (1 − e^{ε−ℓ})₊ and hence every δ.
+the dots* (Doroshenko and others, 2022): each atom (p, q) is split on the two grid points around its loss, keeping its
+P-mass and its Q-mass. That is a mean-preserving spread of the ratio p/q under Q, so every hockey stick, of this pair
+and of its products with others, only grows. (Keeping the mean of the loss instead is not safe.) Optimistic grids
+*merge* atoms around a grid point in the proportion whose ratio is the point's, which is a post-processing, and move
+what is left over down to the next point with its P-mass, which lowers (1 − e^{ε−ℓ})₊ and hence every δ.
 
 Steps are powers of two, so that losses are exact and grids of different steps fit together.
 """
@@ -22,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hubbub.accountant.binomials import Array
+from hubbub.accountant.divergence.binomials import Array
 from hubbub.accountant.losses.walks import Atoms
 
 HALF_POINTS = 1 << 14

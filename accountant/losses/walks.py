@@ -17,14 +17,12 @@ size-biasing that the victim brings is in the densities:
   (1−q) + q·(γ·s + (1−γ)k·N₁)/(mγ): the blanket pair of m reports with r = (1−q)/q·mγ. Poisson: `poisson_walk`.
 
 The hockey stick (x − e^ε y)₊ of the two densities is a convex function of them, and so is that of any product with
-other
-pairs. Hence *every mean-preserving spread of (S, M, D) gives a dominating pair*, and every conditional mean a dominated
-one (it is a post-processing). That is all that is used:
+other pairs. Hence *every mean-preserving spread of (S, M, D) gives a dominating pair*, and every conditional mean a
+dominated one (it is a post-processing). That is all that is used:
 
 - upper: S is split onto the ends of its bin, keeping its mean; the signs are then S' many, S' the larger end (a sum of
   more fair signs is a spread of a sum of fewer); D is split onto the ends of its bins. M − E[M | S] is a centred
-  binomial of at most n − min S
-  trials, so it is replaced by that one and split in the same way.
+  binomial of at most n − min S trials, so it is replaced by that one and split in the same way.
 - lower: S and D become the means of their bins, M its mean, and the signs are as many as the smaller end.
 """
 
@@ -38,7 +36,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from hubbub.accountant.binomials import DIRECT_POINTS, Array, Binomial, bin_sums, fair_mass
+from hubbub.accountant.divergence.binomials import DIRECT_POINTS, Array, Binomial, bin_sums, fair_mass
 
 FINE = 40
 """Grid points per standard deviation of D: a spread adds 1/(6·FINE²), a ten-thousandth, to its variance."""
@@ -79,7 +77,7 @@ class Walk:
 
 @dataclass(frozen=True)
 class Atoms:
-    """Atoms with Q-mass `q` and P-mass `q + gap`, each standing for its mirror image too (P and Q swapped).
+    """Atoms with Q-mass `q` and P-mass `q + gap`, each meaning its mirror image too (P and Q swapped).
 
     `even` is the mass at ratio 1, `cut` the mass (of P, and of Q) that no atom carries.
     """
@@ -373,7 +371,7 @@ def _contracted_signs(count: Array, plan: _Plan) -> _Signs:
 def _combine(
     walk: Walk, columns: _Columns, signs: _Signs, others: list[tuple[float, float]], tail: float
 ) -> Iterator[Atoms]:
-    """Join S, M and D, a block at a time; an atom of no use (tiny, or beyond S) is cut and charged."""
+    """Join S, M and D, a block at a time; an atom that adds nothing (tiny, or beyond S) is cut and charged."""
     scale, c = float(walk.scale), float(walk.c)
     least = max(tail / (signs.masses.size * len(others)), 1e-290)
     for some in _slices(columns, max(1, BLOCK // signs.masses.shape[1])):

@@ -28,7 +28,7 @@ class Laplace:
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon_local", checked_epsilon_local(self.epsilon_local))
         if self.epsilon_local == 0:
-            raise AccountingError("epsilon_local is 0, must be above 0: Laplace noise of infinite scale is no law")
+            raise AccountingError("epsilon_local is 0, must be above 0: Laplace noise of infinite scale is not a law")
 
     def content(self) -> dict[str, Any]:
         """Return its one form as JSON values."""

@@ -17,7 +17,7 @@ from math import inf
 from typing import ClassVar, TypeVar
 from typing import Generic as Of
 
-from hubbub.accountant.binomials import Array
+from hubbub.accountant.divergence.binomials import Array
 from hubbub.accountant.divergence.logs import LogBracket
 from hubbub.accountant.divergence.sums import IidSum
 from hubbub.accountant.errors import AccountingError, OutsideConditions

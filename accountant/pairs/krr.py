@@ -10,7 +10,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from hubbub.accountant.binomials import Binomial
+from hubbub.accountant.divergence.binomials import Binomial
 from hubbub.accountant.divergence.contour import positive_part
 from hubbub.accountant.divergence.dummies import diluted_blanket
 from hubbub.accountant.divergence.logs import LogBracket

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from hubbub.accountant.binomials import Array
+from hubbub.accountant.divergence.binomials import Array
 from hubbub.accountant.losses.envelope import two_rr_grid, zeros_grid, zeros_law
 from hubbub.accountant.losses.grid import LossGrid
 from hubbub.accountant.losses.walks import Walk

@@ -1,7 +1,7 @@
 """By which theorem a mechanism's batch is proven: the proof mode's own registry, apart from the fast path's.
 
 Sharing `pairs` would share its mistakes. Here a mechanism brings its exact likelihood ratio and sums in balls, or it is
-not proven: the message says so, and the fast path's check of the certificate stands on its own.
+not proven: the message says so. The fast path's check of the certificate does not depend on it.
 """
 
 from __future__ import annotations

@@ -48,6 +48,7 @@ def claims(
     Raises:
         CertificateError: where the honest reports stated are not those counted here.
     """
+    # A first round is also all rounds so far: what was proven for the one is not summed again for the other.
     known: dict[tuple[object, ...], Proof] = {}
 
     def upper(where: str, member: str, parts: Sequence[Part], stated: Mapping[str, Any], required: bool) -> Claim:

@@ -23,6 +23,7 @@ def ledger(terms: Terms, task: str, records: Iterable[tuple[str, str]] = ()) -> 
     Raises:
         LedgerBroken: where the records do not hold.
     """
+    # Charges are kept without a budget too: what was spent is shown, and a cap may be asked about later.
     budget = math.inf if terms.epsilon_total is None else terms.epsilon_total
     return Ledger.from_records(task, budget, terms.delta, records)
 
@@ -70,6 +71,7 @@ def outlook(terms: Terms, mechanisms: Sequence[LocalMechanism], rounds: int) -> 
     budget = math.inf if terms.epsilon_total is None else terms.epsilon_total
     if every <= budget:
         return Outlook(rounds, rounds, one, every)
+    # What is spent grows with the rounds, so the last number that fits is found by halving.
     within, beyond = (1, rounds) if one <= budget else (0, 1)
     while beyond - within > 1:
         middle = (within + beyond) // 2

@@ -98,6 +98,7 @@ class Ledger:
 
     def verify(self) -> None:
         """Raise LedgerBroken unless every digest follows from the one before and no charge is there twice."""
+        # Digests are recomputed from the task on: a chain copied from another task fails at its first link.
         digest = _start(self.task)
         for place, link in enumerate(self.links):
             digest = _next(digest, link.entry)
@@ -139,6 +140,7 @@ class Ledger:
         return fresh
 
     def _exceeds(self, fresh: Sequence[Entry]) -> bool:
+        # Nothing exceeds no budget; composing years of rounds to learn that would take seconds.
         if self.epsilon == math.inf:
             return False
         return _upper((*self.entries, *fresh), self.delta) > self.epsilon

@@ -143,7 +143,7 @@ def rdp(
     Example: hubbub account rdp --mechanism generic --local-epsilon 0.5 --reports 1000000 --order 19
     """
     with failures(as_json):
-        from hubbub.accountant.rdp import rdp_lower, rdp_upper
+        from hubbub.accountant.pairs.renyi import rdp_lower, rdp_upper
 
         known = _mechanism(mechanism, categories, local_epsilon, gamma, mixed, (truthful, other, None))
         part = _part(known, reports, honest_share, dummies)

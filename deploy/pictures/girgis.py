@@ -16,7 +16,7 @@ from hubbub.accountant.errors import OutsideConditions
 from hubbub.accountant.losses.envelope import zeros_law
 from hubbub.accountant.mechanisms import KRR, Generic
 from hubbub.accountant.pairs import Part
-from hubbub.accountant.rdp import LOG_TAIL_LIMIT
+from hubbub.accountant.pairs.renyi import LOG_TAIL_LIMIT
 from hubbub.deploy.pictures.plan import Axis, Curve, PanelPlan, PicturePlan
 from hubbub.deploy.pictures.variables import Range, Variable
 

@@ -17,7 +17,7 @@ from hubbub.accountant.bounds import epsilon_bracket
 from hubbub.accountant.brackets import EpsilonBracket
 from hubbub.accountant.calibration.calibrate import calibrate
 from hubbub.accountant.composition import compose
-from hubbub.accountant.interop import to_dp_accounting
+from hubbub.accountant.library.dp_accounting import to_dp_accounting
 from hubbub.accountant.mechanisms import KRR, Generic, Mechanism
 from hubbub.accountant.pairs import Part
 from hubbub.queries.design import Design

@@ -10,7 +10,7 @@ from scipy.signal import fftconvolve
 from hubbub.accountant.composition import compose_delta
 from hubbub.accountant.mechanisms import KRR
 from hubbub.accountant.pairs import Part
-from hubbub.accountant.rdp import rdp_lower, rdp_upper
+from hubbub.accountant.pairs.renyi import rdp_lower, rdp_upper
 
 Law = np.ndarray[tuple[int], np.dtype[np.float64]]
 STEP = 5e-4

@@ -15,7 +15,7 @@ from hubbub.accountant.bounds.catalogue import CATALOGUE, FORMULAS
 from hubbub.accountant.errors import OutsideConditions
 from hubbub.accountant.mechanisms import KRR, Generic, Mechanism
 from hubbub.accountant.pairs import amplification
-from hubbub.accountant.rdp import rdp_lower, rdp_upper
+from hubbub.accountant.pairs.renyi import rdp_lower, rdp_upper
 
 mp.mp.dps = 50
 

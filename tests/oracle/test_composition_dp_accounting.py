@@ -8,7 +8,7 @@ from dp_accounting.pld import privacy_loss_distribution
 from scipy.stats import binom, multinomial
 
 from hubbub.accountant.composition import compose
-from hubbub.accountant.interop import to_dp_accounting
+from hubbub.accountant.library.dp_accounting import to_dp_accounting
 from hubbub.accountant.mechanisms import KRR, Generic
 from hubbub.accountant.pairs import Part
 

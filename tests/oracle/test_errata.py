@@ -20,7 +20,7 @@ from hubbub.accountant.bounds.renyi import converted, interpolated
 from hubbub.accountant.errors import OutsideConditions
 from hubbub.accountant.mechanisms import KRR, Generic
 from hubbub.accountant.pairs import amplification
-from hubbub.accountant.rdp import rdp_lower, rdp_upper
+from hubbub.accountant.pairs.renyi import rdp_lower, rdp_upper
 
 BINARY = KRR.from_local_epsilon(2, 1.0)
 

@@ -12,7 +12,7 @@ from hubbub.accountant.composition import compose, compose_delta
 from hubbub.accountant.divergence.blankets import gaussian_points, laplace_points
 from hubbub.accountant.mechanisms import KRR, RAPPOR, AnyMechanism, Gaussian, Generic, Laplace, exp_decimal
 from hubbub.accountant.pairs import Part, attack_grid, dominated_grid, dominating_grid
-from hubbub.accountant.rdp import rdp_lower, rdp_upper
+from hubbub.accountant.pairs.renyi import rdp_lower, rdp_upper
 
 Law = tuple[Fraction, ...]
 View = dict[tuple[int, ...], Fraction]

@@ -5,8 +5,8 @@ import mpmath
 import numpy as np
 import pytest
 
-from hubbub.accountant import binomials
-from hubbub.accountant.binomials import Binomial, fair_mass
+from hubbub.accountant.divergence import binomials
+from hubbub.accountant.divergence.binomials import Binomial, fair_mass
 from hubbub.accountant.losses.convolution import coarsen, power, tilted
 from hubbub.accountant.losses.envelope import grid_from_curve
 from hubbub.accountant.losses.grid import LossGrid, connect_dots, merge_dots, symmetric_grid

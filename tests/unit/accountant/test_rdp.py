@@ -10,7 +10,7 @@ import pytest
 from hubbub.accountant.bounds import BOUNDS
 from hubbub.accountant.errors import AccountingError, OutsideConditions
 from hubbub.accountant.mechanisms import KRR, Generic
-from hubbub.accountant.rdp import excess, rdp_lower, rdp_upper
+from hubbub.accountant.pairs.renyi import excess, rdp_lower, rdp_upper
 
 VECTORS = Path(__file__).parents[2] / "vectors" / "accountant.json"
 

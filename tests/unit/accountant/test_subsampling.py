@@ -8,9 +8,9 @@ from hubbub.accountant.bounds import epsilon_bracket
 from hubbub.accountant.bounds.over_rounds import behind
 from hubbub.accountant.composition import compose, compose_delta, compose_upper
 from hubbub.accountant.errors import AccountingError
+from hubbub.accountant.library.subsampling import subsampled_delta, subsampled_epsilon
 from hubbub.accountant.mechanisms import KRR, Generic
 from hubbub.accountant.pairs import Part
-from hubbub.accountant.subsampling import subsampled_delta, subsampled_epsilon
 
 MECHANISM = KRR.from_local_epsilon(4, 2.0)
 

@@ -5,7 +5,7 @@ import pytest
 
 from hubbub.accountant.composition import compose
 from hubbub.accountant.errors import AccountingError
-from hubbub.accountant.groups import group_epsilon
+from hubbub.accountant.library.devices import group_epsilon
 from hubbub.accountant.mechanisms import KRR, Generic
 from hubbub.accountant.pairs import Part
 

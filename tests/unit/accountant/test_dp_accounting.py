@@ -5,7 +5,7 @@ import pytest
 
 from hubbub.accountant.composition import PAIR_ERROR
 from hubbub.accountant.errors import AccountingError
-from hubbub.accountant.interop import regridded, to_dp_accounting
+from hubbub.accountant.library.dp_accounting import regridded, to_dp_accounting
 from hubbub.accountant.mechanisms import Generic
 from hubbub.accountant.pairs import Part, dominating_grid
 

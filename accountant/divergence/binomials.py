@@ -20,8 +20,7 @@ MASS_ERROR = 5e-10
 """Bound on the relative error of a mass or of a bin's sum, for masses above e^-300.
 
 A mass costs about 1e-15 times its exponent (Loader's saddle-point form never subtracts large logarithms). A bin's sum
-by
-Euler and Maclaurin leaves less than (t/σ)^6/10000 < 4e-10 for the bins used here (σ ≥ 150, t ≤ 15 deviations)."""
+by Euler and Maclaurin leaves less than (t/σ)^6/10000 < 4e-10 for the bins used here (σ ≥ 150, t ≤ 15 deviations)."""
 
 DIRECT_POINTS = 1 << 14
 """Up to this many lattice points a window is summed term by term; beyond it by quadrature."""

@@ -2,8 +2,7 @@
 
 One round of anything: δ_sub(ln(1 + q(e^ε − 1))) ≤ q·δ(ε), q = reports/clients. The attacks known do not reach it (a
 batch without the victim differs from both batches with), so no lower end is given. Rounds compose through the exact kRR
-pair
-(`walks.subsampled_walk`), never through ((1−q)Q + qP, Q): that one does not dominate below likelihood ratio 1.
+pair (`walks.subsampled_walk`), never through ((1−q)Q + qP, Q): that one does not dominate below likelihood ratio 1.
 """
 
 from __future__ import annotations
@@ -25,11 +24,11 @@ def subsampled_epsilon(mechanism: AnyMechanism, reports: int, clients: int, delt
     """Return ε of one round at `delta`; `epsilon_upper` is never below the truth.
 
     A batch of `reports` people is drawn from `clients`; who was drawn must stay secret. Raises AccountingError for
-    numbers
-    out of range.
+    numbers out of range.
     """
     share = _share(reports, clients)
     inner = checked_delta(delta) / share
+    # A person who is not drawn reveals nothing, so δ never exceeds the chance to be drawn.
     if inner >= 1:
         return EpsilonBracket(0.0, None, local_epsilon(mechanism), delta, "subsampling", SOURCE + "δ(0) ≤ q", 0.0)
     found = epsilon_bracket(mechanism, reports, inner * (1 - 1e-15))

@@ -1,8 +1,7 @@
 """Rényi divergences of one round, of real order λ > 1, from the dominating pairs themselves.
 
 E_Q[(dP/dQ)^λ] − 1 is summed over the atoms of a pair as Σ q·(r^λ − 1 − λ(r − 1)), whose terms are all ≥ 0, so nothing
-cancels
-and D_λ keeps its relative precision down to 1e-18. This is tighter than any closed form of girgis-2021.
+cancels and D_λ keeps its relative precision down to 1e-18. This is tighter than any closed form of girgis-2021.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from hubbub.accountant.binomials import Array
+from hubbub.accountant.divergence.binomials import Array
 from hubbub.accountant.errors import AccountingError, shown
 from hubbub.accountant.losses.envelope import zeros_law
 from hubbub.accountant.losses.grid import grid_atoms
@@ -45,6 +44,7 @@ def rdp_upper(mechanism: LocalMechanism, reports: int, order: float, dummies: in
     part, pairs = Part(mechanism, reports, dummies=dummies), pairs_of(mechanism)
     local = mechanism.epsilon_local
     log_tail = _log_tail(order, local, reports + dummies)
+    # What was cut costs e^{(λ−1)ε₀} times itself: beyond these limits that charge would exceed the local bound.
     if log_tail > LOG_TAIL_LIMIT or order * local > TOO_LARGE:
         return ceiling
     found = _upper(pairs.dominating_atoms(part, log_tail), order, local)

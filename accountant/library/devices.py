@@ -28,6 +28,7 @@ def group_epsilon(
     reports, dummies = checked_reports(reports), checked_dummies(dummies)
     devices = checked_whole("devices", devices, 1, reports)
     wanted = checked_delta(delta)
+    # The g reports are changed one after the other, each hidden among its own share of the others: so they compose.
     others = (reports - devices) // devices
     split = compose([Part(mechanism, others + 1, rounds=devices, dummies=dummies // devices)], wanted)
     if devices == 1:

@@ -32,6 +32,7 @@ def to_dp_accounting(part: Part, interval: float = 1e-4) -> PrivacyLossDistribut
     """
     if not 0 < real(interval) < math.inf:
         raise AccountingError(f"interval is {shown(interval)}, must be above 0 and finite; 1e-4 is a common choice")
+    # Imported here, since it is an extra and takes a second to load.
     try:
         from dp_accounting.pld import pld_pmf, privacy_loss_distribution
     except ImportError as missing:
@@ -52,6 +53,7 @@ def regridded(grid: LossGrid, interval: float) -> dict[int, float]:
 
     What the masses' own relative error may be is added to them.
     """
+    # Keeping both masses spreads the likelihood ratio, which only raises every δ; keeping the mean loss would not.
     losses = grid.losses
     index = np.floor(losses / interval).astype(np.int64)
     up = np.clip(np.expm1(-(losses - index * interval)) / np.expm1(-interval), 0.0, 1.0)

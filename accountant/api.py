@@ -1,0 +1,50 @@
+"""The public names of `hubbub.accountant`, in one place; `docs/library.md` shows each at work.
+
+What is named here keeps its name and meaning from one release to the next. Other modules may change with the services
+that use them.
+"""
+
+from hubbub.accountant.bounds import BOUNDS, delta_bracket, epsilon_bracket
+from hubbub.accountant.bounds.catalogue import CATALOGUE, assess
+from hubbub.accountant.brackets import DeltaBracket, EpsilonBracket
+from hubbub.accountant.composition import compose, compose_delta, compose_upper
+from hubbub.accountant.errors import AccountingError, OutsideConditions
+from hubbub.accountant.library.devices import group_epsilon
+from hubbub.accountant.library.dp_accounting import to_dp_accounting
+from hubbub.accountant.library.subsampling import subsampled_delta, subsampled_epsilon
+from hubbub.accountant.mechanisms import KRR, RAPPOR, Gaussian, Generic, Laplace, read_mechanism
+from hubbub.accountant.pairs import Part
+from hubbub.accountant.pairs.renyi import rdp_lower, rdp_upper
+from hubbub.accountant.spending.entry import Entry
+from hubbub.accountant.spending.ledger import BudgetExceeded, Ledger
+
+__all__ = [
+    "BOUNDS",
+    "CATALOGUE",
+    "KRR",
+    "RAPPOR",
+    "AccountingError",
+    "BudgetExceeded",
+    "DeltaBracket",
+    "Entry",
+    "EpsilonBracket",
+    "Gaussian",
+    "Generic",
+    "Laplace",
+    "Ledger",
+    "OutsideConditions",
+    "Part",
+    "assess",
+    "compose",
+    "compose_delta",
+    "compose_upper",
+    "delta_bracket",
+    "epsilon_bracket",
+    "group_epsilon",
+    "rdp_lower",
+    "rdp_upper",
+    "read_mechanism",
+    "subsampled_delta",
+    "subsampled_epsilon",
+    "to_dp_accounting",
+]
