@@ -18,7 +18,7 @@ ARROWS = {
         "protos",
         # Ledgers: what a round costs, the terms and mechanisms that a task states it in, and what is raised otherwise.
         "accountant.spending",
-        "accountant.certificate.statement.Terms",
+        "accountant.certificate.terms",
         "accountant.mechanisms",
         "accountant.errors",
     },
@@ -112,7 +112,7 @@ def test_accountant_package_itself_loads_nothing_until_a_public_name_is_asked_fo
         ("analyzer", "hubbub.client", False),
         ("protos", "hubbub.accountant.mechanisms", False),
         ("service", "hubbub.accountant.spending.ledger", True),
-        ("service", "hubbub.accountant.certificate.statement.Terms", True),
+        ("service", "hubbub.accountant.certificate.terms", True),
         ("service", "hubbub.accountant.certificate.statement.statement", False),
         ("service", "hubbub.accountant.bounds", False),
         ("service", "hubbub.analyzer.store", False),

@@ -268,3 +268,13 @@ def test_new_files_are_taken(tmp_path: Path) -> None:
         connection.execute("CREATE TABLE something (x)")
     with pytest.raises(HubbubError, match="is no notebook"):
         check_version(path, NOTEBOOK, HubbubError)
+
+
+def test_operations_tell_which_versions_are_read() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "operations.md").read_text()
+    for name, layout in LAYOUTS.items():
+        row = next(line for line in page.splitlines() if line.startswith(("| " + name, f"| device's {name}")))
+        _, _, version, reads, *_ = (cell.strip() for cell in row.split("|"))
+        assert int(version) == layout.version
+        known = [each for each in range(1, layout.version + 1) if layout.leads_from(each)]
+        assert reads == ", ".join(map(str, known))

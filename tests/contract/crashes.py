@@ -1,0 +1,145 @@
+"""Crashes: a story is told to a store, and at every change of its disk the process is killed, or the disk is full.
+
+A story is a list of steps. After each one that was answered, what the store holds is described through its protocol.
+So it is known for every moment what must be there: all steps that were answered, and the one in work whole or not at
+all. And done again, that one comes to what it would have come to.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+import pytest
+from contract.implementations import Implementation
+
+from hubbub.protos.refusals import Refusal
+from hubbub.service.errors import StoreError
+
+S = TypeVar("S", bound=Any)
+Describe = Callable[[S], Awaitable[Any]]
+
+
+@dataclass(frozen=True)
+class Step(Generic[S]):
+    """Something that is asked of a store. One that is not `whole` is several transactions; all may be repeated."""
+
+    name: str
+    do: Callable[[S], Awaitable[Any]]
+    whole: bool = True
+
+
+@dataclass(frozen=True)
+class Story(Generic[S]):
+    """Steps, what a store holds in words, and the secrets of which nothing is left after the last step."""
+
+    steps: Sequence[Step[S]]
+    describe: Describe[S]
+    secrets: Sequence[bytes]
+
+
+async def told(implementation: Implementation[S], folder: Path, story: Story[S]) -> list[Any]:
+    """Tell a story to a new store; return what it holds before the first step and after each."""
+    with contextlib.closing(implementation.open(folder)) as store:
+        described = [await story.describe(store)]
+        for step in story.steps:
+            await step.do(store)
+            described.append(await story.describe(store))
+    return described
+
+
+async def check_kills(implementation: Implementation[S], folder: Path, story: Story[S]) -> int:
+    """Kill at every change; return at how many."""
+    described = await told(implementation, folder / "undisturbed", story)
+    copies: list[tuple[int, str, Path]] = []
+    answered, opened = 0, False
+    data = folder / "data"
+
+    def watch(point: str) -> None:
+        if opened:  # what happens before is the migrations' business
+            copies.append((answered, point, folder / f"copy{len(copies)}"))
+            implementation.copy(data, copies[-1][2])
+
+    with contextlib.closing(implementation.open_watched(data, watch)) as store:
+        opened = True
+        for step in story.steps:
+            await step.do(store)
+            answered += 1
+    for done, point, copy in copies:
+        if done < len(story.steps):
+            await _check_one(implementation, copy, story, described, done, point)
+        else:
+            _check_gone(copy, story)
+    return len(copies)
+
+
+async def _check_one(
+    implementation: Implementation[S], copy: Path, story: Story[S], described: list[Any], done: int, point: str
+) -> None:
+    step = story.steps[done]
+    with contextlib.closing(implementation.open(copy)) as store:
+        found = await story.describe(store)
+        assert not step.whole or found in described[done : done + 2], (step.name, point)
+        await step.do(store)
+        assert await story.describe(store) == described[done + 1], (step.name, point)
+        for later in story.steps[done + 1 :]:
+            await later.do(store)
+        assert await story.describe(store) == described[-1], (step.name, point)
+    _check_gone(copy, story)
+
+
+def _check_gone(folder: Path, story: Story[S]) -> None:
+    """No part of a secret is in any file."""
+    files = b"".join(path.read_bytes() for path in folder.iterdir())
+    left = [secret for secret in story.secrets if secret[:16] in files or secret[-16:] in files]
+    assert left == []
+
+
+async def check_full_disk(implementation: Implementation[S], folder: Path, story: Story[S]) -> int:
+    """Have every change fail once, each in a run of its own; return how many failed."""
+    described = await told(implementation, folder / "undisturbed", story)
+    failing = 0
+    while await _with_failure(implementation, folder / f"full{failing}", story, described, failing):
+        failing += 1
+    return failing
+
+
+async def _with_failure(
+    implementation: Implementation[S], folder: Path, story: Story[S], described: list[Any], failing: int
+) -> bool:
+    """Tell a story in which the change at a place fails once; return whether there is such a change."""
+    seen, armed = 0, False
+
+    def watch(point: str) -> None:
+        nonlocal seen
+        if armed and point.startswith("before"):
+            seen += 1
+            if seen == failing + 1:
+                raise implementation.disk_error()
+
+    with contextlib.closing(implementation.open_watched(folder, watch)) as store:
+        for done, step in enumerate(story.steps):
+            armed = True
+            try:
+                await step.do(store)
+            except (StoreError, Refusal):
+                assert seen > failing
+                armed = False
+                assert not step.whole or await story.describe(store) == described[done], step.name
+                await step.do(store)
+            armed = False
+            assert await story.describe(store) == described[done + 1], step.name
+    with contextlib.closing(implementation.open(folder)) as store:
+        assert await story.describe(store) == described[-1]
+    _check_gone(folder, story)
+    return seen > failing
+
+
+async def refused(work: Awaitable[Any]) -> Refusal:
+    """Return what something is refused with."""
+    with pytest.raises(Refusal) as caught:
+        await work
+    return caught.value

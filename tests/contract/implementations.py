@@ -1,0 +1,106 @@
+"""The stores that are held to the contract. A new one is a line in `SHUFFLER_STORES` or `ANALYZER_STORES`.
+
+An implementation is opened in a folder, and can be opened such that a test is told before and after every change of
+what it keeps: there it may take a copy of what a killed process would leave, or have the change fail.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from simulation.parties import named
+
+from hubbub.analyzer.sqlite import SqliteStore as AnalyzerSqlite
+from hubbub.analyzer.store import Store as AnalyzerStore
+from hubbub.shuffler.sqlite import SqliteStore as ShufflerSqlite
+from hubbub.shuffler.store import Store as ShufflerStore
+
+S = TypeVar("S")
+
+Watch = Callable[[str], None]
+"""Is told the name of a change before it is made, and once more when it was; may raise what a full disk raises."""
+
+
+@dataclass(frozen=True)
+class Implementation(Generic[S]):
+    """A store under test."""
+
+    name: str
+    open: Callable[[Path], S]
+    """Opens or makes a store in a folder."""
+
+    open_watched: Callable[[Path, Watch], S]
+    """Does so, and tells of every change."""
+
+    copy: Callable[[Path, Path], None]
+    """Copies what a process that is killed now leaves in a folder."""
+
+    disk_error: Callable[[], Exception]
+    """What the store's own driver raises where the disk is full."""
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def _watched(watch: Watch) -> type[sqlite3.Connection]:
+    class Watched(sqlite3.Connection):
+        def execute(self, sql: str, *values: Any) -> sqlite3.Cursor:
+            return _between(sql, watch, lambda: super(Watched, self).execute(sql, *values))
+
+        def executemany(self, sql: str, values: Iterable[Any]) -> sqlite3.Cursor:
+            return _between(sql, watch, lambda: super(Watched, self).executemany(sql, values))
+
+        def executescript(self, script: str) -> sqlite3.Cursor:
+            return _between(script, watch, lambda: super(Watched, self).executescript(script))
+
+    return Watched
+
+
+def _between(sql: str, watch: Watch, work: Callable[[], sqlite3.Cursor]) -> sqlite3.Cursor:
+    change = named(sql)
+    if change is None:
+        return work()
+    watch(f"before {change}")
+    done = work()
+    watch(f"after {change}")
+    return done
+
+
+def _copy_files(source: Path, target: Path) -> None:
+    target.mkdir(parents=True)
+    for path in source.iterdir():
+        # The one is shared memory, which goes with the machine, the other is held by the process.
+        if not path.name.endswith(("-shm", "lock")):
+            shutil.copy(path, target / path.name)
+
+
+def _full_disk() -> Exception:
+    error = sqlite3.OperationalError("database or disk is full")
+    error.sqlite_errorcode = sqlite3.SQLITE_FULL
+    return error
+
+
+SHUFFLER_STORES: tuple[Implementation[ShufflerStore], ...] = (
+    Implementation(
+        "sqlite",
+        ShufflerSqlite,
+        lambda folder, watch: ShufflerSqlite(folder, connection=_watched(watch)),
+        _copy_files,
+        _full_disk,
+    ),
+)
+
+ANALYZER_STORES: tuple[Implementation[AnalyzerStore], ...] = (
+    Implementation(
+        "sqlite",
+        AnalyzerSqlite,
+        lambda folder, watch: AnalyzerSqlite(folder, connection=_watched(watch)),
+        _copy_files,
+        _full_disk,
+    ),
+)

@@ -1,0 +1,462 @@
+"""What every store of the analyzer promises (`hubbub.analyzer.store`)."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from contract.crashes import Step, Story, check_full_disk, check_kills, refused
+from contract.implementations import ANALYZER_STORES, Implementation
+
+from hubbub.analyzer.store import Store
+from hubbub.protos.batch import BatchId, BatchRecord, released_digest
+from hubbub.protos.envelope import INNER_BYTES
+from hubbub.protos.keys import Role
+from hubbub.protos.messages import Committed, Envelopes
+from hubbub.protos.refusals import Reason, Refusal
+from hubbub.protos.results import RoundId
+from hubbub.protos.signed import SignedDocument
+from hubbub.service.charges import Charge, LedgerMoved
+from hubbub.service.errors import StoreError
+from hubbub.service.keys import NewRoundKey, make_key
+from hubbub.service.ledgers import charges_for
+from hubbub.service.receiving import Announced, Delivery
+from support.samples import Parties, sample_task, signed
+
+PARTIES = Parties.generate()
+TASK = sample_task(PARTIES)
+OTHER = sample_task(PARTIES, name="others")
+SIGNED, SIGNED_OTHER = signed(TASK, PARTIES), signed(OTHER, PARTIES)
+KEY_SET = bytes(range(32))
+COUNTS = b"counts of each symbol"
+
+pytestmark = pytest.mark.parametrize("implementation", ANALYZER_STORES, ids=str)
+Kind = Implementation[Store]
+
+
+def new_key(number: int = 0) -> NewRoundKey:
+    return make_key(Role.ANALYZER, TASK, number, PARTIES.analyzer)
+
+
+def charges(number: int, before: Sequence[Charge] = ()) -> list[Charge]:
+    return charges_for(TASK, number, before)
+
+
+@dataclass(frozen=True)
+class Batch:
+    """A batch as its sender has it."""
+
+    id: BatchId
+    envelopes: tuple[bytes, ...]
+    record: BatchRecord
+    document: SignedDocument
+
+    @classmethod
+    def make(cls, query: int = 0, number: int = 0, count: int = 6, task_id: bytes = TASK.id) -> Batch:
+        envelopes = tuple(os.urandom(INNER_BYTES) for _ in range(count))
+        batch = BatchId(task_id, number, query)
+        record = BatchRecord(batch, count, released_digest(envelopes), KEY_SET, "schedule")
+        return cls(batch, envelopes, record, record.signed_by(PARTIES.shuffler))
+
+    def stretch(self, start: int = 0, end: int | None = None) -> Envelopes:
+        return Envelopes(self.id, start, self.envelopes[start:end])
+
+
+@pytest.fixture
+async def store(implementation: Kind, tmp_path: Path) -> AsyncIterator[Store]:
+    store = implementation.open(tmp_path / "data")
+    await store.add_tasks([SIGNED])
+    yield store
+    await asyncio.to_thread(store.close)
+
+
+def accept(_stored: Announced[Delivery]) -> None:
+    """A check that takes everything."""
+
+
+async def announce(store: Store, batch: Batch, check: Any = accept) -> int:
+    return await store.announce(batch.record, batch.document, KEY_SET, check)
+
+
+async def begun(store: Store, query: int = 0, number: int = 0, count: int = 6) -> Batch:
+    """A batch of a round with a key, announced."""
+    await store.add_key(TASK.id, number, new_key(number))
+    batch = Batch.make(query, number, count)
+    await announce(store, batch)
+    return batch
+
+
+async def delivered(store: Store, query: int = 0, number: int = 0) -> Batch:
+    batch = await begun(store, query, number)
+    await store.append(batch.stretch())
+    return batch
+
+
+async def counted(store: Store, number: int = 0) -> list[Batch]:
+    """A round whose batches are all committed."""
+    batches = [await delivered(store, query, number) for query in range(len(TASK.queries))]
+    for batch in batches:
+        paid = charges_for(TASK, number, await store.charges(TASK.id))
+        await store.commit(batch.id, COUNTS, Committed(6, {}), paid)
+    return batches
+
+
+def arrived(store: Store, batch: BatchId) -> bytes:
+    return b"".join(store.arrived(batch))
+
+
+# Tasks
+
+
+async def test_tasks_are_remembered_once_and_as_they_were(store: Store) -> None:
+    await store.add_tasks([SIGNED, SIGNED_OTHER, SIGNED])
+    assert await store.task(TASK.id) == SIGNED
+    assert await store.task(OTHER.id) == SIGNED_OTHER
+    assert await store.task(bytes(32)) is None
+
+
+# Keys
+
+
+async def test_a_round_has_the_first_key_that_was_added(store: Store) -> None:
+    assert await store.key(TASK.id, 0) is None
+    made = [new_key() for _ in range(5)]
+    found = await asyncio.gather(*(store.add_key(TASK.id, 0, key) for key in made))
+    assert len({key.record for key in found}) == 1
+    assert await store.key(TASK.id, 0) == found[0]
+    assert found[0].record in {key.record for key in made}
+    assert found[0].key_set_hash is None
+
+
+async def test_keys_of_rounds_are_kept_apart(store: Store) -> None:
+    one, other = new_key(0), new_key(1)
+    await store.add_key(TASK.id, 0, one)
+    await store.add_key(TASK.id, 1, other)
+    found = [await store.key(TASK.id, number) for number in (0, 1)]
+    assert [key and key.private for key in found] == [one.private, other.private]
+
+
+async def test_keys_whose_time_is_over_are_destroyed_unless_a_batch_came(store: Store) -> None:
+    key = new_key(0)
+    await store.add_key(TASK.id, 0, key)
+    await begun(store, 0, 1)
+    assert await store.expire_keys(key.not_after) == 0
+    assert await store.expire_keys(2.0**40) == 1
+    assert await store.expire_keys(2.0**40) == 0
+    first, second = await store.key(TASK.id, 0), await store.key(TASK.id, 1)
+    assert first is not None
+    assert (first.private, first.record) == (None, key.record)
+    assert second is not None
+    assert second.private is not None
+    assert (await store.add_key(TASK.id, 0, new_key(0))).private is None
+
+
+# Announcing
+
+
+async def test_a_batch_is_announced_once_and_fixes_the_key_set(store: Store) -> None:
+    batch = await begun(store)
+    assert await announce(store, batch) == 0
+    await store.append(batch.stretch(0, 4))
+    assert await announce(store, batch) == 4
+    found, key = await store.batch(batch.id), await store.key(TASK.id, 0)
+    assert found is not None
+    assert (found.record, found.reports, found.digest) == (batch.document, 6, batch.record.digest)
+    assert (found.next_offset, found.committed, found.counts) == (4, None, None)
+    assert key is not None
+    assert key.key_set_hash == KEY_SET
+
+
+async def test_a_check_sees_the_round_as_it_is_stored(store: Store) -> None:
+    seen: list[Announced[Delivery]] = []
+    key = await store.add_key(TASK.id, 0, new_key())
+    first, second = Batch.make(0), Batch.make(1)
+    await announce(store, first, seen.append)
+    await announce(store, second, seen.append)
+    await announce(store, second, seen.append)
+    assert [each.key and each.key.record for each in seen] == [key.record] * 3
+    assert [each.known and each.known.id for each in seen] == [None, None, second.id]
+    assert [[other.id for other in each.others] for each in seen] == [[], [first.id], [first.id]]
+
+
+async def test_what_a_check_refuses_is_not_stored(store: Store) -> None:
+    await store.add_key(TASK.id, 0, new_key())
+    batch = Batch.make()
+
+    def check(_stored: Announced[Delivery]) -> None:
+        raise Refusal(Reason.BAD_RECORD, "no")
+
+    assert (await refused(announce(store, batch, check))).reason is Reason.BAD_RECORD
+    key = await store.key(TASK.id, 0)
+    assert await store.batch(batch.id) is None
+    assert key is not None
+    assert key.key_set_hash is None
+
+
+async def test_announcements_that_come_together_are_decided_one_after_the_other(store: Store) -> None:
+    await store.add_key(TASK.id, 0, new_key())
+    batches = [Batch.make(query) for query in range(8)]
+    seen: list[int] = []
+    checks = [announce(store, batch, lambda stored: seen.append(len(stored.others))) for batch in batches]
+    assert await asyncio.gather(*checks) == [0] * 8
+    assert sorted(seen) == list(range(8))
+
+
+# Putting
+
+
+async def test_a_stretch_that_repeats_what_is_stored_changes_nothing(store: Store) -> None:
+    batch = await begun(store)
+    for start, end, following in (
+        (0, 2, 2),
+        (2, 3, 3),
+        (0, 2, 3),
+        (1, 3, 3),
+        (1, 5, 5),
+        (5, 5, 5),
+        (0, 6, 6),
+        (3, 6, 6),
+    ):
+        assert await store.append(batch.stretch(start, end)) == following
+    assert arrived(store, batch.id) == b"".join(batch.envelopes)
+
+
+async def test_gaps_and_what_goes_beyond_the_batch_are_refused(store: Store) -> None:
+    batch = await begun(store)
+    gap = await refused(store.append(batch.stretch(1, 2)))
+    assert (gap.reason, "go on from 0" in gap.message) == (Reason.WRONG_OFFSET, True)
+    beyond = Envelopes(batch.id, 0, (*batch.envelopes, batch.envelopes[0]))
+    assert (await refused(store.append(beyond))).reason is Reason.WRONG_OFFSET
+    assert arrived(store, batch.id) == b""
+    unknown = Envelopes(BatchId(TASK.id, 0, 1), 0, batch.envelopes)
+    assert (await refused(store.append(unknown))).reason is Reason.INCOMPLETE
+
+
+@pytest.mark.parametrize("place", range(5))
+async def test_another_envelope_at_a_known_place_is_refused_wherever_it_is(store: Store, place: int) -> None:
+    batch = await begun(store)
+    for start, end in ((0, 2), (2, 3), (3, 5)):
+        await store.append(batch.stretch(start, end))
+    other = [*batch.envelopes]
+    other[place] = os.urandom(INNER_BYTES)
+    for start in range(place + 1):
+        wrong = Envelopes(batch.id, start, tuple(other[start:]))
+        assert (await refused(store.append(wrong))).reason is Reason.DIGEST_DIFFERS
+    assert arrived(store, batch.id) == b"".join(batch.envelopes[:5])
+    assert await store.append(batch.stretch(place + 1)) == 6
+
+
+async def test_what_arrived_can_be_forgotten_until_it_is_committed(store: Store) -> None:
+    batch = await delivered(store)
+    await store.forget_envelopes(batch.id)
+    assert arrived(store, batch.id) == b""
+    assert await announce(store, batch) == 0
+    await store.append(batch.stretch())
+    await store.commit(batch.id, COUNTS, Committed(6, {}), charges(0))
+    await store.forget_envelopes(batch.id)
+    assert arrived(store, batch.id) == b"".join(batch.envelopes)
+
+
+# Committing
+
+
+async def test_counts_and_charges_are_stored_together_and_once(store: Store) -> None:
+    batch = await delivered(store)
+    first = Committed(4, {"duplicate": 1, "unopenable": 1})
+    assert await store.commit(batch.id, COUNTS, first, charges(0)) == first
+    assert await store.commit(batch.id, b"others", Committed(5, {}), charges(1, charges(0))) == first
+    found = await store.batch(batch.id)
+    assert found is not None
+    assert (found.committed, found.counts, found.position) == (first, COUNTS, 6)
+    assert list(await store.charges(TASK.id)) == charges(0)
+    assert await store.ledgers() == {TASK.id: charges(0)}
+    assert await store.counted() == {(TASK.id, 0): 2}
+    assert await store.append(batch.stretch(0, 2)) == 6
+
+
+async def test_charges_that_do_not_follow_are_refused_and_nothing_is_committed(store: Store) -> None:
+    one, two = await delivered(store, 0, 0), await delivered(store, 0, 1)
+    await store.commit(one.id, COUNTS, Committed(6, {}), charges(0))
+    for wrong in (charges(1), charges(1, charges(0))[1:]):
+        with pytest.raises(LedgerMoved):
+            await store.commit(two.id, COUNTS, Committed(6, {}), wrong)
+    found = await store.batch(two.id)
+    assert found is not None
+    assert (found.committed, found.counts) == (None, None)
+    assert list(await store.charges(TASK.id)) == charges(0)
+    await store.commit(two.id, COUNTS, Committed(6, {}), charges(1, charges(0)))
+    assert [charge.place for charge in await store.charges(TASK.id)] == [0, 1, 2, 3]
+
+
+async def test_of_rounds_that_are_charged_together_one_is_first(store: Store) -> None:
+    batches = [await delivered(store, 0, number) for number in range(3)]
+    calls = [store.commit(each.id, COUNTS, Committed(6, {}), charges(each.id.round)) for each in batches]
+    outcomes = await asyncio.gather(*calls, return_exceptions=True)
+    assert sorted(type(outcome).__name__ for outcome in outcomes) == ["Committed", "LedgerMoved", "LedgerMoved"]
+    assert len(await store.counted()) == 1
+
+
+async def test_a_round_that_is_abandoned_has_neither_key_nor_envelopes(store: Store) -> None:
+    batch = await delivered(store)
+    await store.abandon(TASK.id, 0)
+    await store.abandon(TASK.id, 0)
+    key = await store.key(TASK.id, 0)
+    assert key is not None
+    assert key.private is None
+    assert arrived(store, batch.id) == b""
+
+
+# Certificates
+
+
+async def test_a_round_is_certified_when_all_its_batches_are_committed_and_once(store: Store) -> None:
+    first = await delivered(store, 0)
+    await store.commit(first.id, COUNTS, Committed(6, {}), charges(0))
+    assert await store.uncertified() == []
+    second = await delivered(store, 1)
+    await store.commit(second.id, COUNTS, Committed(2, {}), [])
+    assert await store.uncertified() == [(TASK.id, 0)]
+    assert await store.certificate(TASK.id, 0) is None
+    for document in (b"certificate", b"another"):
+        await store.certify(TASK.id, 0, document, {1})
+    assert await store.certificate(TASK.id, 0) == b"certificate"
+    assert await store.uncertified() == []
+    assert [batch.counts for batch in await store.batches(TASK.id, 0)] == [COUNTS, None]
+    key = await store.key(TASK.id, 0)
+    assert key is not None
+    assert key.private is None
+
+
+async def test_envelopes_are_erased_after_the_certificate(store: Store) -> None:
+    batches = await counted(store)
+    assert await store.unerased() == []
+    await store.certify(TASK.id, 0, b"certificate", ())
+    assert await store.unerased() == [(TASK.id, 0)]
+    while await store.erase_some(TASK.id, 0):
+        pass
+    assert await store.unerased() == []
+    assert [arrived(store, batch.id) for batch in batches] == [b"", b""]
+    assert not await store.erase_some(TASK.id, 0)
+
+
+async def test_a_history_is_the_certified_rounds_below_in_order_and_the_round(store: Store) -> None:
+    for number in (2, 0, 1):
+        await counted(store, number)
+    for number in (2, 0):
+        await store.certify(TASK.id, number, b"certificate", ())
+    history = await store.history(TASK.id, 1)
+    assert [number for number, _ in history] == [0, 1]
+    assert [[batch.id.query for batch in batches] for _, batches in history] == [[0, 1]] * 2
+    assert await store.certified(None) == [RoundId(TASK.id, TASK.name, number) for number in (2, 0)]
+    assert await store.certified(TASK.id) == await store.certified(None)
+    assert await store.certified(OTHER.id) == []
+
+
+async def test_progress_tells_how_far_each_round_is(store: Store) -> None:
+    await store.add_tasks([SIGNED_OTHER])
+    await store.add_key(OTHER.id, 2, new_key(2))
+    await counted(store, 0)
+    await store.certify(TASK.id, 0, b"certificate", ())
+    batch = await begun(store, 0, 1)
+    await store.append(batch.stretch(0, 4))
+    other, first, second = await store.progress(None)
+    assert (other.id, other.has_key, other.batches) == (RoundId(OTHER.id, OTHER.name, 2), True, ())
+    assert (first.has_key, first.is_certified, first.queries) == (False, True, 2)
+    assert [each.committed for each in first.batches] == [Committed(6, {})] * 2
+    assert [(each.arrived, each.envelopes, each.committed) for each in second.batches] == [(4, 6, None)]
+    assert await store.progress(TASK.id) == [first, second]
+
+
+# Durability
+
+
+async def test_everything_is_there_after_it_was_closed(implementation: Kind, tmp_path: Path) -> None:
+    with contextlib.closing(implementation.open(tmp_path)) as store:
+        await store.add_tasks([SIGNED])
+        await counted(store, 0)
+        await store.certify(TASK.id, 0, b"certificate", {1})
+        await delivered(store, 0, 1)
+        before = await describe(store)
+    with contextlib.closing(implementation.open(tmp_path)) as store:
+        assert await describe(store) == before
+
+
+async def test_a_closed_store_says_so(implementation: Kind, tmp_path: Path) -> None:
+    store = implementation.open(tmp_path)
+    store.close()
+    store.close()
+    with pytest.raises(StoreError, match="closed"):
+        await store.uncertified()
+
+
+async def describe(store: Store) -> Any:
+    """What a store holds."""
+    rounds = []
+    for progress in await store.progress(None):
+        task_id, number = progress.id.task_id, progress.id.round
+        batches = await store.batches(task_id, number)
+        envelopes = [await asyncio.to_thread(arrived, store, batch.id) for batch in batches]
+        certificate = await store.certificate(task_id, number)
+        rounds.append((progress, await store.key(task_id, number), batches, envelopes, certificate))
+    return rounds, await store.task(TASK.id), await store.ledgers()
+
+
+def a_life() -> Story[Store]:
+    """The story of a round, from its key until it is erased."""
+    key, batches, paid = new_key(), [Batch.make(0), Batch.make(1)], charges(0)
+
+    async def add_key(store: Store) -> None:
+        await store.add_key(TASK.id, 0, key)
+
+    async def erase(store: Store) -> None:
+        while await store.erase_some(TASK.id, 0):
+            pass
+
+    async def commit(store: Store, query: int) -> None:
+        found = await store.charges(TASK.id)
+        await store.commit(batches[query].id, COUNTS, Committed(6, {}), paid[len(found) :])
+
+    steps: list[Step[Store]] = [
+        Step("tasks", lambda store: store.add_tasks([SIGNED])),
+        Step("key", add_key),
+        Step("announce 0", lambda store: announce(store, batches[0])),
+        Step("put half", lambda store: store.append(batches[0].stretch(0, 4))),
+        Step("put over", lambda store: store.append(batches[0].stretch(2))),
+        Step("announce 1", lambda store: announce(store, batches[1])),
+        Step("put 1", lambda store: store.append(batches[1].stretch())),
+        Step("commit 0", lambda store: commit(store, 0)),
+        Step("commit 1", lambda store: commit(store, 1)),
+        Step("certify", lambda store: store.certify(TASK.id, 0, b"certificate", {1})),
+        Step("erase", erase),
+    ]
+    return Story(steps, describe, [key.private, *(each for batch in batches for each in batch.envelopes)])
+
+
+async def test_killed_at_any_change_it_holds_what_was_answered_and_goes_on(
+    implementation: Kind, tmp_path: Path
+) -> None:
+    assert await check_kills(implementation, tmp_path, a_life()) > 60
+
+
+async def test_a_disk_that_is_full_at_any_change_fails_what_was_asked_and_nothing_else(
+    implementation: Kind, tmp_path: Path
+) -> None:
+    assert await check_full_disk(implementation, tmp_path, a_life()) > 30
+
+
+async def test_a_killed_key_is_in_no_file_when_its_round_is_certified(implementation: Kind, tmp_path: Path) -> None:
+    with contextlib.closing(implementation.open(tmp_path / "data")) as store:
+        await store.add_tasks([SIGNED])
+        key = new_key()
+        await store.add_key(TASK.id, 0, key)
+        await counted(store)
+        await store.certify(TASK.id, 0, b"certificate", ())
+        implementation.copy(tmp_path / "data", tmp_path / "copy")
+    files = b"".join(path.read_bytes() for path in (tmp_path / "copy").iterdir())
+    assert key.private not in files
