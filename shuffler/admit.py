@@ -1,4 +1,4 @@
-"""Admit: what a submission must be to be taken, and the typed refusal of each that is not.
+"""Admit: submissions are answered, checked (`checks`), opened and held; each that is not gets a typed refusal.
 
 Everything that reaches this module is either acknowledged for the first time, a retry, or refused and counted by
 reason; the three add up to what was received.
@@ -11,24 +11,22 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from hubbub.protos.envelope import Destination, outer_bytes
+from hubbub.protos.envelope import Destination
 from hubbub.protos.keys import KeySet
-from hubbub.protos.messages import Answer, Receipt, RoundState, Submission
+from hubbub.protos.messages import Answer, Receipt, Submission
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.task import Task
-from hubbub.protos.times import prepared_from, taken_from
+from hubbub.protos.times import prepared_from
+from hubbub.shuffler.checks.check import Arrival
+from hubbub.shuffler.checks.keys import not_ready
+from hubbub.shuffler.checks.registry import verdict_of
+from hubbub.shuffler.checks.time import over
 from hubbub.shuffler.keys import RoundKeys
 from hubbub.shuffler.opener import RoundKey
 from hubbub.shuffler.opening import Openers
 from hubbub.shuffler.records import ANY_ROUND, DIGEST_BYTES, RETRIED, Held, Opened, Round, StoreError
 from hubbub.shuffler.store import Store
 from hubbub.shuffler.tasks import Tasks, at, next_round
-
-OVERLOADED_SECONDS = 1.0
-"""When a device may try again after OVERLOADED: a full queue of 20,000 takes about a second."""
-
-NOT_READY_SECONDS = 1.0
-"""When a device may ask again for keys of a round whose analyzer has not answered yet."""
 
 DISK_SECONDS = 5.0
 """When a device may try again after the disk refused a write."""
@@ -67,7 +65,9 @@ class Admission:
         """
         task = self._task(task_id)
         round_ = await self._round(task, round_number)
-        self._check_taken(task, round_)
+        refusal = over(task, round_, self._clock())
+        if refusal is not None:
+            raise refusal
         return self._keys(round_).key_set
 
     def _task(self, task_id: bytes) -> Task:
@@ -89,36 +89,12 @@ class Admission:
         if now < prepared_from(schedule, number):
             opens = schedule.opens(number)
             raise Refusal(Reason.TOO_EARLY, f"round {number} opens at {at(opens)}, now is {at(now)}; wait until then")
-        raise _not_ready(number)
+        raise not_ready(number)
 
     def _keys(self, round_: Round) -> RoundKeys:
         if round_.keys is None:
-            raise _not_ready(round_.number)
+            raise not_ready(round_.number)
         return round_.keys
-
-    def _check_taken(self, task: Task, round_: Round) -> None:
-        """Return only if nothing but its time may keep the round from taking a submission that comes early."""
-        schedule, now, number = task.schedule, self._clock(), round_.number
-        if round_.state is RoundState.OPEN and now < schedule.cut(number):
-            return
-        following = next_round(schedule, now, number)
-        if round_.state is RoundState.ERASED:
-            raise Refusal(Reason.ERASED, f"round {number} is over and erased, too old for this; {following}")
-        if round_.state is RoundState.EXPIRED and round_.reason:
-            raise Refusal(Reason.OVER_BUDGET, f"round {number} takes nothing, nothing may come of it: {round_.reason}")
-        raise Refusal(
-            Reason.TOO_LATE,
-            f"round {number} takes nothing more, its last time was {at(schedule.cut(number))}; {following}",
-        )
-
-    def _check_time(self, task: Task, round_: Round) -> None:
-        self._check_taken(task, round_)
-        schedule, now = task.schedule, self._clock()
-        first = taken_from(schedule, round_.number)
-        if now < first:
-            raise Refusal(
-                Reason.TOO_EARLY, f"round {round_.number} takes submissions from {at(first)}, now is {at(now)}; wait"
-            )
 
     # Submissions
 
@@ -155,10 +131,11 @@ class Admission:
         counts: Counter[str] = Counter()
         known = await self._store.known(round_, [submission.id for submission in submissions])
         # From here on nothing is waited for: what there is room for now is taken into work below.
-        barred = self._barred(task, round_, destination)
         room = self._limit - self._in_work
+        refused = verdict_of(Arrival(task, round_, destination, self._clock(), room, self._limit))
         for index, (submission, digest) in enumerate(zip(submissions, known, strict=True)):
-            answer = _known(round_, submission, digest) or self._refused(task, submission, barred, room - len(fresh))
+            # A retry is no new submission: its receipt is given again whatever a check would say by now.
+            answer = _known(round_, submission, digest) or refused(submission)
             answers.append(answer)
             if answer is None:
                 fresh.append(index)
@@ -167,31 +144,6 @@ class Admission:
         if counts:
             self._store.count(task.id, round_.number, counts)
         return answers, fresh
-
-    def _barred(self, task: Task, round_: Round, destination: Destination) -> Refusal | None:
-        """Return why the round takes nothing new under this destination, if so."""
-        try:
-            self._check_time(task, round_)
-            if self._keys(round_).key_set.hash != destination.key_set_hash:
-                raise Refusal(
-                    Reason.KEY_SET_DIFFERS, "sealed for other keys than this round's; fetch the round's keys again"
-                )
-        except Refusal as refusal:
-            return refusal
-        return None
-
-    def _refused(self, task: Task, submission: Submission, barred: Refusal | None, room: int) -> Refusal | None:
-        expected = outer_bytes(task.inner_bytes)
-        if len(submission.envelope) != expected:
-            return Refusal(
-                Reason.WRONG_SIZE,
-                f"the envelope has {len(submission.envelope)} bytes, this task's have {expected}; is it of this task?",
-            )
-        if barred is None and room <= 0:
-            return Refusal(
-                Reason.OVERLOADED, f"{self._limit} submissions are in work; try again shortly", OVERLOADED_SECONDS
-            )
-        return barred
 
     async def _take(self, task: Task, round_: Round, submissions: Sequence[Submission]) -> list[Answer]:
         """Open and hold."""
@@ -251,9 +203,3 @@ def _conflict() -> Refusal:
 
 def _unopenable() -> Refusal:
     return Refusal(Reason.UNOPENABLE, "the envelope does not open with this round's key; seal again with a new id")
-
-
-def _not_ready(number: int) -> Refusal:
-    return Refusal(
-        Reason.NOT_READY, f"round {number} has no keys yet, the analyzer's is awaited; ask again", NOT_READY_SECONDS
-    )

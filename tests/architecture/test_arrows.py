@@ -16,10 +16,9 @@ ARROWS = {
     "protos": {"queries"},
     "service": {
         "protos",
-        # Ledgers: what a round costs, the terms and mechanisms that a task states it in, and what is raised otherwise.
+        # Ledgers: what a round costs, the terms that a task states it in, and what is raised otherwise.
         "accountant.spending",
         "accountant.certificate.terms",
-        "accountant.mechanisms",
         "accountant.errors",
     },
     "client": {"protos", "queries", "accountant.mechanisms"},

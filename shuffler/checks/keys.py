@@ -1,0 +1,27 @@
+"""Keys: whether a submission was sealed for this round's keys."""
+
+from __future__ import annotations
+
+from hubbub.protos.refusals import Reason, Refusal
+from hubbub.shuffler.checks.check import Arrival, Verdict, all_alike
+
+NOT_READY_SECONDS = 1.0
+"""When a device may ask again for keys of a round whose analyzer has not answered yet."""
+
+
+def keys(arrival: Arrival) -> Verdict:
+    """NOT_READY, KEY_SET_DIFFERS: what is sealed for other keys would not open, here or at the analyzer."""
+    held = arrival.round.keys
+    if held is None:
+        return all_alike(not_ready(arrival.round.number))
+    if held.key_set.hash == arrival.destination.key_set_hash:
+        return all_alike(None)
+    message = "sealed for other keys than this round's; fetch the round's keys again"
+    return all_alike(Refusal(Reason.KEY_SET_DIFFERS, message))
+
+
+def not_ready(number: int) -> Refusal:
+    """Return the refusal of a round that has no keys yet."""
+    return Refusal(
+        Reason.NOT_READY, f"round {number} has no keys yet, the analyzer's is awaited; ask again", NOT_READY_SECONDS
+    )

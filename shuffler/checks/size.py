@@ -1,0 +1,23 @@
+"""Size: every envelope of a task is of one length, or its length would tell its device apart."""
+
+from __future__ import annotations
+
+from hubbub.protos.envelope import outer_bytes
+from hubbub.protos.messages import Submission
+from hubbub.protos.refusals import Reason, Refusal
+from hubbub.shuffler.checks.check import Arrival, Verdict
+
+
+def size(arrival: Arrival) -> Verdict:
+    """WRONG_SIZE. It comes first: such an envelope is not of this task, whatever else is said of its round."""
+    expected = outer_bytes(arrival.task.inner_bytes)
+
+    def verdict(submission: Submission) -> Refusal | None:
+        found = len(submission.envelope)
+        if found == expected:
+            return None
+        return Refusal(
+            Reason.WRONG_SIZE, f"the envelope has {found} bytes, this task's have {expected}; is it of this task?"
+        )
+
+    return verdict
