@@ -58,6 +58,35 @@ def test_questions_and_randomizers_are_light() -> None:
     assert {name for name in loaded if name.startswith(("hubbub.protos", "cryptography", "grpc"))} == set()
 
 
+ANSWERING = """
+import json, os, sys
+from hubbub.queries.fields import Fields
+from hubbub.queries.query import Query
+shared = {"optional": True, "weight": 1.0}
+asked = (
+    {"name": "a", "kind": "histogram", "categories": ["x", "y"], **shared},
+    {"name": "b", "kind": "sum", "lower": 0.0, "upper": 1.0, "unit": "", "levels": 5, **shared},
+)
+randomizers = ({"gamma": [1, 2**32]}, {"mechanism": "unary", "truthful": [2**31, 2**32], "other": [1, 2**32]})
+for question in asked:
+    for randomizer in randomizers:
+        query = Query.read("query[0]", question | randomizer)
+        for answer in (None, "x" if question["name"] == "a" else 0.3):
+            assert len(query.randomize(query.encode(answer, os.urandom), os.urandom)) == query.report_bytes
+        assert query.mechanism.epsilon_local > 0
+print(json.dumps(sorted(sys.modules)))
+"""
+
+
+def test_answering_any_question_through_any_randomizer_is_light() -> None:
+    """What counts and plans lives in the same classes, and loads numpy only where it does so."""
+    done = subprocess.run([sys.executable, "-c", ANSWERING], capture_output=True, text=True, check=True)
+    loaded = set(json.loads(done.stdout))
+    assert "hubbub.queries.unary" in loaded
+    assert heavy(loaded) == set()
+    assert "numpy" not in loaded
+
+
 def test_mechanisms_are_light() -> None:
     loaded = loaded_by("hubbub.accountant.mechanisms")
     assert "hubbub.accountant.mechanisms" in loaded

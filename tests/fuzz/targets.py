@@ -11,6 +11,7 @@ import atexit
 import importlib
 import inspect
 import pkgutil
+import re
 import shutil
 import tempfile
 import typing
@@ -18,6 +19,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
+from random import Random
 from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -41,7 +43,7 @@ from hubbub.deploy.settings import ClientSettings, OperatorSettings
 from hubbub.deploy.verification import Pins, VerificationError, verify
 from hubbub.protos import codec
 from hubbub.protos.batch import BatchId, BatchRecord
-from hubbub.protos.envelope import Destination, InnerOpener, OuterOpener, Sealer
+from hubbub.protos.envelope import OVERHEAD_BYTES, Destination, InnerOpener, OuterOpener, Sealer
 from hubbub.protos.errors import (
     EnvelopeError,
     HubbubError,
@@ -55,8 +57,6 @@ from hubbub.protos.keys import Identity, KeyRecord, KeySet, Role, load_public, s
 from hubbub.protos.messages import Committed, Envelopes, Receipt, RoundState, RoundStatus, Submission
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.results import (
-    Estimate,
-    HistogramEstimate,
     Progress,
     QueryResult,
     QueryStanding,
@@ -64,7 +64,6 @@ from hubbub.protos.results import (
     RoundId,
     RoundResults,
     RoundStanding,
-    SumEstimate,
 )
 from hubbub.protos.signed import (
     Label,
@@ -80,12 +79,16 @@ from hubbub.protos.task import Task, task_content
 from hubbub.protos.v1 import control_pb2, delivery_pb2, results_pb2, submission_pb2
 from hubbub.queries.histogram import Histogram
 from hubbub.queries.number import Number
+from hubbub.queries.query import Query
+from hubbub.queries.question import Question
+from hubbub.queries.rows import Estimate, Estimates, Row
+from hubbub.queries.unary import UnaryEncoding
 from hubbub.service.settings import SettingsError, Table
 from hubbub.service.settings import load as load_settings
 from hubbub.shuffler import settings as shuffler_settings
 from support.certificates import content_of, counts, encode
 from support.mutation import Mutator, of_bytes, of_json, of_text
-from support.queries import INNER_BYTES, krr_query
+from support.queries import INNER_BYTES, krr_query, report, unary_query
 from support.samples import HALF, Parties, sample_task, signed
 
 
@@ -144,6 +147,8 @@ def _identity(number: int) -> Identity:
 
 PARTIES = Parties(_identity(1), _identity(2), _identity(3))
 TASK = sample_task(PARTIES)
+UNARY = tuple(unary_query(query.question, 3 * HALF // 2, HALF // 2, levels=7) for query in TASK.queries)
+UNARY_TASK = replace(TASK, queries=UNARY)
 DESTINATION = Destination(TASK.id, 1, bytes(range(32)))
 KEY = bytes(range(1, 33))
 PUBLIC = X25519PrivateKey.from_private_bytes(KEY).public_key()
@@ -160,8 +165,10 @@ def _documents() -> dict[str, Any]:
     """A value of every kind that `codec` writes."""
     document = RECORD.signed_by(PARTIES.shuffler)
     estimate = Estimate(1.5, 0.25, 1.0, 2.0)
-    histogram = HistogramEstimate(("AA", "B6"), (estimate, estimate), (1.0, 0.0), estimate)
-    total = SumEstimate("minutes", -30.0, 180.0, estimate, estimate, estimate)
+    counts = (Row("count", estimate, "AA", 1.0), Row("count", estimate, "B6", 0.0), Row("answered", estimate))
+    histogram = Estimates("histogram", counts)
+    numbers = (Row("answered", estimate), Row("sum", estimate, unit="minutes"), Row("mean", None, unit="minutes"))
+    total = Estimates("sum", numbers, "minutes", (-30.0, 180.0))
     round_id = RoundId(TASK.id, "flights", 1)
     queries = (
         QueryResult("carrier", QueryState.PUBLISHED, 20, 19, {"unopenable": 1}, histogram),
@@ -265,33 +272,54 @@ def _sealed(plain: bytes, label: bytes, rest: bytes) -> bytes:
     return SUITE.encrypt(plain, PUBLIC, info=info)
 
 
+INNERS = [INNER_BYTES, INNER_BYTES + 7]
+"""Lengths of the inner envelopes of a task with two queries, which differ in their randomizers."""
+
+
 def open_outer(data: bytes) -> None:
-    inners = OuterOpener(DESTINATION, KEY, 2).open(data, ID)
-    same([len(inner) for inner in inners], [INNER_BYTES] * 2)
+    inners = OuterOpener(DESTINATION, KEY, INNERS).open(data, ID)
+    same([len(inner) for inner in inners], INNERS)
 
 
 def open_what_a_device_sealed(data: bytes) -> None:
     """A device may seal anything: the content of the outer layer is fuzzed."""
-    inners = OuterOpener(DESTINATION, KEY, 2).open(_sealed(data, b"hubbub/v1 shuffler", ID), ID)
+    inners = OuterOpener(DESTINATION, KEY, INNERS).open(_sealed(data, b"hubbub/v1 shuffler", ID), ID)
     same(b"".join(inners), data)
 
 
 def open_inner(data: bytes) -> None:
-    same(0 <= InnerOpener(DESTINATION, KEY, 1).open(data) < 2**32, True)
+    same(len(InnerOpener(DESTINATION, KEY, 1).open(data)), len(data) - OVERHEAD_BYTES)
 
 
 def open_what_a_device_answered(data: bytes) -> None:
     """The content of the inner layer is fuzzed."""
     query = (1).to_bytes(4, "big")
-    symbol = InnerOpener(DESTINATION, KEY, 1).open(_sealed(data, b"hubbub/v1 analyzer", query))
-    same(symbol.to_bytes(4, "big"), data)
+    same(InnerOpener(DESTINATION, KEY, 1).open(_sealed(data, b"hubbub/v1 analyzer", query)), data)
+
+
+def _count_target(name: str, query: Query) -> Target:
+    """Reports that were opened, whatever a device put into them: each is counted once, as valid or not."""
+
+    def accept(data: bytes) -> None:
+        reports, randomizer = len(data) // query.report_bytes, query.randomizer
+        tally = randomizer.tally(data[: reports * query.report_bytes])
+        same(tally.valid + tally.invalid, reports)
+        same(tally.counts.shape, (randomizer.symbols,))
+        same(bool((tally.counts >= 0).all() and (tally.counts <= tally.valid).all()), True)
+        same(int(tally.counts.sum()) <= tally.valid * most, True)
+        if tally.valid:
+            query.estimates(tally, 0)
+
+    most = 1 if query.randomizer.kind == "krr" else query.symbols
+    seeds = (query.randomize(0, bytes), query.randomizer.dummies(50, Random(1).randbytes))
+    return Target(f"reports {name}", accept, seeds, ())
 
 
 @cache
-def _envelopes() -> tuple[bytes, bytes]:
+def _envelopes() -> tuple[bytes, bytes, bytes]:
     sealer = Sealer(DESTINATION, PUBLIC.public_bytes_raw(), PUBLIC.public_bytes_raw())
-    inner = sealer.inner(3, 1)
-    return sealer.outer([inner, inner], ID), inner
+    inner, wider = sealer.inner(report(3), 1), sealer.inner(bytes(11), 1)
+    return sealer.outer([inner, wider], ID), inner, wider
 
 
 # Signed documents
@@ -352,13 +380,23 @@ def _form(content: Any, forms: tuple[Form, ...]) -> Form:
         return forms[-1]
 
 
+def _planned(question: Question) -> Query:
+    """The question with some randomizer of the kind that it names."""
+    if not isinstance(question, Histogram | Number):
+        raise TypeError(f"{question!r:.200} is a question of a kind that is not fuzzed")
+    levels = 7 if isinstance(question, Number) else None
+    if question.randomizer != UnaryEncoding.kind:
+        return krr_query(question, HALF, levels)
+    query = unary_query(question, HALF, 1, levels)
+    UnaryEncoding.families(query.symbols)  # planning refuses too many symbols
+    return query
+
+
 def read_draft(data: bytes) -> None:
     """A draft that is accepted becomes a task that is read again as it was written."""
     with in_file(data, "task.toml") as path:
         draft = draft_in(path)
-    queries = tuple(
-        krr_query(question, HALF, 7 if isinstance(question, Number) else None) for question in draft.questions
-    )
+    queries = tuple(_planned(question) for question in draft.questions)
     task = Task(draft.name, draft.schedule, draft.minimum_reports, draft.privacy, queries, PARTIES.public)
     content = parse_canonical(task.canonical)
     same(read_task(content), task)
@@ -529,8 +567,11 @@ def _private_pem() -> bytes:
 
 
 def _targets() -> list[Target]:
-    outer, inner = _envelopes()
-    drafts = (sample("task.toml").replace("@START@", "2026-01-01T00:00:00Z").encode(),)
+    outer, inner, wider = _envelopes()
+    draft = sample("task.toml").replace("@START@", "2026-01-01T00:00:00Z")
+    named = re.sub(r"(?m)^randomizer = .*\n", "", draft)
+    unary = re.sub(r"(?m)^kind = ", 'randomizer = "unary"\nkind = ', named)
+    drafts = (draft.encode(), unary.encode())
     certificates = _certificates()
     bodies = tuple(write_canonical(each, _form(each, CERTIFICATE_FORMS).version) for each in certificates)
     files = tuple(encode(each, PARTIES) for each in certificates)
@@ -554,9 +595,11 @@ def _targets() -> list[Target]:
         *(_message_target(name) for name in readers() if name in _documents()),
         *(_call_target(name) for name in requests() if name in _requests()),
         Target("outer envelope", open_outer, (outer,), (EnvelopeError,)),
-        Target("outer content", open_what_a_device_sealed, (inner + inner,), (EnvelopeError,)),
-        Target("inner envelope", open_inner, (inner,), (EnvelopeError,)),
-        Target("inner content", open_what_a_device_answered, (bytes(4),), (EnvelopeError,)),
+        Target("outer content", open_what_a_device_sealed, (inner + wider,), (EnvelopeError,)),
+        Target("inner envelope", open_inner, (inner, wider), (EnvelopeError,)),
+        Target("inner content", open_what_a_device_answered, (bytes(4), bytes(11)), (EnvelopeError,)),
+        _count_target("krr", TASK.queries[0]),
+        _count_target("unary", UNARY[1]),
         Target("canonical JSON", read_json, (*values, b'{"a":[4,1e+21]}', bodies[0]), signatures, of_json),
         Target(
             "canonical JSON 1", read_json_of_version_1, (*values, b'{"a":[4.0,1e-06]}', bodies[2]), signatures, of_json
@@ -571,9 +614,13 @@ def _targets() -> list[Target]:
         ),
         Target("batch record", read_batch_record, (BATCH.signed_by(PARTIES.shuffler).body,), signatures, of_json),
         Target(
-            "task file", read_task_file, (signed(TASK, PARTIES).encode(), signed(old, PARTIES).encode()), tasks, of_json
+            "task file",
+            read_task_file,
+            tuple(signed(task, PARTIES).encode() for task in (TASK, old, UNARY_TASK)),
+            tasks,
+            of_json,
         ),
-        Target("trusted task", trust_task, (TASK.canonical, old.canonical), tasks, of_json),
+        Target("trusted task", trust_task, (TASK.canonical, old.canonical, UNARY_TASK.canonical), tasks, of_json),
         Target("draft", read_draft, drafts, (TaskError,), of_text),
         Target("certificate", read_certificate, files, (VerificationError,), of_json, True),
         Target("certificate signed", read_signed_certificate, bodies, (VerificationError,), of_json, True),

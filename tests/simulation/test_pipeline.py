@@ -235,6 +235,47 @@ async def test_estimates_with_dummies_are_near_the_truth(tmp_path: Path) -> None
         assert verified.content["round_total"]["epsilon_upper"] <= 2.0
 
 
+UNARY = (
+    Histogram("theme", ("light", "dark"), randomizer="unary"),
+    Number("session", 0.0, 60.0, "minutes", optional=True, randomizer="unary"),
+    Histogram("colour", ("red", "green", "blue")),
+)
+
+
+async def test_queries_through_several_randomizers_are_answered_counted_and_certified_together(tmp_path: Path) -> None:
+    devices = [
+        (name, given | {"colour": ("red", "green", "blue")[min(int(name) % 6, 2)]})
+        for name, given in answers(0, DEVICES)
+    ]
+    several = replace(draft(privacy=replace(PROMISE, dummies=150)), questions=UNARY)
+    async with LocalPipeline(several, tmp_path / "pipeline") as pipeline:
+        async with gateway(pipeline) as carrier:
+            assert (await carrier.submit_many(devices, 0, per_call=50)).accepted == DEVICES
+        await pipeline.close_round(0)
+        async with asyncio.timeout(300):
+            results = await pipeline.results(0)
+        task = pipeline.task.task
+    assert [(query.reports, query.valid, dict(query.left_out)) for query in results.queries] == [
+        (DEVICES, DEVICES, {})
+    ] * 3
+    theme, session, colour = results.queries
+    # Seven estimates, each beyond six standard errors with probability 2e-9.
+    assert near(theme, {("count", "light"): 200, ("count", "dark"): 400})
+    assert near(session, {("answered", None): 450, ("sum", None): 9000})
+    assert near(colour, {("count", "red"): 100, ("count", "green"): 100, ("count", "blue"): 400})
+    identities = task.identities
+    verified = verify(results.certificate, Pins(identities.operator, identities.shuffler, identities.analyzer))
+    assert verified.pinned
+    assert [(record.reports, record.dummies) for record in verified.records] == [(DEVICES, 150)] * 3
+    stated = verified.content["queries"]
+    assert [query["mechanism"] for query in stated] == ["unary", "unary", "krr"]
+    for query, certified in zip(task.queries, stated, strict=True):
+        assert {key: certified[key] for key in query.mechanism.content()} == query.mechanism.content()
+    assert {"truthful", "other"} <= set(stated[0])
+    assert "gamma" not in stated[0]
+    assert verified.content["round_total"]["epsilon_upper"] <= 2.0
+
+
 async def test_a_service_that_ends_by_itself_is_named_with_its_log(tmp_path: Path) -> None:
     async with LocalPipeline(draft(), tmp_path / "pipeline") as pipeline:
         waiting = asyncio.ensure_future(pipeline.results(0))

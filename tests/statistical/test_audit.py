@@ -26,8 +26,9 @@ from scipy import stats
 
 from hubbub.accountant.bounds import epsilon_bracket
 from hubbub.accountant.mechanisms import KRR
-from hubbub.client.randomize import randomize
 from hubbub.queries.draws import Random
+from hubbub.queries.krr import KRandomizedResponse
+from support.queries import symbol as symbol_of
 
 FALSE_ALARM = 1e-9
 """Largest probability that one audit accuses a right randomizer: with four of them, once in 10⁸ runs at most."""
@@ -138,6 +139,11 @@ def all_counts(total: int, symbols: int) -> Counts:
     for _ in range(symbols - 1):
         views = [[*view, count] for view in views for count in range(total - sum(view) + 1)]
     return np.array([[*view, total - sum(view)] for view in views])
+
+
+def randomize(symbol: int, symbols: int, gamma: int, source: Random) -> int:
+    """The symbol that the device's kRR reports."""
+    return symbol_of(KRandomizedResponse(symbols, gamma).randomize(symbol, source))
 
 
 def half_blanket(symbol: int, symbols: int, gamma: int, source: Random) -> int:

@@ -43,7 +43,7 @@ def test_all_orders_are_equally_likely_through_buckets(tmp_path: Path) -> None:
     column = np.arange(4, dtype=np.uint8).repeat(INNER_BYTES).reshape(4, INNER_BYTES)
     source, counts = keystream(), Counter[tuple[int, ...]]()
     for _ in range(6_000):
-        mixed = np.concatenate(list(permuted_by_buckets([column], 4, source, tmp_path, limit=2)))
+        mixed = np.concatenate(list(permuted_by_buckets([column], 4, source, tmp_path, INNER_BYTES, limit=2)))
         counts[tuple(mixed[:, 0].tolist())] += 1
     assert chi_square(counts, 4) < chi2.isf(FALSE_ALARM, 23)
 

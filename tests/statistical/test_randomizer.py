@@ -1,8 +1,8 @@
 """Reports drawn from the operating system follow the randomizer's law, and a test that can tell says so.
 
-The law itself is enumerated exactly in tests/unit/client; here the whole way, with real randomness, meets a χ² test.
-Every test rejects the right law with probability `FALSE_ALARM`, and a wrong law with probability above `POWER`, which
-is computed from the noncentral χ² law and asserted.
+The laws themselves are enumerated exactly in tests/unit/queries; here the whole way, with real randomness, meets a χ²
+test. Every test rejects the right law with probability `FALSE_ALARM`, and a wrong law with probability above `POWER`,
+which is computed from the noncentral χ² law and asserted.
 """
 
 from __future__ import annotations
@@ -15,16 +15,17 @@ from fractions import Fraction
 import pytest
 from scipy import stats
 
-from hubbub.accountant.mechanisms import KRR
-from hubbub.client.encode import encode
-from hubbub.client.randomize import randomize
+from hubbub.accountant.mechanisms import KRR, RAPPOR
 from hubbub.queries.draws import Random
 from hubbub.queries.fields import DENOMINATOR
+from hubbub.queries.krr import KRandomizedResponse
 from hubbub.queries.number import Number
+from hubbub.queries.unary import UnaryEncoding
 from support.queries import krr_query
+from support.queries import symbol as symbol_of
 
 FALSE_ALARM = 1e-9
-"""Probability that one test fails although the code is right: all tests here together fail once in 10⁸ runs."""
+"""Probability that one test fails although the code is right: all tests here together fail once in 5·10⁷ runs."""
 
 POWER = 1 - 1e-9
 """Least probability with which a wrong law below is noticed."""
@@ -34,6 +35,11 @@ GAMMA = DENOMINATOR // 4
 SYMBOLS = 6
 
 Randomizer = Callable[[int, int, int, Random], int]
+
+
+def randomize(symbol: int, symbols: int, gamma: int, random: Random) -> int:
+    """The symbol that the device's kRR reports."""
+    return symbol_of(KRandomizedResponse(symbols, gamma).randomize(symbol, random))
 
 
 def statistic(randomizer: Randomizer, symbol: int, law: Sequence[Fraction]) -> float:
@@ -104,5 +110,50 @@ def test_rounding_keeps_the_mean(answer: float) -> None:
     query = krr_query(Number("delay", -30.0, 180.0), 1, levels=7)
     scaled = (Fraction(answer) + 30) * 7 / 210
     below = scaled.numerator // scaled.denominator
-    ups = sum(encode(query, answer, os.urandom) - below for _ in range(REPORTS // 5))
+    ups = sum(query.encode(answer, os.urandom) - below for _ in range(REPORTS // 5))
     assert stats.binomtest(ups, REPORTS // 5, float(scaled - below)).pvalue > FALSE_ALARM
+
+
+# Unary encoding
+
+UNARY = UnaryEncoding(3, 3 * 2**30, 2**30)
+
+
+def unary_law(held: int, mechanism: RAPPOR = UNARY.mechanism) -> list[Fraction]:
+    """The exact probability of each report, as the number that it is."""
+    return [mechanism.probability(held, (report & 1, report >> 1 & 1, report >> 2 & 1)) for report in range(8)]
+
+
+def unary_statistic(reports: bytes, law: Sequence[Fraction]) -> float:
+    counts = Counter(reports)
+    return sum((counts[report] - REPORTS * float(p)) ** 2 / (REPORTS * float(p)) for report, p in enumerate(law))
+
+
+@pytest.mark.parametrize("symbol", range(3))
+def test_unary_reports_follow_the_law(symbol: int) -> None:
+    reports = b"".join(UNARY.randomize(symbol, os.urandom) for _ in range(REPORTS))
+    assert unary_statistic(reports, unary_law(symbol)) < stats.chi2.isf(FALSE_ALARM, 7)
+
+
+def uniform_law() -> list[Fraction]:
+    return [sum(each, Fraction(0)) / 3 for each in zip(*(unary_law(held) for held in range(3)), strict=True)]
+
+
+def test_unary_dummies_follow_the_law_of_a_uniform_symbol_s_report() -> None:
+    assert unary_statistic(UNARY.dummies(REPORTS, os.urandom), uniform_law()) < stats.chi2.isf(FALSE_ALARM, 7)
+
+
+def test_unary_dummies_of_independent_bits_would_be_noticed() -> None:
+    """Wrong: bits of the right means, 5/12 each, drawn independently of each other, are no report of anyone."""
+    independent = RAPPOR(3, Fraction(5, 12), Fraction(5, 12))
+    wrong = [float(p) for p in unary_law(0, independent)]
+    right = uniform_law()
+    distance = REPORTS * sum((q - float(p)) ** 2 / float(p) for p, q in zip(right, wrong, strict=True))
+    assert stats.ncx2.sf(stats.chi2.isf(FALSE_ALARM, 7), 7, distance) > POWER
+    fair = (sum((random_bit() << place) for place in range(3)) for _ in range(REPORTS))
+    assert unary_statistic(bytes(fair), right) > stats.chi2.isf(FALSE_ALARM, 7)
+
+
+def random_bit() -> int:
+    """1 with probability 5/12, to 2⁻³²."""
+    return int(int.from_bytes(os.urandom(4), "big") < 5 * 2**32 // 12)

@@ -8,7 +8,6 @@ from typing import Any
 from hubbub.accountant.certificate.members import CERTIFICATE_FORMAT
 from hubbub.accountant.certificate.statement import statement
 from hubbub.accountant.certificate.terms import QueryCount, RoundCounts, Terms
-from hubbub.deploy.planning import mechanisms_of
 from hubbub.protos.batch import BatchId, BatchRecord
 from hubbub.protos.forms import CERTIFICATE_FORMS, form_named
 from hubbub.protos.signed import SignedDocument, sign, write_canonical
@@ -20,7 +19,7 @@ def counts(task: Task, round_number: int, reports: int, left_out: int = 0) -> Ro
     """A round in which every query got `reports` reports, `left_out` of which did not open."""
     queries = [
         QueryCount(query.name, mechanism, reports, reports - left_out, {"unopenable": left_out} if left_out else {})
-        for query, mechanism in zip(task.queries, mechanisms_of(task), strict=True)
+        for query, mechanism in zip(task.queries, [query.mechanism for query in task.queries], strict=True)
     ]
     return RoundCounts(round_number, tuple(queries))
 

@@ -12,6 +12,7 @@ from hubbub.protos.results import RoundId
 from hubbub.shuffler.records import FINAL
 from hubbub.shuffler.records import Round as ShufflerRound
 from hubbub.shuffler.sqlite import SqliteStore as ShufflerStore
+from support.queries import INNER_BYTES
 
 
 def _digest(parts: Iterable[bytes]) -> str:
@@ -29,7 +30,9 @@ async def shuffler_content(store: ShufflerStore) -> dict[str, Any]:
 async def _shuffler_round(store: ShufflerStore, round_: ShufflerRound) -> dict[str, Any]:
     batches = await store.batches(round_)
     known = sorted(store._view.ids(round_.key).items())
-    lists = [await store.envelopes(round_, batch.query, 0) for batch in batches if round_.state not in FINAL]
+    lists = [
+        await store.envelopes(round_, batch.query, 0, INNER_BYTES) for batch in batches if round_.state not in FINAL
+    ]
     keys = round_.keys
     return {
         "round": round_.number,

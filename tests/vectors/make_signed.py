@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 TESTS = Path(__file__).parents[1]
 sys.path.insert(0, str(TESTS))
 
-from hubbub.accountant.certificate.statement import CERTIFICATE_FORMAT  # noqa: E402
+from hubbub.accountant.certificate.members import CERTIFICATE_FORMAT  # noqa: E402
 from hubbub.protos.keys import Identity  # noqa: E402
 from hubbub.protos.signed_task import SignedTask  # noqa: E402
 from hubbub.protos.task import TASK_FORMAT, Task  # noqa: E402

@@ -19,7 +19,8 @@ from hubbub.protos.results import QueryState
 from hubbub.protos.signed import Label, SignedDocument, canonical, parse_canonical
 from hubbub.protos.task import Task
 from support.queries import unary_query
-from support.rows import counts, number, row
+from support.rows import counts, row
+from support.rows import number as number_of
 from support.samples import Parties, sample_task, signed
 
 if TYPE_CHECKING:
@@ -222,7 +223,7 @@ async def test_results_carry_the_estimates_of_what_was_sent(bench: Bench) -> Non
     carrier, delay = (await bench.results.get_results(bench.task.id, 0, 0)).queries
     # gamma = 1/2: (N − 8/6)·2 for N = 4, 2, 2.
     assert [round(count.value, 9) for count in counts(carrier.estimates)] == [5.333333333, 1.333333333, 1.333333333]
-    assert round(number(delay.estimates, "answered").value, 9) == round(8 - (2 - 8 / 18) * 2, 9)
+    assert round(number_of(delay.estimates, "answered").value, 9) == round(8 - (2 - 8 / 18) * 2, 9)
 
 
 async def test_unary_reports_are_counted_bit_by_bit_and_published(bench: Bench) -> None:
@@ -242,12 +243,12 @@ async def test_unary_reports_are_counted_bit_by_bit_and_published(bench: Bench) 
         assert (query.reports, query.valid, query.left_out) == (7, 5, {"out_of_domain": 2})
     # Bits 0, 1, 2 of the five valid ones are set 4, 2 and 1 times.
     assert [count.value for count in counts(answered.estimates)] == [5.5, 1.5, -0.5]
-    assert number(answered.estimates, "answered").value == 5
+    assert number_of(answered.estimates, "answered").value == 5
     # The last bit, "no answer", is set twice, the first and the last step's twice, those between once.
     found = [(2 - 1.25) * 2, *[(1 - 1.25) * 2] * 6, (2 - 1.25) * 2]
-    assert number(timed.estimates, "answered").value == pytest.approx(sum(found))
+    assert number_of(timed.estimates, "answered").value == pytest.approx(sum(found))
     total = sum((-30 + 30 * step) * count for step, count in enumerate(found))
-    assert number(timed.estimates, "sum").value == pytest.approx(total)
+    assert number_of(timed.estimates, "sum").value == pytest.approx(total)
     assert row(timed.estimates, "mean").estimate is None
 
 

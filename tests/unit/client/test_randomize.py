@@ -44,7 +44,7 @@ def test_a_tasks_reports_need_one_symbol_per_query(task: Task) -> None:
 class Faulty(KRandomizedResponse):
     """Writes a symbol as short as it is."""
 
-    def randomize(self, symbol: int, random: Random) -> bytes:
+    def randomize(self, symbol: int, random: Random) -> bytes:  # noqa: ARG002 - the randomizer's signature
         return bytes(1 + symbol % 2)
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from hubbub.accountant.certificate.statement import CERTIFICATE_FORMAT
+from hubbub.accountant.certificate.members import CERTIFICATE_FORMAT
 from hubbub.client.trust import trusted_task
 from hubbub.deploy.verification import Pins, VerificationError, verify
 from hubbub.protos.batch import BATCH_RECORD_FORMAT

@@ -1,3 +1,5 @@
+"""What is published becomes one JSON document, and one table in CSV and Parquet."""
+
 from __future__ import annotations
 
 import json
@@ -7,9 +9,13 @@ import numpy as np
 import pytest
 from pyarrow import csv, parquet
 
-from hubbub.analyzer.estimate import estimate
-from hubbub.deploy.views.export import COLUMNS, as_json, as_rows, as_table, write_csv, write_parquet
-from hubbub.protos.results import HistogramEstimate, QueryResult, QueryState, RoundId, RoundResults, SumEstimate
+from hubbub.deploy.views.export import as_table, write_csv, write_parquet
+from hubbub.deploy.views.results import COLUMNS, lines_of, results_document, table_rows
+from hubbub.protos.results import QueryResult, QueryState, RoundId, RoundResults
+from hubbub.queries.randomizer import Tally
+from hubbub.queries.rows import Estimates, Row
+from support.rows import consistent, number
+from support.rows import counts as published
 from support.samples import QUERIES
 
 
@@ -17,7 +23,7 @@ from support.samples import QUERIES
 def results() -> RoundResults:
     counts = np.array([5, 9, 2], dtype=np.int64), np.array([2, 2, 1, 1, 4, 1, 2, 2, 1], dtype=np.int64)
     queries = [
-        QueryResult(query.name, QueryState.PUBLISHED, 17, 16, {"duplicate": 1}, estimate(query, found))
+        QueryResult(query.name, QueryState.PUBLISHED, 17, 16, {"duplicate": 1}, query.estimates(Tally(found, 16), 0))
         for query, found in zip(QUERIES, counts, strict=True)
     ]
     queries.append(QueryResult("age", QueryState.WITHHELD, 17, 2, {"unopenable": 15}, None))
@@ -25,20 +31,24 @@ def results() -> RoundResults:
 
 
 def test_the_document_holds_every_number(results: RoundResults) -> None:
-    document = json.loads(json.dumps(as_json(results), allow_nan=False))
+    document = json.loads(json.dumps(results_document(results), allow_nan=False))
     assert document["task"] == {"id": "00" * 32, "name": "flights"}
     assert (document["round"], document["certificate"]) == (3, {"body": {}, "signature": "00"})
     carrier, delay, age = document["queries"]
     assert [count["category"] for count in carrier["counts"]] == ["AA", "B6", "UA"]
+    shared = ("name", "state", "reports", "valid", "left_out", "kind", "answered")
+    assert set(carrier) == {*shared, "counts"}
     assert set(carrier["counts"][0]) == {"category", "estimate", "standard_error", "lower", "upper", "consistent"}
     assert (delay["unit"], delay["range"]) == ("minutes", [-30.0, 180.0])
-    assert set(delay["mean"]) == {"estimate", "standard_error", "lower", "upper"}
+    assert set(delay) == {*shared, "unit", "range", "sum", "mean"}
+    for statistic in (carrier["answered"], delay["answered"], delay["sum"], delay["mean"]):
+        assert set(statistic) == {"estimate", "standard_error", "lower", "upper"}
     expected = {"name": "age", "state": "withheld", "reports": 17, "valid": 2, "left_out": {"unopenable": 15}}
     assert age == expected
 
 
 def test_there_is_one_row_per_number(results: RoundResults) -> None:
-    rows = as_rows(results)
+    rows = table_rows(results)
     assert all(tuple(row) == COLUMNS for row in rows)
     kinds = [(row["query"], row["statistic"], row["category"]) for row in rows]
     assert kinds == [
@@ -51,11 +61,12 @@ def test_there_is_one_row_per_number(results: RoundResults) -> None:
         ("delay", "mean", None),
         ("age", None, None),
     ]
-    carrier, delay = results.queries[0].estimate, results.queries[1].estimate
-    assert isinstance(carrier, HistogramEstimate)
-    assert isinstance(delay, SumEstimate)
-    assert (rows[1]["estimate"], rows[1]["consistent"]) == (carrier.counts[1].value, carrier.consistent[1])
-    assert (rows[5]["lower"], rows[5]["unit"]) == (delay.sum.lower, "minutes")
+    carrier, delay = results.queries[0].estimates, results.queries[1].estimates
+    assert (rows[1]["estimate"], rows[1]["consistent"]) == (published(carrier)[1].value, consistent(carrier)[1])
+    assert (rows[5]["lower"], rows[5]["unit"]) == (number(delay, "sum").lower, "minutes")
+    assert [row["kind"] for row in rows] == ["histogram"] * 4 + ["sum"] * 3 + [None]
+    assert [row["unit"] for row in rows] == [None] * 5 + ["minutes"] * 2 + [None]
+    assert [row["consistent"] is None for row in rows] == [False] * 3 + [True] * 5
     assert (rows[7]["state"], rows[7]["estimate"]) == ("withheld", None)
 
 
@@ -68,3 +79,37 @@ def test_csv_and_parquet_read_back_as_the_table(results: RoundResults, tmp_path:
     assert read.column_names == list(COLUMNS)
     assert read["estimate"].to_pylist() == table["estimate"].to_pylist()
     assert read["category"].to_pylist()[:3] == ["AA", "B6", "UA"]
+
+
+def test_a_statistic_without_a_value_is_null_in_the_document_and_no_row(results: RoundResults) -> None:
+    """The mean where nobody can be said to have answered."""
+    query = QUERIES[1]
+    nobody = query.estimates(Tally(np.array([0] * 8 + [50], dtype=np.int64), 50), 0)
+    result = QueryResult("delay", QueryState.PUBLISHED, 50, 50, {}, nobody)
+    only = RoundResults(results.id, (result,), results.certificate)
+    (document,) = results_document(only)["queries"]
+    assert document["mean"] is None
+    assert document["sum"]["estimate"] == number(nobody, "sum").value
+    assert [row["statistic"] for row in table_rows(only)] == ["answered", "sum"]
+
+
+def test_a_kind_of_question_that_nobody_here_knows_is_shown_all_the_same(results: RoundResults) -> None:
+    """Rows name their statistic, so readers need no change for a new kind."""
+    count, answered = published(results.queries[0].estimates)[0], number(results.queries[0].estimates, "answered")
+    rows = (Row("share", count, "AA"), Row("share", count, "B6"), Row("spread", answered, unit="km"))
+    result = QueryResult("new", QueryState.PUBLISHED, 9, 9, {}, Estimates("novel", rows))
+    only = RoundResults(results.id, (result,), results.certificate)
+    (document,) = results_document(only)["queries"]
+    assert document["kind"] == "novel"
+    assert [share["category"] for share in document["shares"]] == ["AA", "B6"]
+    assert document["spread"]["estimate"] == answered.value
+    assert [(row["statistic"], row["category"], row["unit"]) for row in table_rows(only)] == [
+        ("share", "AA", None),
+        ("share", "B6", None),
+        ("spread", None, "km"),
+    ]
+    assert [line.label for line in lines_of(result)] == ["AA", "B6", "spread, km"]
+
+
+def test_a_withheld_query_has_no_lines(results: RoundResults) -> None:
+    assert lines_of(results.queries[2]) == ()

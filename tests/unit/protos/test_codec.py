@@ -46,9 +46,7 @@ ROWS = st.builds(Row, MESSAGES, st.none() | NUMBERS_WITH_ERRORS, st.none() | WOR
 ESTIMATES = st.builds(
     Estimates, MESSAGES, st.lists(ROWS, max_size=4).map(tuple), WORDS, st.none() | st.tuples(FLOATS, FLOATS)
 )
-QUERIES = st.builds(
-    QueryResult, WORDS, st.sampled_from(QueryState), COUNTS, COUNTS, COUNTED, st.none() | ESTIMATES
-)
+QUERIES = st.builds(QueryResult, WORDS, st.sampled_from(QueryState), COUNTS, COUNTS, COUNTED, st.none() | ESTIMATES)
 ROUND_IDS = st.builds(RoundId, exactly(32), WORDS, NUMBERS)
 RESULTS = st.builds(RoundResults, ROUND_IDS, st.lists(QUERIES, max_size=3).map(tuple), st.binary(max_size=40))
 

@@ -195,6 +195,9 @@ WRONG = [
     ('"histogram"', '"median"', 19, "query[0].kind is 'median'; it must be 'histogram' or 'sum'"),
     ('"histogram"', "1", 19, "query[0].kind is 1; it must be 'histogram' or 'sum'"),
     ('kind = "histogram"\n', "", 17, "query[0].kind is None; it must be 'histogram' or 'sum'"),
+    ("weight = 2", 'randomizer = "rappor"', 29, "query[1].randomizer is 'rappor'; it must be 'krr' or 'unary'"),
+    ("weight = 2", "randomizer = 1", 29, "query[1].randomizer is 1; it must be 'krr' or 'unary'"),
+    ("weight = 2", "randomizer = []", 29, "query[1].randomizer is []; it must be 'krr' or 'unary'"),
     ('["9E", "AA", "B6"]', "[]", 20, "query[0].categories holds 0 names; give from 2 to 999999 of them"),
     ('["9E", "AA", "B6"]', '["9E"]', 20, "query[0].categories holds 1 names; give from 2 to 999999"),
     ('["9E", "AA", "B6"]', '["9E", "AA", "9E"]', 20, "query[0].categories holds '9E' twice; remove one"),
@@ -264,6 +267,13 @@ def test_file_of_another_form_is_refused(text: str, says: str) -> None:
     message = refusal(text)
     assert says in message
     assert len(message) < 400
+
+
+def test_draft_names_the_randomizer_of_each_query() -> None:
+    text = edited(("weight = 2", 'weight = 2\nrandomizer = "unary"'))
+    carrier, delay = read_draft(text).questions
+    assert (carrier.randomizer, delay.randomizer) == ("krr", "unary")
+    assert read_draft(text.replace('"unary"', '"krr"')) == read_draft(GOOD)
 
 
 def test_too_many_queries_are_refused() -> None:

@@ -16,11 +16,14 @@ from hubbub.protos.keys import Identity
 from hubbub.protos.signed import Label, Version, canonical, canonical_v1, sign, write_canonical
 from hubbub.protos.signed_task import SignedTask, read_task
 from hubbub.protos.task import TASK_FORMAT, task_content
-from support.samples import Parties, sample_task, signed
+from hubbub.queries.histogram import Histogram
+from support.queries import unary_query
+from support.samples import HALF, QUERIES, Parties, sample_task, signed
 
 PARTIES = Parties.generate()
 STRANGER = Identity.generate()
-TASK = sample_task(PARTIES)
+SEAT = unary_query(Histogram("seat", ("window", "aisle"), optional=True), HALF, 2**29)
+TASK = sample_task(PARTIES, queries=(*QUERIES, SEAT))
 SIGNED = signed(TASK, PARTIES)
 CONTENT = task_content(TASK)
 OLD = replace(TASK, format="hubbub-task/1")
@@ -224,7 +227,9 @@ def test_unknown_version_is_refused_by_name(format_: Any) -> None:
         assert "hubbub-task/1 and hubbub-task/2" in str(caught.value)
 
 
-@pytest.mark.parametrize("path", [(), ("schedule",), ("privacy",), ("identities",), ("queries", 0), ("queries", 1)])
+@pytest.mark.parametrize(
+    "path", [(), ("schedule",), ("privacy",), ("identities",), ("queries", 0), ("queries", 1), ("queries", 2)]
+)
 def test_unknown_member_is_refused(path: tuple[Any, ...]) -> None:
     content = deepcopy(CONTENT)
     at(content, path)["more"] = 1
@@ -242,6 +247,8 @@ def test_unknown_member_is_refused(path: tuple[Any, ...]) -> None:
         (("queries", 0, "gamma", 1), 2**31, "it must be"),
         (("queries", 1, "levels"), 0, r"query\[1\]\.levels is 0; it must be a whole number from 1 to 999998"),
         (("queries", 1, "levels"), 999_999, "to 999998"),
+        (("queries", 2, "truthful", 0), 2**29, r"query\[2\]\.other is 536870912, it must be below truthful, 536870912"),
+        (("queries", 2, "other", 0), 0, r"query\[2\]\.other is \[0, 4294967296\]; it must be"),
         (("queries", 0, "categories"), ["AA", "AA"], "holds 'AA' twice"),
         (("queries", 1, "name"), "carrier", "again"),
         (("queries", 1, "lower"), 180.0, "not below upper"),
@@ -255,7 +262,7 @@ def test_unknown_member_is_refused(path: tuple[Any, ...]) -> None:
         (("identities", "analyzer"), PARTIES.analyzer.public.hex().upper(), "lower-case hex"),
         (("queries",), [], "1 to 64 queries"),
     ],
-    ids=range(19),
+    ids=range(21),
 )
 def test_frozen_task_is_held_to_the_limits_of_a_draft(path: tuple[Any, ...], value: Any, says: str) -> None:
     content = deepcopy(CONTENT)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pytest
@@ -14,8 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hubbub.accountant.mechanisms import RAPPOR
-from hubbub.queries import counting, unary
-from hubbub.queries.counting import unary_reports
+from hubbub.queries import unary
 from hubbub.queries.errors import FieldError, TaskError
 from hubbub.queries.fields import Fields
 from hubbub.queries.unary import MAXIMUM_BITS, UnaryEncoding
@@ -71,6 +71,10 @@ def by_stretches(randomizer: UnaryEncoding, report: Report) -> Law:
 # On the device
 
 
+def _report(randomizer: UnaryEncoding, held: int, draws: tuple[int, ...]) -> bytes:
+    return randomizer.randomize(held, reading(*draws))
+
+
 @pytest.mark.parametrize("symbols", [2, 3])
 @pytest.mark.parametrize(("truthful", "other"), NUMERATORS)
 def test_the_law_is_the_certified_one_to_the_last_draw(symbols: int, truthful: int, other: int) -> None:
@@ -78,7 +82,7 @@ def test_the_law_is_the_certified_one_to_the_last_draw(symbols: int, truthful: i
     mechanism = RAPPOR(symbols, Fraction(truthful, 2**32), Fraction(other, 2**32))
     assert randomizer.mechanism == mechanism
     for held in range(symbols):
-        law = by_stretches(randomizer, lambda draws, held=held: randomizer.randomize(held, reading(*draws)))  # type: ignore[misc]
+        law = by_stretches(randomizer, partial(_report, randomizer, held))
         assert law == certified(mechanism, held)
         assert sum(law.values()) == 1
 
@@ -124,13 +128,21 @@ def test_all_reports_have_one_width() -> None:
 # At the shuffler
 
 
+def symbol_draw(number: int) -> int:
+    """The draw that a dummy's symbol is taken from: it is read with the lowest byte first, unlike a bit's."""
+    return int.from_bytes(number.to_bytes(4, "little"), "big")
+
+
+def _dummy(randomizer: UnaryEncoding, drawn: int, draws: tuple[int, ...]) -> bytes:
+    return randomizer.dummies(1, reading(drawn, *draws))
+
+
 @pytest.mark.parametrize(("truthful", "other"), NUMERATORS)
 def test_a_dummy_has_the_law_of_a_uniform_symbol_s_report(truthful: int, other: int) -> None:
     randomizer = UnaryEncoding(3, truthful, other)
     dummy: Law = {}
     for symbol in range(3):
-        drawn = int.from_bytes(symbol.to_bytes(4, "little"), "big")  # the symbol's draw is little-endian
-        law = by_stretches(randomizer, lambda draws, drawn=drawn: randomizer.dummies(1, reading(drawn, *draws)))  # type: ignore[misc]
+        law = by_stretches(randomizer, partial(_dummy, randomizer, symbol_draw(symbol)))
         for each, mass in law.items():
             dummy[each] = dummy.get(each, Fraction(0)) + mass / 3
     of_people = [certified(randomizer.mechanism, held) for held in range(3)]
@@ -142,17 +154,15 @@ def test_the_symbol_of_a_dummy_is_drawn_by_rejection() -> None:
     randomizer = UnaryEncoding(3, LAST, 1)
     some = 2**31  # a draw that sets the bit of the symbol, and no other
     for number in (0, 1, 2, 3, 2**32 - 4, 2**32 - 3, 2**32 - 2):
-        little = int.from_bytes(number.to_bytes(4, "little"), "big")
         expected = bytes([1 << number % 3])
-        assert randomizer.dummies(1, reading(little, some, some, some)) == expected
-        assert randomizer.dummies(1, reading(LAST, little, some, some, some)) == expected
+        assert randomizer.dummies(1, reading(symbol_draw(number), some, some, some)) == expected
+        assert randomizer.dummies(1, reading(LAST, symbol_draw(number), some, some, some)) == expected
 
 
 @pytest.fixture(params=[1, 20, 2**20])
-def bits_at_once(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
+def bits_at_once(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Reports one by one, a few at a time, and all at once."""
-    monkeypatch.setattr(counting, "_BITS_AT_ONCE", request.param)
-    yield request.param
+    monkeypatch.setattr(unary, "_BITS_AT_ONCE", request.param)
 
 
 @pytest.mark.usefixtures("bits_at_once")
@@ -160,21 +170,13 @@ def bits_at_once(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 def test_the_shuffler_makes_of_a_tape_what_devices_make(symbols: int) -> None:
     """One report after the other, however many are made at once: numpy's way is the device's, bit by bit."""
     randomizer = UnaryEncoding(symbols, 3 * 2**30, 2**30)
-    tape = np.random.default_rng(symbols).bytes(4 * symbols * 50)
     held = [number * 7 % symbols for number in range(50)]
-    at = iter(range(0, len(tape), 4 * symbols))
+    bits = [int(draw) for draw in np.random.default_rng(symbols).integers(0, 2**32, symbols * 50)]
     expected = b"".join(
-        randomizer.randomize(symbol, lambda count, start=start: tape[start : start + count])  # type: ignore[misc]
-        for symbol, start in zip(held, at, strict=True)
+        randomizer.randomize(symbol, reading(*bits[place * symbols : (place + 1) * symbols]))
+        for place, symbol in enumerate(held)
     )
-    left = [tape]
-
-    def random(count: int) -> bytes:
-        found, left[0] = left[0][:count], left[0][count:]
-        return found
-
-    assert unary_reports(np.array(held, dtype=np.uint32), randomizer, random) == expected
-    assert left == [b""]
+    assert randomizer.dummies(50, reading(*map(symbol_draw, held), *bits)) == expected
 
 
 def test_no_dummies_are_no_bytes() -> None:
@@ -262,8 +264,10 @@ def test_other_is_below_truthful(truthful: int, other: int) -> None:
 @pytest.mark.parametrize("key", ["truthful", "other"])
 @pytest.mark.parametrize(
     "value",
-    [0, 1, 0.5, "1/2", None, [], [1], [1, 2], [0, 2**32], [2**32, 2**32], [-1, 2**32], [True, 2**32], [1.0, 2**32]]
-    + [[2**31, 2**31], [1, 2**32, 1], [1, 2**33]],
+    [
+        *(0, 1, 0.5, "1/2", None, [], [1], [1, 2], [0, 2**32], [2**32, 2**32], [-1, 2**32]),
+        *([True, 2**32], [1.0, 2**32], [2**31, 2**31], [1, 2**32, 1], [1, 2**33]),
+    ],
     ids=str,
 )
 def test_probabilities_are_whole_numbers_over_two_to_the_32_within_it(key: str, value: object) -> None:

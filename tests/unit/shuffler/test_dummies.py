@@ -5,18 +5,25 @@ from __future__ import annotations
 import itertools
 import os
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from unit.shuffler.world import MINIMUM, World
+from unit.shuffler.world import MINIMUM, FakeAnalyzer, World
 
+from hubbub.protos.envelope import Destination, InnerOpener
 from hubbub.protos.messages import RoundState
 from hubbub.protos.task import Privacy
 from hubbub.queries.counting import uniform_symbols
+from hubbub.queries.histogram import Histogram
+from hubbub.queries.number import Number
+from hubbub.queries.unary import UnaryEncoding
 from hubbub.shuffler.dummies import seal_dummies
+from hubbub.shuffler.keys import make_keys
 from hubbub.shuffler.mix import mix
 from hubbub.shuffler.records import Round, StoreError
+from support.queries import krr_query, unary_query
 from support.samples import Parties, sample_task
 
 PRIVACY = Privacy(epsilon=10.0, delta=1e-2, epsilon_local=20.0, dummies=30)
@@ -77,3 +84,29 @@ async def test_round_is_not_mixed_without_its_dummies_or_keys() -> None:
         mix(None, round_, task, parties.shuffler)  # type: ignore[arg-type]  # it is not looked at
     with pytest.raises(StoreError, match="without keys"):
         await seal_dummies(task, round_)
+
+
+async def test_dummies_of_each_query_are_reports_of_its_own_randomizer() -> None:
+    """Bits of unary encoding among 3000 dummies: means beyond six standard errors with probability below 6e-8."""
+    words = Histogram("word", tuple(f"w{number}" for number in range(19)))
+    queries = (
+        unary_query(words, 3 * 2**30, 2**30),
+        krr_query(Histogram("carrier", ("AA", "B6", "UA")), 2**31),
+        unary_query(Number("delay", -30.0, 180.0, optional=True), 2**31, 2**28, levels=3),
+    )
+    parties = Parties.generate()
+    task = sample_task(parties, privacy=replace(PRIVACY, dummies=3000), queries=queries)
+    analyzer = FakeAnalyzer(task, parties)
+    keys = make_keys(task, 0, parties.shuffler, await analyzer.get_key(task.id, 0))
+    columns = await seal_dummies(task, Round(1, task.id, 0, RoundState.CUT, keys))
+    assert tuple(column.shape for column in columns) == tuple((3000, width) for width in task.inner_bytes)
+    assert len({column.shape[1] for column in columns}) == 3
+    here = Destination(task.id, 0, keys.key_set.hash)
+    for index, (query, column) in enumerate(zip(queries, columns, strict=True)):
+        opener = InnerOpener(here, analyzer.keys[0][0], index)
+        tally = query.randomizer.tally(b"".join(opener.open(row.tobytes()) for row in column))
+        assert (tally.valid, tally.invalid) == (3000, 0)
+        mean = query.randomizer.dummy_mean
+        # A symbol counts for a dummy or does not: its number is binomial.
+        assert all(abs(tally.counts - 3000 * mean) < 6 * (3000 * mean * (1 - mean)) ** 0.5)
+    assert [isinstance(query.randomizer, UnaryEncoding) for query in queries] == [True, False, True]

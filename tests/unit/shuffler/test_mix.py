@@ -18,12 +18,13 @@ from unit.shuffler.world import FakeAnalyzer
 from hubbub.protos.batch import BatchRecord, released_digest
 from hubbub.protos.messages import RoundState
 from hubbub.protos.signed import SignedDocument
+from hubbub.queries.histogram import Histogram
 from hubbub.shuffler.buckets import Buckets, Column
 from hubbub.shuffler.keys import RoundKeys, make_keys
 from hubbub.shuffler.mix import RELEASED_BLOCK, Draw, keystream, mix, permutation, permuted, permuted_by_buckets
 from hubbub.shuffler.records import Round, StoreError
-from support.queries import INNER_BYTES
-from support.samples import Parties, sample_task
+from support.queries import INNER_BYTES, unary_query
+from support.samples import QUERIES, Parties, sample_task
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 1000])
@@ -108,6 +109,35 @@ def test_every_query_is_released_whole_in_its_own_order(cut: tuple[Parties, Roun
         assert (record.reports, record.closed_by, record.refusals) == (5000, "schedule", {"wrong_size": 2})
         orders.append([part[:4] for part in parts])
     assert orders[0] != orders[1] != sorted(orders[1])
+
+
+async def test_queries_whose_reports_differ_in_length_are_cut_apart_where_they_meet() -> None:
+    """Reports of 4, 1 and 13 bytes; each list is whole, in blocks of whole envelopes, each by itself."""
+    words = Histogram("word", tuple(f"w{number}" for number in range(100)))
+    shades = Histogram("shade", ("dark", "light"))
+    queries = (QUERIES[0], unary_query(shades, 3 * 2**30, 2**30), unary_query(words, 2**31, 2**28))
+    parties = Parties.generate()
+    task = sample_task(parties, queries=queries)
+    assert task.inner_bytes == (52, 49, 61)
+    keys = make_keys(task, 0, parties.shuffler, await FakeAnalyzer(task, parties).get_key(task.id, 0))
+    round_ = Round(1, task.id, 0, RoundState.CUT, keys, 5000, "schedule", {})
+    sent = [[os.urandom(width) for width in task.inner_bytes] for _ in range(5000)]
+    memory = Memory([b"".join(map(b"".join, sent[:3000])), b"".join(map(b"".join, sent[3000:]))])
+    mix(memory, round_, task, parties.shuffler)
+    for query, width in enumerate(task.inner_bytes):
+        assert len(memory.released[query, 0]) == RELEASED_BLOCK * width
+        joined = memory.released[query, 0] + memory.released[query, 1]
+        parts = [joined[start : start + width] for start in range(0, len(joined), width)]
+        assert sorted(parts) == sorted(each[query] for each in sent) != parts
+        assert memory.batches[query][0] == released_digest(parts)
+
+
+@pytest.mark.parametrize("width", [49, 52, 560])
+def test_buckets_hold_envelopes_of_any_length(tmp_path: Path, width: int) -> None:
+    column = np.frombuffer(os.urandom(700 * width), dtype=np.uint8).reshape(-1, width)
+    keys = keystream()(700).tolist()
+    spilled = permuted_by_buckets([column], 700, given(keys), tmp_path, width, limit=100)
+    assert np.array_equal(np.concatenate(list(spilled)), column[np.argsort(np.array(keys, dtype=np.uint64))])
 
 
 @pytest.mark.parametrize("held", [4999, 5001])

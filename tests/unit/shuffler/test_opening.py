@@ -122,6 +122,20 @@ def test_a_process_answers_piece_by_piece_until_there_are_no_more() -> None:
     assert answers.read() == b""
 
 
+async def test_outer_envelopes_are_as_long_as_their_inner_ones_together(openers: Openers) -> None:
+    """Inner envelopes of 52, 49 and 61 bytes come back joined, whether opened on the spot or by a process."""
+    private, public = generate_key()
+    key = RoundKey(Destination(bytes(32), 0, bytes(32)), private, 52 + 49 + 61)
+    sealer, submissions, plains = Sealer(key.destination, public, generate_key()[1]), [], list[bytes | None]()
+    for _ in range(ON_THE_SPOT + 1):
+        submission_id, inners = os.urandom(16), [os.urandom(width) for width in (52, 49, 61)]
+        submissions.append(Submission(submission_id, sealer.outer(inners, submission_id)))
+        plains.append(b"".join(inners))
+    assert {len(each.envelope) for each in submissions} == {key.outer} == {210}
+    assert await openers.open(key, submissions) == plains
+    assert await openers.open(key, submissions[:1]) == plains[:1]
+
+
 def test_a_rounds_key_is_never_printed() -> None:
     key, _, _ = sealed(0)
     assert repr(key.private_key) not in repr(key)

@@ -1,0 +1,246 @@
+"""Kinds of question and randomizer: how they stand in drafts and tasks, and that an unknown one is never another."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from hubbub.protos.draft import read_draft
+from hubbub.protos.errors import TaskError
+from hubbub.protos.keys import Identity
+from hubbub.protos.signed import canonical
+from hubbub.protos.signed_task import read_task
+from hubbub.protos.task import Task, task_content
+from hubbub.queries.errors import FieldError
+from hubbub.queries.fields import DEFAULT_RANDOMIZER
+from hubbub.queries.histogram import Histogram
+from hubbub.queries.krr import KRandomizedResponse
+from hubbub.queries.number import Number
+from hubbub.queries.query import Query
+from hubbub.queries.registry import QUESTIONS, RANDOMIZERS, question_of, randomizer_of
+from hubbub.queries.unary import UnaryEncoding
+from support.queries import unary_query
+from support.samples import HALF, Parties, sample_task
+
+
+def _identity(number: int) -> Identity:
+    return Identity(Ed25519PrivateKey.from_private_bytes(bytes([number]) * 32))
+
+
+PARTIES = Parties(_identity(1), _identity(2), _identity(3))
+KRR_TASK = sample_task(PARTIES)
+CARRIER, DELAY = (query.question for query in KRR_TASK.queries)
+UNARY_TASK = sample_task(
+    PARTIES, queries=(unary_query(CARRIER, 3 * 2**30, 2**30), unary_query(DELAY, HALF, 5, levels=7))
+)
+UNKNOWN: list[Any] = ["", "rappor", "KRR", "krr ", None, 1, True, ["krr"], {"krr": 1}, "x" * 10_000]
+
+
+def changed(task: Task, **members: Any) -> dict[str, Any]:
+    """A task's JSON with other members of its first query; ... takes one away."""
+    content = deepcopy(task_content(task))
+    query = content["queries"][0]
+    for key, value in members.items():
+        query[key] = value
+        if value is ...:
+            del query[key]
+    return content
+
+
+# Unknown kinds
+
+
+@pytest.mark.parametrize("kind", UNKNOWN, ids=lambda kind: f"{kind!s:.10}")
+def test_an_unknown_kind_is_an_error_that_names_the_known(kind: Any) -> None:
+    with pytest.raises(FieldError, match=r"query\[0\].kind is .*; it must be 'histogram' or 'sum'$") as caught:
+        question_of("query[0]", kind)
+    assert len(str(caught.value)) < 200
+    with pytest.raises(FieldError, match=r"query\[0\].randomizer is .*; it must be 'krr' or 'unary'$") as caught:
+        randomizer_of("query[0]", kind)
+    assert len(str(caught.value)) < 200
+
+
+def test_every_known_kind_is_found_by_its_own_word() -> None:
+    assert {kind: question_of("t", kind) for kind in QUESTIONS} == {"histogram": Histogram, "sum": Number}
+    assert {kind: randomizer_of("t", kind) for kind in RANDOMIZERS} == {
+        "krr": KRandomizedResponse,
+        "unary": UnaryEncoding,
+    }
+    for kind, each in (*QUESTIONS.items(), *RANDOMIZERS.items()):
+        assert each.kind == kind
+
+
+def test_a_randomizer_s_kind_is_its_mechanism_s() -> None:
+    """Tasks, ledgers and certificates name the mechanism: it must be the randomizer that a device runs."""
+    made = (KRandomizedResponse(3, HALF), UnaryEncoding(3, HALF, 1))
+    assert {each.kind for each in made} == set(RANDOMIZERS)
+    for each in made:
+        assert each.mechanism.content()["mechanism"] == each.kind
+
+
+@pytest.mark.parametrize("kind", [kind for kind in UNKNOWN if kind is not None], ids=lambda kind: f"{kind!s:.10}")
+def test_a_frozen_task_of_an_unknown_kind_is_refused(kind: Any) -> None:
+    with pytest.raises(TaskError, match=r"query\[0\].kind is .*; it must be 'histogram' or 'sum'$"):
+        read_task(changed(KRR_TASK, kind=kind))
+    for task in (KRR_TASK, UNARY_TASK):
+        with pytest.raises(TaskError, match=r"query\[0\].randomizer is .*; it must be 'krr' or 'unary'$"):
+            read_task(changed(task, mechanism=kind))
+
+
+# Drafts
+
+DRAFT = """\
+[task]
+name = "flights"
+start = 2026-01-01T00:00:00Z
+length = "1h"
+grace = "1m"
+minimum_reports = 20
+
+[privacy]
+epsilon = 10
+delta = 1e-2
+
+[[query]]
+name = "carrier"
+kind = "histogram"
+categories = ["AA", "B6", "UA"]
+"""
+
+
+@pytest.mark.parametrize("written", ['"rappor"', '""', '"KRR"', "1", "true", '["krr"]', "{krr = 1}"])
+def test_a_draft_with_an_unknown_randomizer_is_refused_at_its_line(written: str) -> None:
+    with pytest.raises(TaskError, match=r"^line 16: query\[0\].randomizer is .*; it must be 'krr' or 'unary'$"):
+        read_draft(f"{DRAFT}randomizer = {written}\n")
+
+
+@pytest.mark.parametrize("written", ['"median"', '"number"', '""', "1", "[]"])
+def test_a_draft_with_an_unknown_kind_is_refused_at_its_line(written: str) -> None:
+    with pytest.raises(TaskError, match=r"^line 14: query\[0\].kind is .*; it must be 'histogram' or 'sum'$"):
+        read_draft(DRAFT.replace('"histogram"', written))
+
+
+def test_a_draft_names_its_randomizer_or_takes_krr() -> None:
+    assert read_draft(DRAFT).questions == (CARRIER,)
+    assert read_draft(DRAFT + 'randomizer = "krr"\n').questions == (CARRIER,)
+    (unary,) = read_draft(DRAFT + 'randomizer = "unary"\n').questions
+    assert unary == Histogram("carrier", ("AA", "B6", "UA"), randomizer="unary")
+    assert CARRIER.randomizer == DEFAULT_RANDOMIZER == "krr"
+
+
+@pytest.mark.parametrize("key", ["mechanism", "gamma", "truthful", "other", "levels"])
+def test_a_draft_says_nothing_that_planning_chooses(key: str) -> None:
+    with pytest.raises(TaskError, match=rf"query\[0\].{key} is not a key hubbub knows"):
+        read_draft(f"{DRAFT}{key} = [1, 4294967296]\n")
+
+
+# Frozen tasks
+
+GOLDEN = (
+    '{"format":"hubbub-task/1","identities":'
+    '{"analyzer":"ed4928c628d1c2c6eae90338905995612959273a5c63f93636c14614ac8737d1",'
+    '"operator":"8a88e3dd7409f195fd52db2d3cba5d72ca6709bf1d94121bf3748801b40f6f5c",'
+    '"shuffler":"8139770ea87d175f56a35466c34c7ecccb8d8a91b4ee37a25df60f5b8fc9b394"},'
+    '"minimum_reports":20,"name":"flights",'
+    '"privacy":{"delta":0.01,"dummies":0,"epsilon":10.0,"epsilon_local":20.0,"epsilon_total":null,"honest_share":1.0},'
+    '"queries":[{"categories":["AA","B6","UA"],"gamma":[2147483648,4294967296],"kind":"histogram","name":"carrier",'
+    '"optional":false,"weight":1.0},{"gamma":[2147483648,4294967296],"kind":"sum","levels":7,"lower":-30.0,'
+    '"name":"delay","optional":true,"unit":"minutes","upper":180.0,"weight":1.0}],'
+    '"schedule":{"close":"schedule","grace":60,"length":3600,"rounds":3,"start":"2026-01-01T00:00:00Z"},'
+    '"suite":"X25519-HKDF-SHA256-CHACHA20POLY1305"}'
+)
+"""A task as it was written before there was a second randomizer (commit 2081baf, by that version's own code)."""
+
+
+def test_a_task_of_krr_is_written_as_it_was_before_there_was_another_randomizer() -> None:
+    assert KRR_TASK.canonical == GOLDEN.encode()
+    assert KRR_TASK.id.hex() == "4e98b3de7214b9b25cb9550bb940d9455ef9d6fcc61e9576615b1f5ca8fc5194"
+
+
+def test_a_query_without_a_mechanism_is_krr() -> None:
+    content = task_content(KRR_TASK)
+    assert all("mechanism" not in query and "randomizer" not in query for query in content["queries"])
+    read = read_task(content)
+    assert read == KRR_TASK
+    assert [query.randomizer for query in read.queries] == [KRandomizedResponse(3, HALF), KRandomizedResponse(9, HALF)]
+
+
+def test_krr_that_names_its_mechanism_is_another_form_and_refused() -> None:
+    """A task has one form, so one id."""
+    with pytest.raises(TaskError, match="members or forms of another version"):
+        read_task(changed(KRR_TASK, mechanism="krr"))
+
+
+def test_a_unary_query_names_its_mechanism_and_both_probabilities() -> None:
+    carrier, delay = task_content(UNARY_TASK)["queries"]
+    assert carrier == {
+        "categories": ["AA", "B6", "UA"],
+        "kind": "histogram",
+        "mechanism": "unary",
+        "name": "carrier",
+        "optional": False,
+        "other": [2**30, 2**32],
+        "truthful": [3 * 2**30, 2**32],
+        "weight": 1.0,
+    }
+    assert {"mechanism", "truthful", "other", "levels"} <= set(delay)
+    assert "gamma" not in delay
+
+
+def test_a_unary_task_comes_back_as_it_was() -> None:
+    read = read_task(task_content(UNARY_TASK))
+    assert read == UNARY_TASK
+    assert read.canonical == UNARY_TASK.canonical == canonical(task_content(UNARY_TASK))
+    assert [query.randomizer for query in read.queries] == [
+        UnaryEncoding(3, 3 * 2**30, 2**30),
+        UnaryEncoding(9, HALF, 5),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("members", "says"),
+    [
+        ({"gamma": [1, 2**32]}, "members or forms of another version"),
+        ({"truthful": ...}, r"query\[0\].truthful is missing; add it"),
+        ({"other": ...}, r"query\[0\].other is missing; add it"),
+        ({"mechanism": ...}, r"query\[0\].gamma is missing; add it"),
+        ({"mechanism": "krr"}, r"query\[0\].gamma is missing; add it"),
+        ({"mechanism": "krr", "gamma": [1, 2**32]}, "members or forms of another version"),
+        ({"randomizer": "unary"}, "members or forms of another version"),
+        ({"symbols": 3}, "members or forms of another version"),
+        ({"truthful": [3, 4]}, r"query\[0\].truthful is \[3, 4\]; it must be"),
+        ({"other": [3 * 2**30, 2**32]}, "must be below truthful"),
+        ({"other": [2**32 - 1, 2**32]}, "must be below truthful"),
+        ({"other": [0, 2**32]}, "with w from 1"),
+        ({"truthful": [2**32, 2**32]}, "with w from 1"),
+        ({"categories": [str(number) for number in range(4097)]}, "4097 symbols are too many for a bit each"),
+    ],
+    ids=range(14),
+)
+def test_a_unary_query_of_another_form_is_refused(members: dict[str, Any], says: str) -> None:
+    with pytest.raises(TaskError, match=says) as caught:
+        read_task(changed(UNARY_TASK, **members))
+    assert len(str(caught.value)) < 400
+
+
+@pytest.mark.parametrize("members", [{"mechanism": "unary"}, {"mechanism": "unary", "gamma": ...}], ids=range(2))
+def test_krr_is_not_read_as_unary(members: dict[str, Any]) -> None:
+    with pytest.raises(TaskError, match=r"query\[0\].truthful is missing; add it"):
+        read_task(changed(KRR_TASK, **members))
+
+
+def test_no_answer_counts_as_a_symbol_of_the_limit() -> None:
+    """4,096 categories fill the bits; one more symbol for "no answer" is one too many."""
+    names = [str(number) for number in range(4096)]
+    assert read_task(changed(UNARY_TASK, categories=names)).queries[0].symbols == 4096
+    with pytest.raises(TaskError, match="4097 symbols are too many"):
+        read_task(changed(UNARY_TASK, categories=names, optional=True))
+
+
+@pytest.mark.parametrize("task", [KRR_TASK, UNARY_TASK], ids=["krr", "unary"])
+def test_a_query_reads_what_it_writes(task: Task) -> None:
+    for query in task.queries:
+        assert Query.read("query[0]", query.content()) == query
