@@ -368,7 +368,7 @@ def _read_estimates(message: results_pb2.Estimates) -> Estimates:
     rows = tuple(_read_row(row) for row in message.rows)
     interval = message.clipped_to
     clipped_to = (interval.lower, interval.upper) if message.HasField("clipped_to") else None
-    return Estimates(plain(message.kind), rows, message.unit, clipped_to)
+    return Estimates(plain(message.kind), rows, plain(message.unit), clipped_to)
 
 
 def _write_row(row: Row) -> results_pb2.Row:
@@ -383,7 +383,7 @@ def _read_row(message: results_pb2.Row) -> Row:
     return Row(
         plain(message.statistic),
         _read_estimate(message.estimate) if message.HasField("estimate") else None,
-        message.category if message.HasField("category") else None,
+        plain(message.category) if message.HasField("category") else None,
         message.consistent if message.HasField("consistent") else None,
-        message.unit,
+        plain(message.unit),
     )

@@ -9,10 +9,12 @@ variance of w(y_i) over rounding. Given y_i the report adds v_w(y_i) (`Randomize
 
     Var L_w = Σ_i ρ_i + Σ_j c_j v_w(j) + D · (a dummy's variance)
 
-with c_j the expected number after rounding, for which ĉ_j is unbiased. The middle sum is clipped to what counts that
-are not negative can give. For a number over `levels` steps ρ_i ≤ (step of w)²/4, and no statistic of the reports tells
-it from Σx²; it is taken at that maximum. So a stated variance is right up to that term, and never below the truth in
-expectation.
+with c_j the expected number after rounding, for which ĉ_j is unbiased. For a number over `levels` steps
+ρ_i ≤ (step of w)²/4, and no statistic of the reports tells it from Σx²; it is taken at that maximum.
+
+The middle sum is clipped to what counts that are not negative can give. Where the people are spread that hardly ever
+cuts anything. Where nearly all of few people are alike it cuts on one side only, and the stated variance is a little
+off in the mean: four people of one category, kRR with k = 3 and γ = 1/2, 3.30 where the truth is 3.56.
 
 For kRR this is Σρ + γ/(1−γ) Σ_j c_j (w_j − w̄)² + (nγ + D) Var_U(w)/(1−γ)²; for a histogram (w = 1 at j) it is
 c_j q(1−q) + (n−c_j) r(1−r) over (1−γ)², with q = 1−γ+γ/k and r = γ/k.

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from hubbub.queries.errors import TaskError
 from hubbub.queries.query import Query
 from hubbub.queries.question import Question, symbols_of
 from hubbub.queries.randomizer import Family, Randomizer
@@ -36,8 +37,11 @@ class Design:
         Raises:
             TaskError: where the randomizer does not take so many symbols.
         """
-        kind = randomizer_of("query", self.question.randomizer)
-        return kind.families(symbols_of(self.question.sized(size)))
+        kind = randomizer_of(f"query {self.question.name}", self.question.randomizer)
+        try:
+            return kind.families(symbols_of(self.question.sized(size)))
+        except TaskError as error:
+            raise TaskError(f"query {self.question.name}: {error}") from error
 
     def mse(self, size: int, randomizer: Randomizer, reports: int, dummies: int) -> float:
         """Return the largest variance of the headline statistic over all inputs of `reports` people.

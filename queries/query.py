@@ -91,7 +91,7 @@ class Query:
         fields = Fields(table, content, planned=True)
         question = question_of(table, fields["kind"]).read(fields)
         question.check(table)
-        return cls(question, randomizer_of(table, question.randomizer).read(fields, symbols_of(question)))
+        return cls(question, randomizer_of(table, question.randomizer, "mechanism").read(fields, symbols_of(question)))
 
 
 def read_question(table: str, content: dict[str, Any]) -> Question:

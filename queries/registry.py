@@ -35,13 +35,15 @@ def question_of(table: str, kind: object) -> type[Question]:
     return _found(QUESTIONS, table, "kind", kind)
 
 
-def randomizer_of(table: str, kind: object) -> type[Randomizer]:
+def randomizer_of(table: str, kind: object, key: str = "randomizer") -> type[Randomizer]:
     """Return the class of a kind of randomizer; an unknown one is an error, never another kind.
+
+    A frozen task writes the kind under another `key` than a draft does.
 
     Raises:
         FieldError: naming the kinds there are.
     """
-    return _found(RANDOMIZERS, table, "randomizer", kind)
+    return _found(RANDOMIZERS, table, key, kind)
 
 
 def _found(known: Mapping[str, T], table: str, key: str, kind: object) -> T:
