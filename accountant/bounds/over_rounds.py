@@ -108,8 +108,8 @@ def behind(part: Part, bound: str) -> Part:
     """Return the part whose own pair is that of the exactly evaluated `bound`.
 
     Without amplification (`local`, and an attack, which is not an upper bound) it is that of one report alone, also
-    where who takes part is secret: one of so many clients would be a far rarer draw than the round's. The blanket pair at
-    k = 2 is the stronger-clone pair of the same local ε (p = γ/2 = 1/(e^ε₀ + 1)).
+    where who takes part is secret: one of so many clients would be a far rarer draw than the round's. The blanket pair
+    at k = 2 is the stronger-clone pair of the same local ε (p = γ/2 = 1/(e^ε₀ + 1)).
     """
     if bound in ONE_ROUND:
         raise OutsideConditions(f"bound {bound!r} is not composed by its pair; ask for 'best', or for one round")
