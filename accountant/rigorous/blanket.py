@@ -28,12 +28,11 @@ from fractions import Fraction
 
 from hubbub.accountant.mechanisms import KRR
 from hubbub.accountant.rigorous.balls import Enclosure, arb, ball, binomial_mass, cut, precision, window
+from hubbub.accountant.rigorous.excess import Excess
 from hubbub.accountant.rigorous.tails import BinomialTail
 
 _SPARE = 30.0
 """Windows leave out e^−30 of the δ that is asked about."""
-
-_HALF = Fraction(1, 2)
 
 
 @dataclass(frozen=True)
@@ -98,10 +97,10 @@ def _summed(setting: _Setting, reports: int, nodes: int, nats: float) -> Enclosu
     low, high = window(reports, chance, nats)
     lost = cut(reports - 1, chance, low - 1, high - 1)
     if mechanism.categories == 2:
-        ends = _expected(_Excess(setting, 0, setting.alpha + setting.beta, low), reports, chance, high)
+        ends = _expected(Excess(setting.bits, 0, setting.alpha + setting.beta, low), reports, chance, high)
         return _finished(setting, reports, (ends, ends), lost, high - low + 1)
     rest = mechanism.gamma * (1 - setting.confused) / (1 - chance)
-    places = _nodes(reports, mechanism.gamma, nodes, nats)
+    places = spread_nodes(reports, mechanism.gamma, nodes, nats)
     lanes = [_Lane(setting, place, low, rest, reports - low) for place in places]
     mass, odds = binomial_mass(reports, low, chance), ball(chance / (1 - chance))
     lower = upper = arb(0)
@@ -116,8 +115,8 @@ def _summed(setting: _Setting, reports: int, nodes: int, nats: float) -> Enclosu
     return _finished(setting, reports, (lower * scale, upper * scale), lost, (high - low + 1) * len(lanes))
 
 
-def _nodes(reports: int, gamma: Fraction, nodes: int, nats: float) -> list[int]:
-    """Nodes for M ~ B(n, γ): 0, sparse in the lower tail, dense in the middle; every number where that is as few."""
+def spread_nodes(reports: int, gamma: Fraction, nodes: int, nats: float) -> list[int]:
+    """Nodes for B(n, γ): 0, sparse in the lower tail, dense in the middle; every number where that is as few."""
     mean, deviation = float(reports * gamma), math.sqrt(float(reports * gamma * (1 - gamma)))
     first, last = window(reports, gamma, nats)
     if last - first <= nodes:
@@ -128,42 +127,12 @@ def _nodes(reports: int, gamma: Fraction, nodes: int, nats: float) -> list[int]:
     return sorted({0, *(min(max(round(place), first), last) for place in dense + sparse)})
 
 
-class _Excess:
-    """E[(N₁ − t)₊] and P(N₁ ≥ ⌈t⌉) for N₁ ~ B(s, ½) and t = offset + slope·s, followed from s to s + 1."""
-
-    def __init__(self, setting: _Setting, offset: int, slope: int, s: int) -> None:
-        self._slope, self.bits = slope, setting.bits
-        self._t = offset + slope * s
-        self._law = BinomialTail(_HALF, s, -(-self._t >> self.bits))
-
-    def step(self) -> None:
-        """Go to the next s."""
-        self._t += self._slope
-        self._law.grow()
-        while self._t > self._law.at << self.bits:
-            self._law.advance()
-
-    @property
-    def s(self) -> int:
-        """Where it is."""
-        return self._law.trials
-
-    def value(self) -> arb:
-        """E[(N₁ − t)₊], times 2^bits."""
-        law, half = self._law, self.bits - 1
-        return law.mass * (law.at << half) + law.tail * ((law.trials << half) - self._t)
-
-    def chance(self) -> arb:
-        """P(N₁ ≥ ⌈t⌉), by which the value falls where t grows."""
-        return self._law.tail
-
-
 class _Lane:
     """One node m, t = αm + βs, and the law of M given s."""
 
     def __init__(self, setting: _Setting, node: int, s: int, rest: Fraction, others: int) -> None:
         self.node = node
-        self.excess = _Excess(setting, setting.alpha * node, setting.beta, s)
+        self.excess = Excess(setting.bits, setting.alpha * node, setting.beta, s)
         self.fall = ball(setting.alpha)
         self._blankets = BinomialTail(rest, others, node - s)
 
@@ -192,7 +161,7 @@ def _across(lanes: Sequence[_Lane]) -> tuple[arb, arb]:
     return lower, upper + values[-1] * before
 
 
-def _expected(excess: _Excess, trials: int, chance: Fraction, high: int) -> arb:
+def _expected(excess: Excess, trials: int, chance: Fraction, high: int) -> arb:
     """E[(N₁ − t)₊] over S ~ B(trials, chance) from where `excess` is up to `high`."""
     scale = arb(2) ** -excess.bits
     if chance == 1:
@@ -227,7 +196,7 @@ def _given(setting: _Setting, blankets: int, nats: float) -> Enclosure:
     chance = setting.confused
     low, high = window(blankets, chance, nats)
     lost = cut(blankets - 1, chance, low - 1, high - 1)
-    excess = _Excess(setting, setting.alpha * blankets, setting.beta, low)
+    excess = Excess(setting.bits, setting.alpha * blankets, setting.beta, low)
     ends = _expected(excess, blankets, chance, high)
     # g(m) has 1/m where δ has 1/(γn).
     return _finished(setting, blankets, (ends, ends), lost, high - low + 1, setting.mechanism.gamma)

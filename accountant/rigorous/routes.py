@@ -17,10 +17,14 @@ from hubbub.accountant.mechanisms import KRR, RAPPOR, LocalMechanism
 from hubbub.accountant.rigorous.balls import Enclosure
 from hubbub.accountant.rigorous.blanket import blanket_delta
 from hubbub.accountant.rigorous.proof import NotProvenError, Progress
+from hubbub.accountant.rigorous.rappor import rappor_delta
 from hubbub.accountant.rigorous.two_rr import Effort, two_rr_delta
 
 NODES = (8, 32, 128, 512, 2048)
 """Nodes for the number of blankets, or bins of it where there are dummies, ever finer."""
+
+UNARY_NODES = (6, 12, 24, 48)
+"""Nodes for the number of unary reports with neither bit; half as many for those with both."""
 
 _POINT_NODES, _POINT_BINS = 8, 40
 """The same for one point of a curve; bins where there are dummies, which need more to be close."""
@@ -91,11 +95,34 @@ class TwoRRRoute(Route):
         return two_rr_delta(self.mechanism, reports, epsilon, scale, Effort(_COVER, decisive=False), dummies)
 
 
+@dataclass(frozen=True)
+class RapporRoute(Route):
+    """RAPPOR, unary encoding. Its sums bound δ from above alone: a false claim is left open, not refuted."""
+
+    mechanism: RAPPOR
+    name: ClassVar[str] = "blanket"
+
+    def attempts(
+        self, reports: int, epsilon: Fraction, target: Fraction, dummies: int, limit: int, progress: Progress
+    ) -> Iterator[Enclosure]:
+        """More and more nodes, until four times as many summands, nodes being of two counts, would be too many."""
+        for nodes in UNARY_NODES:
+            progress(f"{self.name} at epsilon {float(epsilon):.8g}, {nodes} nodes")
+            found = rappor_delta(self.mechanism, reports + dummies, epsilon, target, nodes)
+            yield found
+            if found.terms * 4 > limit:
+                return
+
+    def point(self, reports: int, epsilon: Fraction, scale: Fraction, dummies: int) -> Enclosure:
+        """Few nodes."""
+        return rappor_delta(self.mechanism, reports + dummies, epsilon, scale, UNARY_NODES[0])
+
+
 def _krr(mechanism: KRR) -> Route:
     return TwoRRRoute(mechanism) if mechanism.categories == 2 else BlanketRoute(mechanism)
 
 
-ROUTES: Mapping[type, Callable[[Any], Route]] = {KRR: _krr}
+ROUTES: Mapping[type, Callable[[Any], Route]] = {KRR: _krr, RAPPOR: RapporRoute}
 """What can be proven of a batch, by the type of the mechanism."""
 
 EXACT_RATIO: tuple[type, ...] = (KRR, RAPPOR)

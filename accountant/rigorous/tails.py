@@ -64,6 +64,16 @@ class BinomialTail:
             self.mass = self.mass * self._q * self.trials / (self.trials - self.at)
             self.tail += self.mass * self.at / self.trials
 
+    def drop(self) -> None:
+        """One trial less, `at` stays: what `grow` does, backwards."""
+        if self.at >= self.trials:
+            self._place(self.trials - 1, self.at)
+            return
+        if self.at >= 0:
+            self.tail -= self.mass * self.at / self.trials
+            self.mass = self.mass * (self.trials - self.at) / (self._q * self.trials)
+        self.trials -= 1
+
     def advance(self) -> None:
         """One higher `at`."""
         if self.at < 0 or self.at >= self.trials:

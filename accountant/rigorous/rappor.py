@@ -1,0 +1,155 @@
+"""δ of RAPPOR's blanket, bounded from above in balls, by summing over the counts of its four kinds of report.
+
+A report has the bit of the victim's first value alone, that of the second alone, both, or neither, with masses p, p, b
+and r under the blanket (`RAPPOR.kinds`), and relative densities (E, 1), (1, E), (E, E), (1, 1). With N₁ … N₄ such
+reports, S = N₁ + N₂ and f = e^ε the bound (1/n)·E[(ΣY)₊] of balle-2019, Lemma 5.3 reads
+
+    δ(ε) ≤ (E−1)(1+f)/n · E[(N₁ − t)₊],    t = βS + α(S + N₄ + E·N₃),    α = (f−1)/((E−1)(1+f)),    β = f/(1+f),
+
+which is kRR's (`blanket`) but for the weight E of those with both bits. S ~ B(n, 2p), N₁ given S is B(S, ½), N₃ given S
+is B(n − S, b/(1−2p)), and N₄ given both is B(n − S − N₃, r/(1−2p−b)).
+
+* Given s and k = N₃, the expectation is convex in N₄ and falls: chords over a few nodes lie above it.
+* Given s, its mean f(k) over N₄ is convex in k and falls, too: going from k to k + 1 turns one X, the weight 0 or 1 of
+  one of the others, into E ≥ 1 ≥ X. The second difference is E[g(z + 2E) − g(z+E+X) − g(z+E+X') + g(z+X+X')], g convex:
+  the outer two places have the same sum as the inner two and lie further apart, so it is not negative. Chords again.
+* S runs through a window. Outside it ΣY ≤ (E−1)·N₁, and E[N₁·1(S ∉ W)] = np·P(1 + B(n−1, 2p) ∉ W): Chernoff bounds it.
+* α, αE and β are rounded down, which lowers t and so raises what is summed.
+
+Nothing here bounds δ from below, so a claim is proven or left open, never refuted.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+
+from hubbub.accountant.mechanisms import RAPPOR
+from hubbub.accountant.rigorous.balls import Enclosure, arb, ball, binomial_mass, cut, precision, window
+from hubbub.accountant.rigorous.blanket import spread_nodes
+from hubbub.accountant.rigorous.excess import Excess
+from hubbub.accountant.rigorous.tails import BinomialTail
+
+_SPARE = 30.0
+"""Windows leave out e^−30 of the δ that is asked about."""
+
+
+def rappor_delta(mechanism: RAPPOR, reports: int, epsilon: Fraction, delta: Fraction, nodes: int) -> Enclosure:
+    """Bound δ(`epsilon`) of `reports` reports; `delta` is about what it is compared with, more `nodes` are finer.
+
+    Dummies are counted among the reports: each is a report of a random value. The lower end is 0.
+    """
+    nats = math.log(delta.denominator) - math.log(delta.numerator) + _SPARE
+    bits = 192 + 2 * int(nats)
+    with precision(bits):
+        if bool(ball(epsilon).exp() >= ball(mechanism.likelihood_ratio)):
+            return Enclosure(arb(0), arb(0), 0)
+        return _Summed(mechanism, reports, epsilon, bits, nats).bound(nodes)
+
+
+class _Summed:
+    """One mechanism, batch and ε."""
+
+    def __init__(self, mechanism: RAPPOR, reports: int, epsilon: Fraction, bits: int, nats: float) -> None:
+        self._reports, self._bits, self._nats = reports, bits, nats
+        ratio, factor = mechanism.likelihood_ratio, ball(epsilon).exp()
+        (_, _, self._alone), _, (_, _, self._both), (_, _, self._neither) = mechanism.kinds
+        self._growth = ball(ratio - 1)
+        self._scale = self._growth * (1 + factor) * ball(Fraction(1, reports))
+        alpha = (factor - 1) / (self._growth * (1 + factor))
+        self._alpha, self._beta, self._weighted = (
+            max(int((value.lower() * arb(2) ** bits).floor().fmpz()), 0)
+            for value in (alpha, factor / (1 + factor), alpha * ball(ratio))
+        )
+
+    def bound(self, nodes: int) -> Enclosure:
+        """Sum over S."""
+        chance = 2 * self._alone
+        low, high = window(self._reports, chance, self._nats)
+        rows = self._rows(low, nodes)
+        lanes = sum(len(row.lanes) for row in rows)
+        mass, odds = binomial_mass(self._reports, low, chance), ball(chance / (1 - chance))
+        total = arb(0)
+        for s in range(low, high + 1):
+            total += mass * _chords([(row.node, row.value(), row.beyond()) for row in rows])
+            if s == high:
+                break
+            mass = mass * (self._reports - s) / (s + 1) * odds
+            # A row of more reports than are left has no law; what is beyond the rows that stay counts at the last one.
+            rows = [row for row in rows if row.node < self._reports - s]
+            for row in rows:
+                row.step()
+        lost = cut(self._reports - 1, chance, low - 1, high - 1)
+        upper = self._scale * total * arb(2) ** -self._bits + self._growth * ball(self._alone) * lost
+        return Enclosure(arb(0), upper, (high - low + 1) * lanes)
+
+    def _rows(self, low: int, nodes: int) -> list[_Row]:
+        """A row of lanes for every node of N₃, with its law given S = `low`."""
+        left, rest = self._reports - low, 1 - 2 * self._alone
+        places = [0] if self._both == 0 else spread_nodes(self._reports, self._both, max(nodes // 2, 2), self._nats)
+        others = spread_nodes(self._reports, self._neither, nodes, self._nats)
+        rows = []
+        for place in places:
+            if place > left:
+                break
+            law = None if self._both == 0 else BinomialTail(self._both / rest, left, place)
+            lanes = [
+                _Lane(
+                    other,
+                    Excess(self._bits, self._weighted * place + self._alpha * other, self._alpha + self._beta, low),
+                    BinomialTail(self._neither / (rest - self._both), left - place, other),
+                )
+                for other in others
+            ]
+            rows.append(_Row(place, law, lanes))
+        return rows
+
+
+class _Lane:
+    """One node of N₄ given N₃: E[(N₁ − t)₊] there, and the law of N₄, both given S."""
+
+    def __init__(self, node: int, excess: Excess, law: BinomialTail) -> None:
+        self.node, self._excess, self._law = node, excess, law
+
+    def step(self) -> None:
+        """Go to the next s: one other fewer."""
+        self._excess.step()
+        self._law.drop()
+
+    def seen(self) -> tuple[int, arb, arb]:
+        """(node, value times 2^bits, E[(N₄ − node)₊])."""
+        return self.node, self._excess.value(), self._law.excess()
+
+
+class _Row:
+    """One node of N₃: its lanes, and the law of N₃ given S; None where no report ever has both bits."""
+
+    def __init__(self, node: int, law: BinomialTail | None, lanes: list[_Lane]) -> None:
+        self.node, self.lanes, self._law = node, lanes, law
+
+    def step(self) -> None:
+        """Go to the next s."""
+        for lane in self.lanes:
+            lane.step()
+        if self._law is not None:
+            self._law.drop()
+
+    def value(self) -> arb:
+        """At least the mean over N₄, times 2^bits."""
+        return _chords([lane.seen() for lane in self.lanes])
+
+    def beyond(self) -> arb:
+        """E[(N₃ − node)₊]."""
+        return arb(0) if self._law is None else self._law.excess()
+
+
+def _chords(places: Sequence[tuple[int, arb, arb]]) -> arb:
+    """At least E[v(N)] from (node, v(node), E[(N − node)₊]), v convex and falling: chords, flat after the last node."""
+    total, before = arb(0), arb(1)
+    for i in range(len(places) - 1):
+        (node, value, beyond), (following, _, left) = places[i], places[i + 1]
+        part = (beyond - left) / (following - node)
+        total += value * (before - part)
+        before = part
+    return total + places[-1][1] * before
