@@ -100,4 +100,4 @@ def _check_ours(connection: sqlite3.Connection, path: Path) -> None:
     query = "SELECT user_version, (SELECT count(*) FROM sqlite_master) FROM pragma_user_version"
     version, tables = connection.execute(query).fetchone()
     if version == 0 and tables:
-        raise StateError(f"{path} is no state file; nothing was touched, name another place")
+        raise StateError(f"{path} is not a file of this kind (state file); nothing was touched, name another place")

@@ -60,7 +60,7 @@ def check_version(path: Path, layout: Layout, error: type[HubbubError]) -> None:
     if found is None:
         return
     if found < 0 or (found == 0 and _has_tables(path)):
-        raise error(f"{path} is no {layout.what}; nothing was touched, name another place")
+        raise error(f"{path} is not a file of this kind ({layout.what}); nothing was touched, name another place")
     if found:
         _check_known(path, found, layout, error)
 
@@ -125,7 +125,7 @@ def _version_in(connection: sqlite3.Connection) -> int:
 
 
 def version_of(path: Path) -> int | None:
-    """Return a file's `user_version`; None where there is none or it is empty, -1 where it is no database."""
+    """Return a file's `user_version`; None where there is none or it is empty, -1 where it is not a database."""
     try:
         with path.open("rb") as file:
             header = file.read(_HEADER_BYTES)

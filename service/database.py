@@ -108,7 +108,7 @@ class Database:
         return bool(self.writer.execute("PRAGMA freelist_count").fetchone()[0])
 
     def rewrite(self) -> None:
-        """Leave nothing of what was deleted in pages that other rows stand on; see `service.erasing`."""
+        """Leave nothing of what was deleted in pages that other rows are on; see `service.erasing`."""
         erasing.rewrite(self.writer)
 
     def cut_log(self) -> None:

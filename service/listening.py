@@ -30,7 +30,7 @@ def listen(server: grpc.aio.Server, address: str, credentials: grpc.ServerCreden
     """
     match = _ADDRESS.fullmatch(address)
     if not match or int(match[1]) > LARGEST_PORT:  # gRPC would take 65,537 for 1
-        raise HubbubError(f"cannot listen on {address}: it is no host:port with a port from 0 to {LARGEST_PORT}")
+        raise HubbubError(f"cannot listen on {address}: it is not host:port with a port from 0 to {LARGEST_PORT}")
     try:
         port = server.add_secure_port(address, credentials)
     except RuntimeError as error:
@@ -42,5 +42,5 @@ def listen(server: grpc.aio.Server, address: str, credentials: grpc.ServerCreden
 
 def _cannot_listen(address: str) -> str:
     # gRPC does not say which of them it is.
-    causes = "another process uses it, it is no address of this machine, or a TLS file is malformed"
+    causes = "another process uses it, it is not an address of this machine, or a TLS file is malformed"
     return f"cannot listen on {address}: {causes}"

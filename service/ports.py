@@ -53,7 +53,7 @@ class Ports:
             raise
 
     async def open_metrics(self, address: str, registry: CollectorRegistry, tls: TLS) -> None:
-        """Answer the service's monitoring at an address; an empty one is no port.
+        """Answer the service's monitoring at an address; an empty one opens none.
 
         Raises:
             HubbubError: where the address cannot be used; the ports opened before are closed.

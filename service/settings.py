@@ -76,7 +76,7 @@ def load(path: Path, kind: type[T], whose: str) -> T:
     except OSError as error:
         raise SettingsError(f"cannot read {path}: {error.strerror}; `hubbub init` writes settings") from error
     except (ValueError, RecursionError) as error:  # not all that tomllib raises is its own error
-        raise SettingsError(f"{path} is no TOML: {error!s:.200}; look at the file there") from error
+        raise SettingsError(f"{path} is not TOML: {error!s:.200}; look at the file there") from error
     try:
         return kind.model_validate(content, context={"folder": path.parent})
     except ValidationError as error:

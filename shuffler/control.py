@@ -40,7 +40,7 @@ class Control:
         return await self._status(task, round_)
 
     async def get_status(self, task_id: bytes | None) -> list[RoundStatus]:
-        """Return where rounds stand, oldest first, of one task or of all.
+        """Return how far rounds are, oldest first, of one task or of all.
 
         Raises:
             Refusal: UNKNOWN_TASK.

@@ -40,7 +40,7 @@ RETRY_SECONDS = 5.0
 T = TypeVar("T")
 
 
-class Unit:
+class TablesTransaction:
     """One transaction: its tables, and the cleaning of the files after it (`service.commits.Transaction`)."""
 
     def __init__(self, database: Database, remains: Remains) -> None:
@@ -73,7 +73,7 @@ class SqliteStore:
         observe: Observe = unobserved,
         *,
         connection: type[sqlite3.Connection] = sqlite3.Connection,
-        commits: type[GroupCommit[Unit]] = GroupCommit,
+        commits: type[GroupCommit[TablesTransaction]] = GroupCommit,
     ) -> None:
         """Open or make the store in `folder`; `observe` is told how many seconds each transaction took.
 
@@ -94,7 +94,7 @@ class SqliteStore:
         remains = Remains()
         self._commits = commits(
             self._database.writer,
-            lambda: Unit(self._database, remains),
+            lambda: TablesTransaction(self._database, remains),
             observe=observe,
             savepoints=True,
             failed=_refused,

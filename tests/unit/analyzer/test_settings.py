@@ -49,7 +49,7 @@ def test_paths_are_relative_to_the_file_and_ports_on_loopback(tmp_path: Path) ->
         (("data = ", "processes = -1\ndata = "), "processes is -1"),
         (("[tls]", "[log]\nlevel = 'loud'\n[tls]"), r"log\.level is 'loud'"),
         (('tasks = ["tasks", "/elsewhere/task.json"]', "tasks = []"), "tasks is"),
-        (("data = ", "data ! "), "no TOML"),
+        (("data = ", "data ! "), "not TOML"),
         (("data = ", "delivery_listen = '127.0.0.1'\ndata = "), "delivery_listen is"),
     ],
 )

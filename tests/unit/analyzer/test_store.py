@@ -84,7 +84,7 @@ def test_somebody_else_s_tables_are_refused(tmp_path: Path) -> None:
     connection.execute("CREATE TABLE notes (id INTEGER PRIMARY KEY)")
     connection.close()
     before = (tmp_path / FILE_NAME).read_bytes()
-    with pytest.raises(StoreError, match="is no analyzer's store"):
+    with pytest.raises(StoreError, match=r"is not a file of this kind \(analyzer's store\)"):
         SqliteStore(tmp_path)
     assert (tmp_path / FILE_NAME).read_bytes() == before
     assert [path.name for path in tmp_path.iterdir()] == [FILE_NAME]

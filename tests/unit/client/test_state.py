@@ -159,7 +159,7 @@ def test_another_programs_file_is_refused_untouched(path: Path) -> None:
     connection.execute("CREATE TABLE other (x)")
     connection.close()
     before = path.read_bytes()
-    with pytest.raises(StateError, match="is no state file"):
+    with pytest.raises(StateError, match=r"is not a file of this kind \(state file\)"):
         State(path).forget(0)
     assert path.read_bytes() == before
 
@@ -172,7 +172,7 @@ def test_a_path_that_cannot_be_used_is_named(tmp_path: Path, place: str) -> None
 
 def test_a_damaged_file_is_named(path: Path) -> None:
     path.write_bytes(b"not a database, but long enough to look like one" * 50)
-    with pytest.raises(StateError, match="is no state file"):
+    with pytest.raises(StateError, match=r"is not a file of this kind \(state file\)"):
         State(path).forget(0)
 
 

@@ -250,7 +250,7 @@ def test_a_script_is_parted_into_statements_with_their_triggers() -> None:
 def test_what_is_no_database_is_refused(content: bytes, tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(content)
-    with pytest.raises(HubbubError, match="is no notebook"):
+    with pytest.raises(HubbubError, match=r"is not a file of this kind \(notebook\)"):
         check_version(path, NOTEBOOK, HubbubError)
     assert path.read_bytes() == content
 
@@ -266,7 +266,7 @@ def test_new_files_are_taken(tmp_path: Path) -> None:
     check_version(path, NOTEBOOK, HubbubError)
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("CREATE TABLE something (x)")
-    with pytest.raises(HubbubError, match="is no notebook"):
+    with pytest.raises(HubbubError, match=r"is not a file of this kind \(notebook\)"):
         check_version(path, NOTEBOOK, HubbubError)
 
 

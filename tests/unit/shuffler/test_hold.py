@@ -148,7 +148,7 @@ def test_one_shuffler_at_a_time(store: SqliteStore, tmp_path: Path) -> None:
 def test_foreign_file_is_refused(tmp_path: Path) -> None:
     with contextlib.closing(sqlite3.connect(tmp_path / "shuffler.db")) as connection:
         connection.execute("CREATE TABLE other (x)")
-    with pytest.raises(StoreError, match="is no shuffler's store"):
+    with pytest.raises(StoreError, match=r"is not a file of this kind \(shuffler's store\)"):
         SqliteStore(tmp_path)
     (tmp_path / "shuffler.db").write_bytes(b"no database at all" * 100)
     with pytest.raises(StoreError):

@@ -68,7 +68,7 @@ def test_services_listen_on_loopback_by_default(tmp_path: Path) -> None:
         (('data = "data"', ""), "data is missing"),
         (('tasks = ["tasks"]', "tasks = []"), "tasks is"),
         (('data = "data"', 'data = "data"\nqueue = 0'), "queue is 0: input should be greater than or equal to 1"),
-        (('data = "data"', "data = "), "is no TOML"),
+        (('data = "data"', "data = "), "is not TOML"),
         (("[tls]", "[tls]\nspare = 1"), "tls.spare is not a setting"),
         (("[tls]", '[log]\nlevel = "loud"\n[tls]'), "log.level is 'loud'"),
     ],
