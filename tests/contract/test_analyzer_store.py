@@ -16,7 +16,6 @@ from contract.implementations import ANALYZER_STORES, Implementation
 
 from hubbub.analyzer.store import Store
 from hubbub.protos.batch import BatchId, BatchRecord, released_digest
-from hubbub.protos.envelope import INNER_BYTES
 from hubbub.protos.keys import Role
 from hubbub.protos.messages import Committed, Envelopes
 from hubbub.protos.refusals import Reason, Refusal
@@ -27,6 +26,7 @@ from hubbub.service.errors import StoreError
 from hubbub.service.keys import NewRoundKey, make_key
 from hubbub.service.ledgers import charges_for
 from hubbub.service.receiving import Announced, Delivery
+from support.queries import INNER_BYTES
 from support.samples import Parties, sample_task, signed
 
 PARTIES = Parties.generate()

@@ -15,7 +15,6 @@ from contract.crashes import Step, Story, check_full_disk, check_kills, refused
 from contract.implementations import SHUFFLER_STORES, Implementation
 
 from hubbub.protos.batch import BatchId, BatchRecord, released_digest
-from hubbub.protos.envelope import INNER_BYTES
 from hubbub.protos.keys import Role
 from hubbub.protos.messages import RoundState
 from hubbub.protos.refusals import Reason
@@ -27,6 +26,7 @@ from hubbub.shuffler.keys import RoundKeys, make_keys
 from hubbub.shuffler.mix import Inners
 from hubbub.shuffler.records import ANY_ROUND, Held, Opened, Round
 from hubbub.shuffler.store import Store
+from support.queries import INNER_BYTES
 from support.samples import Parties, sample_task
 
 PARTIES = Parties.generate()
@@ -242,10 +242,10 @@ async def test_mixing_stores_the_lists_charges_and_destroys_the_key(store: Store
     assert list(await store.charges(TASK.id)) == charges(0)
     assert [batch.query for batch in await store.batches(round_)] == [0, 1]
     for query in range(QUERIES):
-        envelopes = await store.envelopes(round_, query, 0)
+        envelopes = await store.envelopes(round_, query, 0, INNER_BYTES)
         assert envelopes == [bytes([number]) * INNER_BYTES for number in range(3)]
-        assert await store.envelopes(round_, query, 2) == envelopes[2:]
-        assert await store.envelopes(round_, query, 3) == []
+        assert await store.envelopes(round_, query, 2, INNER_BYTES) == envelopes[2:]
+        assert await store.envelopes(round_, query, 3, INNER_BYTES) == []
 
 
 async def test_a_round_is_mixed_and_charged_once(store: Store) -> None:
@@ -315,7 +315,7 @@ async def test_an_erased_round_keeps_numbers_and_signed_records(store: Store) ->
     assert (erased.state, erased.reason, erased.submissions) == (RoundState.EXPIRED, "beyond the budget", 3)
     assert await store.erase(round_, RoundState.ERASED) == erased == await store.find(TASK.id, 0)
     assert [batch.record for batch in await store.batches(round_)] == records
-    assert await store.envelopes(round_, 0, 0) == []
+    assert await store.envelopes(round_, 0, 0, INNER_BYTES) == []
     assert await store.known(round_, [submission(0).id]) == [None]
     assert await store.submissions(round_) == 3
     assert len(await store.charges(TASK.id)) == QUERIES
@@ -365,7 +365,7 @@ async def describe(store: Store) -> Any:
     rounds = []
     for round_ in await store.rounds():
         batches = await store.batches(round_)
-        lists = [await store.envelopes(round_, batch.query, 0) for batch in batches]
+        lists = [await store.envelopes(round_, batch.query, 0, INNER_BYTES) for batch in batches]
         held = await store.submissions(round_)
         rounds.append((round_, held, await store.known(round_, ids), batches, lists))
     return rounds, list(await store.charges(TASK.id))
