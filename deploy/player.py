@@ -1,7 +1,7 @@
 """A player: a process that plays many devices, each answering for itself, through a gateway.
 
-Run as `python -m hubbub.deploy.player`, with one JSON document on stdin (see `Part`). It prints a JSON line for every
-few devices dealt with, and a last one with the counts.
+Run as `python -m hubbub.deploy.player`, with one JSON document on stdin (see `Assignment`). It prints a JSON line for
+every few devices dealt with, and a last one with the counts.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from hubbub.queries.question import Value
 
 
 @dataclass(frozen=True)
-class Part:
+class Assignment:
     """A player's part: whose task to answer, where, and which rows of the answers are its devices.
 
     Paths are texts, keys are hex; the devices are rows first … last-1 of the Parquet file `answers`.
@@ -44,18 +44,18 @@ class Part:
         return json.dumps(asdict(self)).encode()
 
 
-async def play(part: Part, task: bytes, rows: pa.Table) -> dict[str, Any]:
+async def play(assignment: Assignment, task: bytes, rows: pa.Table) -> dict[str, Any]:
     """Answer for every device of the part, whose answers are `rows`; return the counts."""
     gateway = Gateway(
         task,
-        operator_key=bytes.fromhex(part.operator_key),
-        shuffler_key=bytes.fromhex(part.shuffler_key),
-        state=Path(part.state),
-        shuffler=part.shuffler,
-        authority=Path(part.authority),
+        operator_key=bytes.fromhex(assignment.operator_key),
+        shuffler_key=bytes.fromhex(assignment.shuffler_key),
+        state=Path(assignment.state),
+        shuffler=assignment.shuffler,
+        authority=Path(assignment.authority),
     )
     async with gateway:
-        summary = await gateway.submit_many(_devices(rows, part.first), part.round, progress=_report)
+        summary = await gateway.submit_many(_devices(rows, assignment.first), assignment.round, progress=_report)
     return {"accepted": summary.accepted, "refused": dict(summary.refused), "messages": summary.messages}
 
 
@@ -78,9 +78,9 @@ def _print(document: Mapping[str, Any]) -> None:
 
 def main() -> None:
     """Read the part from stdin and play it."""
-    part = Part(**json.loads(sys.stdin.read()))
-    rows = parquet.read_table(part.answers).slice(part.first, part.last - part.first)
-    _print(asyncio.run(play(part, Path(part.task).read_bytes(), rows)))
+    assignment = Assignment(**json.loads(sys.stdin.read()))
+    rows = parquet.read_table(assignment.answers).slice(assignment.first, assignment.last - assignment.first)
+    _print(asyncio.run(play(assignment, Path(assignment.task).read_bytes(), rows)))
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from pyarrow import parquet
 
 from hubbub.deploy.data import Dataset
 from hubbub.deploy.local import LocalPipeline
-from hubbub.deploy.player import Part
+from hubbub.deploy.player import Assignment
 from hubbub.protos.errors import HubbubError
 
 
@@ -43,13 +43,15 @@ async def play(
     folder = pipeline.folder.of("client")
     answers = folder / f"answers-{round_number}.parquet"
     parquet.write_table(dataset.answers, answers)
-    parts = [_part(pipeline, answers, dataset.devices, round_number, index, processes) for index in range(processes)]
+    assignments = [
+        _assignment(pipeline, answers, dataset.devices, round_number, index, processes) for index in range(processes)
+    ]
     played = Played()
     try:
         async with asyncio.TaskGroup() as group:
-            for index, part in enumerate(parts):
+            for index, each in enumerate(assignments):
                 log = pipeline.logs / f"player-{round_number}-{index}.log"
-                group.create_task(_run(part, log, played, progress))
+                group.create_task(_run(each, log, played, progress))
     except BaseExceptionGroup as failures:
         raise failures.exceptions[0] from None
     finally:
@@ -57,8 +59,10 @@ async def play(
     return played
 
 
-def _part(pipeline: LocalPipeline, answers: Path, devices: int, round_number: int, index: int, of: int) -> Part:
-    return Part(
+def _assignment(
+    pipeline: LocalPipeline, answers: Path, devices: int, round_number: int, index: int, of: int
+) -> Assignment:
+    return Assignment(
         task=str(pipeline.directory / "task.json"),
         operator_key=pipeline.operator_key.hex(),
         shuffler_key=pipeline.shuffler_key.hex(),
@@ -72,7 +76,7 @@ def _part(pipeline: LocalPipeline, answers: Path, devices: int, round_number: in
     )
 
 
-async def _run(part: Part, log: Path, played: Played, progress: Callable[[int], None]) -> None:
+async def _run(assignment: Assignment, log: Path, played: Played, progress: Callable[[int], None]) -> None:
     with log.open("wb") as errors:
         process = await asyncio.create_subprocess_exec(
             sys.executable,
@@ -84,7 +88,7 @@ async def _run(part: Part, log: Path, played: Played, progress: Callable[[int], 
             start_new_session=True,
         )
     try:
-        await _listen(process, part, played, progress)
+        await _listen(process, assignment, played, progress)
         if await process.wait() != 0:
             raise HubbubError(f"a player ended with status {process.returncode}; {log} says why: {_last_line(log)}")
     finally:
@@ -95,11 +99,11 @@ async def _run(part: Part, log: Path, played: Played, progress: Callable[[int], 
 
 
 async def _listen(
-    process: asyncio.subprocess.Process, part: Part, played: Played, progress: Callable[[int], None]
+    process: asyncio.subprocess.Process, assignment: Assignment, played: Played, progress: Callable[[int], None]
 ) -> None:
     if process.stdin is None or process.stdout is None:
         raise HubbubError("a player has no pipes")
-    process.stdin.write(part.encode())
+    process.stdin.write(assignment.encode())
     process.stdin.close()
     while line := await process.stdout.readline():
         said = json.loads(line)
