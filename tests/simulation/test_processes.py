@@ -174,7 +174,9 @@ async def test_a_receipt_is_sent_only_after_the_submission_is_synced(library: Pa
         after = iter(events[written:])
         synced = next(event for event in after if (event.kind, event.path) == ("S", events[written].path))
         sent = next(event for event in after if event.kind == "N")
-        assert synced.moment <= sent.moment < moment
+        # A send is noted when its call has returned: on a busy machine the device may have the receipt before that.
+        assert synced.moment <= sent.moment
+        assert synced.moment < moment
 
 
 async def test_a_full_disk_is_answered_with_a_hint_and_nothing_acknowledged_is_lost(
