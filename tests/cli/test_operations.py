@@ -146,7 +146,9 @@ def test_every_state_is_named() -> None:
 
 def test_every_event_that_is_documented_is_logged() -> None:
     source = "".join(
-        path.read_text() for folder in ("shuffler", "analyzer", "protos", "service") for path in (ROOT / folder).rglob("*.py")
+        path.read_text()
+        for folder in ("shuffler", "analyzer", "protos", "service")
+        for path in (ROOT / folder).rglob("*.py")
     )
     firsts = re.findall(r"(?m)^\| (`.*?) \|", section("What is logged"))
     events = [event for cell in firsts for event in re.findall("`([^`]+)`", cell)]
