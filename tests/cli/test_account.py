@@ -67,6 +67,31 @@ def test_calibrate_histogram_meets_its_target() -> None:
     assert 0.999 < ran.json["epsilon_upper"] <= 1
 
 
+def test_calibrate_says_the_exact_probabilities_of_each_randomizer() -> None:
+    words = ("account", "calibrate", "--query", "histogram", "--categories", "16", "--epsilon", "1", "--delta", "1e-6")
+    crowd = (*words, "--reports", "20000", "--json")
+    plain, named, unary = hubbub(*crowd), hubbub(*crowd, "--randomizer", "krr"), hubbub(*crowd, "--randomizer", "unary")
+    assert {key: value for key, value in plain.json.items() if key != "seconds"}.items() <= named.json.items()
+    assert (plain.json["randomizer"], unary.json["randomizer"]) == ("krr", "unary")
+    for ran, names in ((plain, {"gamma"}), (unary, {"truthful", "other"})):
+        assert ran.status == 0
+        assert {name.removesuffix("_exact") for name in ran.json if name.endswith("_exact")} == names
+        for name in names:
+            numerator, _, denominator = ran.json[f"{name}_exact"].partition("/")
+            assert int(denominator) == 2**32
+            assert ran.json[name] == int(numerator) / 2**32
+        assert 0.999 < ran.json["epsilon_upper"] <= 1
+        assert (ran.json["categories"], ran.json["levels"]) == (16, None)
+    assert unary.json["other"] < unary.json["truthful"]
+
+
+def test_calibrate_names_the_randomizers_there_are() -> None:
+    words = ("--query", "sum", "--epsilon", "1", "--delta", "1e-6", "--reports", "1000", "--randomizer", "rappor")
+    ran = hubbub("account", "calibrate", *words)
+    assert ran.status == 1
+    assert "randomizer is 'rappor'; it must be 'krr' or 'unary'" in ran.err
+
+
 def test_exact_gamma_is_taken_as_tasks_write_it() -> None:
     words = ("--mechanism", "krr", "--categories", "4", "--gamma", "1073741824/4294967296", "--reports", "1000")
     ran = hubbub("account", "delta", *words, "--epsilon", "0.5", "--json")

@@ -60,6 +60,28 @@ def test_plan_says_what_to_expect(deployment: Path) -> None:
     assert ran.status == 0
     assert [query["name"] for query in ran.json["queries"]] == ["theme", "session"]
     assert all(query["expected_half_width"] < query["range"] for query in ran.json["queries"])
+    assert all(query["randomizer"] == "krr" for query in ran.json["queries"])
+    assert all(re.fullmatch(r"\d+/4294967296", query["gamma"]) for query in ran.json["queries"])
+
+
+@pytest.mark.slow
+def test_plan_names_the_randomizer_that_a_query_asks_for(deployment: Path, tmp_path: Path) -> None:
+    text = (deployment / "operator/task.toml").read_text()
+    assert text.count("[[query]]") == 2
+    task = tmp_path / "task.toml"
+    task.write_text(text.replace('randomizer = "krr"', 'randomizer = "unary"'))
+    keys = ("--out", tmp_path / "task.json", "--trust", deployment / "operator/trust")
+    ran = hubbub("plan", task, *keys, "--json")
+    assert ran.status == 0, ran.err
+    theme, session = ran.json["queries"]
+    assert (theme["randomizer"], session["randomizer"]) == ("unary", "krr")
+    for key in ("truthful", "other"):
+        assert re.fullmatch(r"\d+/4294967296", theme[key])
+    assert SignedTask.decode((tmp_path / "task.json").read_bytes()).task.queries[0].randomizer.kind == "unary"
+    table = hubbub("plan", task).out
+    assert "randomizer" in table
+    for kind in ("unary", "krr"):
+        assert kind in table
 
 
 @pytest.mark.slow
@@ -112,6 +134,7 @@ def test_task_is_signed_by_operator_and_shuffler_only(deployment: Path, tmp_path
         ("delta = 1e-6", "delta = 1", "privacy.delta"),
         ("optional", "optinal", "optinal"),
         ("rounds = 7", "rounds = 0", "task.rounds"),
+        ('randomizer = "krr"', 'randomizer = "rappor"', "it must be 'krr' or 'unary'"),
         ("epsilon = 1.0", "epsilon = -1", "privacy.epsilon"),
         ("honest_share = 1.0", "honest_share = 2", "honest_share"),
         ("epsilon_total = 3.0", "epsilon_total = -3", "privacy.epsilon_total"),

@@ -20,10 +20,12 @@ from hubbub.protos.draft import read_draft
 from hubbub.protos.errors import TaskError
 from hubbub.protos.signed_task import SignedTask, read_task
 from hubbub.protos.task import Draft, Privacy, Schedule
+from hubbub.queries.design import Design
 from hubbub.queries.histogram import Histogram
 from hubbub.queries.krr import KRandomizedResponse
 from hubbub.queries.number import Number
-from hubbub.queries.question import Question
+from hubbub.queries.query import Query
+from hubbub.queries.question import Question, symbols_of
 from hubbub.queries.unary import MAXIMUM_BITS, UnaryEncoding
 from support.samples import START, Parties
 
@@ -160,14 +162,30 @@ def test_the_expected_error_of_unary_encoding_is_the_worst_case_by_enumeration(n
     found = [each for each in chosen.queries if isinstance(each.query.randomizer, UnaryEncoding)]
     assert found
     for each in found:
-        variance = reports * worst(each) + dummies * of_a_dummy(each)
+        total = reports * worst(each.query) + dummies * of_a_dummy(each.query)
         scale = each.widest / reports
-        assert each.expected_error == pytest.approx(sqrt(variance) * scale, rel=1e-9)
+        assert each.expected_error == pytest.approx(sqrt(total) * scale, rel=1e-9)
 
 
-def weights(each: PlannedQuery) -> list[Fraction]:
+@pytest.mark.parametrize("optional", [False, True])
+@pytest.mark.parametrize("levels", [1, 3, 4, 5])
+@pytest.mark.parametrize(
+    ("truthful", "other"),
+    [(2**31, 2**28), (2**31, 2**31 - 2**27), (2**32 - 2**28, 2**28), (2**32 - 2**20, 2**31), (3 * 2**30, 2**30 + 1)],
+)
+def test_the_worst_value_of_a_sum_is_found_whatever_its_steps_and_bits(
+    truthful: int, other: int, levels: int, optional: bool
+) -> None:
+    """Bits whose own variance is above, below and equal to the others': it bends either way over the steps."""
+    question = replace(MINUTES, optional=optional, levels=levels, randomizer="unary")
+    query = Query(question, UnaryEncoding(symbols_of(question), truthful, other))
+    found = Design(question).mse(question.answers, query.randomizer, 7, 3)
+    assert found == pytest.approx(float(7 * worst(query) + 3 * of_a_dummy(query)), rel=1e-9)
+
+
+def weights(query: Query) -> list[Fraction]:
     """By symbol, what is added up: one category's count, or the value from 0 to 1; "no answer" is worth nothing."""
-    question, symbols = each.query.question, each.query.symbols
+    question, symbols = query.question, query.symbols
     if isinstance(question, Histogram):
         return [Fraction(symbol == 0) for symbol in range(symbols)]
     assert isinstance(question, Number)
@@ -175,9 +193,9 @@ def weights(each: PlannedQuery) -> list[Fraction]:
     return [Fraction(symbol, levels) if symbol <= levels else Fraction(0) for symbol in range(symbols)]
 
 
-def variance(each: PlannedQuery, mixture: dict[int, Fraction]) -> Fraction:
+def variance(query: Query, mixture: dict[int, Fraction]) -> Fraction:
     """The variance of one debiased report of someone who encodes each of these symbols with its probability."""
-    randomizer, worth = each.query.randomizer, weights(each)
+    randomizer, worth = query.randomizer, weights(query)
     assert isinstance(randomizer, UnaryEncoding)
     laws = {symbol: randomizer.mechanism.law(symbol) for symbol in mixture}
     keep = Fraction(randomizer.truthful - randomizer.other, 2**32)
@@ -189,27 +207,25 @@ def variance(each: PlannedQuery, mixture: dict[int, Fraction]) -> Fraction:
     return second - mean**2
 
 
-def worst(each: PlannedQuery) -> Fraction:
-    question, symbols = each.query.question, each.query.symbols
-    values = [variance(each, {symbol: Fraction(1)}) for symbol in range(symbols)]
-    if isinstance(question, Number):
-        values += [peak(each, step) for step in range(question.answers - 1)]
+def worst(query: Query) -> Fraction:
+    values = [variance(query, {symbol: Fraction(1)}) for symbol in range(query.symbols)]
+    if isinstance(query.question, Number):
+        values += [peak(query, step) for step in range(query.question.answers - 1)]
     return max(values)
 
 
-def peak(each: PlannedQuery, step: int) -> Fraction:
+def peak(query: Query, step: int) -> Fraction:
     """The largest variance over values from one step to the next: a parabola through three enumerated points."""
     low, middle, high = (
-        variance(each, {step: 1 - part, step + 1: part}) for part in (Fraction(0), Fraction(1, 2), Fraction(1))
+        variance(query, {step: 1 - part, step + 1: part}) for part in (Fraction(0), Fraction(1, 2), Fraction(1))
     )
     bent, slope = 2 * (low - 2 * middle + high), 4 * middle - 3 * low - high
     top = -slope / (2 * bent)
     return low + slope * top + bent * top**2 if 0 < top < 1 else max(low, high)
 
 
-def of_a_dummy(each: PlannedQuery) -> Fraction:
-    symbols = each.query.symbols
-    return variance(each, {symbol: Fraction(1, symbols) for symbol in range(symbols)})
+def of_a_dummy(query: Query) -> Fraction:
+    return variance(query, {symbol: Fraction(1, query.symbols) for symbol in range(query.symbols)})
 
 
 def test_the_lower_cap_on_local_epsilon_is_kept_to() -> None:

@@ -1,0 +1,41 @@
+"""Simulation: devices without a network, through every randomizer, beside the truth."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from hubbub.deploy.data import Dataset
+from hubbub.deploy.planning import plan
+from hubbub.deploy.simulation import simulate
+from hubbub.protos.task import Draft, Privacy, Schedule
+from hubbub.queries.histogram import Histogram
+from support.samples import START
+
+PRIVACY = Privacy(2.0, 1e-4, 16.0, dummies=150)
+
+
+@pytest.mark.parametrize("randomizer", ["krr", "unary"])
+def test_a_simulated_round_is_near_the_truth_and_names_its_randomizer(randomizer: str) -> None:
+    """Three estimates, each beyond six standard errors with probability 2e-9."""
+    theme = Histogram("theme", ("dark", "light", "system"), randomizer=randomizer)
+    chosen = plan(Draft("usage", Schedule(START, 3600, 60, 3), 500, PRIVACY, (theme,)))
+    values = ["dark" if row % 4 else "light" for row in range(2400)]
+    dataset, seen = Dataset("usage", (theme,), pa.table({"theme": values})), list[int]()
+    document = simulate(chosen, dataset, seen.append)
+    assert sum(seen) == document["devices"] == 2400
+    (query,), (expected,), (certified,) = document["queries"], document["expected"], document["privacy"]["queries"]
+    assert (query["kind"], query["state"], query["valid"]) == ("histogram", "published", 2400)
+    assert {row["category"]: row["truth"] for row in query["estimates"]} == {"dark": 1800, "light": 600, "system": 0}
+    assert all(abs(row["error_in_standard_errors"]) < 6 for row in query["estimates"])
+    assert expected["randomizer"] == certified["mechanism"] == randomizer
+    assert certified["dummies"] == 150
+    assert document["privacy"]["round_total"]["epsilon_upper"] <= 2.0
+
+
+def test_a_simulated_round_under_its_minimum_is_withheld() -> None:
+    theme = Histogram("theme", ("dark", "light"))
+    chosen = plan(Draft("usage", Schedule(START, 3600, 60, 3), 500, Privacy(2.0, 1e-4, 16.0), (theme,)))
+    dataset = Dataset("usage", (theme,), pa.table({"theme": ["dark"] * 499}))
+    (query,) = simulate(chosen, dataset, lambda _count: None)["queries"]
+    assert (query["state"], query["valid"], query["estimates"]) == ("withheld", 499, [])
