@@ -18,6 +18,7 @@ from unit.shuffler.world import FakeAnalyzer
 from hubbub.protos.batch import BatchRecord, released_digest
 from hubbub.protos.messages import RoundState
 from hubbub.protos.signed import SignedDocument
+from hubbub.queries.draws import Random
 from hubbub.queries.histogram import Histogram
 from hubbub.shuffler.buckets import Buckets, Column
 from hubbub.shuffler.keys import RoundKeys, make_keys
