@@ -110,18 +110,20 @@ class Debiased:
         pairs = zip(self.counts.tolist(), variances.tolist(), strict=True)
         return [self.interval(count, variance) for count, variance in pairs]
 
-    def answering(self, answers: int) -> Vector:
-        """Return 1 for the first `answers` symbols, 0 for "no answer", the one after them where there is one."""
-        weights = np.ones(self.randomizer.symbols)
-        weights[answers:] = 0.0
+    def silent(self, answers: int) -> Vector:
+        """Return 1 for "no answer", the symbol after the first `answers` ones where there is one, and 0 elsewhere."""
+        weights = np.zeros(self.randomizer.symbols)
+        weights[answers:] = 1.0
         return weights
 
     def answered(self, answers: int) -> Estimate:
-        """Return how many gave one of the first `answers` symbols; where there is no other, it is everybody."""
-        if answers == self.randomizer.symbols:
-            return self.interval(float(self.reports), 0.0)
-        weights = self.answering(answers)
-        return self.interval(self.total(weights), self.variance(weights))
+        """Return how many gave one of the first `answers` symbols: all people but those of "no answer".
+
+        That is not the sum of the answers' ĉ_j for every randomizer: unary encoding's need not add up to n, and carry
+        the noise of each symbol. Where there is no further symbol it is everybody, without any noise.
+        """
+        silent = self.silent(answers)
+        return self.interval(self.reports - self.total(silent), self.variance(silent) if silent.any() else 0.0)
 
     def consistent(self) -> Vector:
         """Return the counts projected on {c ≥ 0, Σc = n}: consistent, and biased.

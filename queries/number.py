@@ -178,11 +178,11 @@ class Number:
         scaled, answered = self.headline(), debiased.answered(self.answers)
         # No statistic of the reports tells how much rounding added; this is the most it can have.
         rounding = min(max(answered.value, 0.0), float(debiased.reports)) / (4 * self._steps**2)
-        # Constants add nothing to the noise where everybody answers; left out, they cost no digits either.
-        weights = self.lower / self.width * debiased.answering(self.answers) + scaled if self.optional else scaled
+        # A = n - (those without an answer), and the constant n adds nothing to the noise.
+        weights = scaled - self.lower / self.width * debiased.silent(self.answers)
         value = self.lower * answered.value + self.width * debiased.total(scaled)
         total = debiased.interval(value, debiased.variance(weights, rounding), self.width)
-        mean = self._mean(debiased, scaled, rounding) if answered.value > 0 else None
+        mean = self._mean(debiased, scaled, answered.value, rounding) if answered.value > 0 else None
         rows = (
             Row("answered", answered),
             Row("sum", total, unit=self.unit),
@@ -190,16 +190,15 @@ class Number:
         )
         return Estimates(self.kind, rows, self.unit, (self.lower, self.upper))
 
-    def _mean(self, debiased: Debiased, scaled: Vector, rounding: float) -> Estimate:
-        """Return lower + (upper−lower)·T/A.
+    def _mean(self, debiased: Debiased, scaled: Vector, answered: float, rounding: float) -> Estimate:
+        """Return lower + (upper−lower)·T/A, with A = `answered`.
 
-        Its standard error is the delta method's: that of the linear statistic with weights (t_j − T/A) over those who
-        answered, divided by A; the covariance of T and A is in it.
+        Its standard error is the delta method's: that of T − (T/A)·A, T/A held fixed, divided by A. A is n less those
+        without an answer, so that is the linear statistic with weights t_j, and T/A for "no answer", and the covariance
+        of T and A is in it. Where everybody answers A is n, and the mean is unbiased as the sum is.
         """
-        answering = debiased.answering(self.answers)
-        answered = debiased.total(answering)
         ratio = debiased.total(scaled) / answered
-        variance = debiased.variance(scaled - ratio * answering, rounding) / answered**2
+        variance = debiased.variance(scaled + ratio * debiased.silent(self.answers), rounding) / answered**2
         return debiased.interval(self.lower + self.width * ratio, variance, self.width)
 
     def truth(self, answers: Iterable[Value]) -> Truth:

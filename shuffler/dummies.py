@@ -13,12 +13,16 @@ import numpy as np
 
 from hubbub.protos.envelope import Destination, Sealer, inner_bytes
 from hubbub.protos.task import Task
+from hubbub.queries.query import Query
 from hubbub.shuffler.buckets import Column
 from hubbub.shuffler.mix import Random
 from hubbub.shuffler.records import Round, StoreError
 
 CHUNK = 1000
-"""Dummies sealed at once, about 0.1 s: a shuffler that is stopping waits no longer than that."""
+"""Dummies drawn and sealed at once, in a thread: about 0.1 s, and as much again where each has thousands of bits.
+
+A shuffler that is stopping waits no longer than that, and no device waits at all.
+"""
 
 
 async def seal_dummies(task: Task, round_: Round, random: Random = os.urandom) -> tuple[Column, ...]:
@@ -32,11 +36,9 @@ async def seal_dummies(task: Task, round_: Round, random: Random = os.urandom) -
     sealer = _sealer(task, round_)
     sealed = []
     for index, query in enumerate(task.queries):
-        # What a dummy of a randomizer is, its bound says: a blanket report, or the report of a uniform answer.
-        drawn, width = query.randomizer.dummies(task.privacy.dummies, random), query.report_bytes
-        reports = [drawn[start : start + width] for start in range(0, len(drawn), width)]
-        chunks = [reports[start : start + CHUNK] for start in range(0, len(reports), CHUNK)]
-        sealed.append(np.concatenate([await asyncio.to_thread(_seal, sealer, chunk, index) for chunk in chunks]))
+        left = range(task.privacy.dummies, 0, -CHUNK)
+        chunks = [await asyncio.to_thread(_chunk, sealer, query, index, min(CHUNK, count), random) for count in left]
+        sealed.append(np.concatenate(chunks))
     return tuple(sealed)
 
 
@@ -49,6 +51,8 @@ def _sealer(task: Task, round_: Round) -> Sealer:
     return Sealer(destination, *(record.public_key for record in records))
 
 
-def _seal(sealer: Sealer, reports: list[bytes], query: int) -> Column:
-    joined = b"".join(sealer.inner(report, query) for report in reports)
-    return np.frombuffer(joined, dtype=np.uint8).reshape(-1, inner_bytes(len(reports[0])))
+def _chunk(sealer: Sealer, query: Query, index: int, count: int, random: Random) -> Column:
+    # What a dummy of a randomizer is, its bound says: a blanket report, or the report of a uniform answer.
+    drawn, width = query.randomizer.dummies(count, random), query.report_bytes
+    joined = b"".join(sealer.inner(drawn[start : start + width], index) for start in range(0, len(drawn), width))
+    return np.frombuffer(joined, dtype=np.uint8).reshape(-1, inner_bytes(width))

@@ -29,8 +29,9 @@ from hubbub.protos.task import Task
 from hubbub.shuffler.buckets import Buckets, Column, Keys
 from hubbub.shuffler.records import Round, StoreError
 
-IN_MEMORY = 2**20
-"""Envelopes that are permuted in memory at once: 55 MB, and as much again while they are stored."""
+IN_MEMORY = 56 * 2**20
+"""Bytes of envelopes that are permuted in memory at once, and as many again while they are stored: a million envelopes
+of four-byte reports, or a tenth of that where unary encoding sends half a kilobyte."""
 
 GATHERED = 2**16
 """Envelopes parted into buckets at once, so that short blocks cost no more than long ones."""
@@ -107,11 +108,13 @@ def mix(
             raise StoreError(f"{len(added)} dummies were made, the task wants {task.privacy.dummies}; mix again")
         rows = _rows(inners, query, task.inner_bytes, round_.submissions, added)
         count = round_.submissions + len(added)
-        if count <= IN_MEMORY:
-            mixed = permuted(rows, count, keystream(random), added.shape[1])
+        width = task.inner_bytes[query]
+        if count * width <= IN_MEMORY:
+            mixed = permuted(rows, count, keystream(random), width)
         else:
-            mixed = permuted_by_buckets(rows, count, keystream(random), inners.folder, added.shape[1], random)
-        digest = released_digest(_stored(inners, query, mixed, added.shape[1]))
+            limit = max(1, IN_MEMORY // width)
+            mixed = permuted_by_buckets(rows, count, keystream(random), inners.folder, width, limit, random)
+        digest = released_digest(_stored(inners, query, mixed, width))
         inners.put_batch(query, digest, _record(round_, query, digest, len(added)).signed_by(identity))
 
 
@@ -128,7 +131,7 @@ def permuted(rows: Rows, count: int, draw: Draw, width: int) -> Iterator[Column]
 
 
 def permuted_by_buckets(
-    rows: Rows, count: int, draw: Draw, folder: Path, width: int, random: Random = os.urandom, limit: int = IN_MEMORY
+    rows: Rows, count: int, draw: Draw, folder: Path, width: int, limit: int, random: Random = os.urandom
 ) -> Iterator[Column]:
     """Give a column of `count` envelopes in a uniform order, with about `limit` of them in memory at a time.
 

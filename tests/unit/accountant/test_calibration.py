@@ -1,3 +1,5 @@
+from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
 from math import isclose, sqrt
@@ -14,7 +16,8 @@ from hubbub.accountant.pairs import Part
 from hubbub.deploy.planning import question_for
 from hubbub.queries.design import Design
 from hubbub.queries.number import Number
-from hubbub.queries.randomizer import Randomizer
+from hubbub.queries.randomizer import Family, Randomizer
+from hubbub.queries.unary import UnaryEncoding
 from support.queries import (
     calibrate_histogram,
     calibrate_sum,
@@ -183,3 +186,27 @@ def test_worst_case_error_of_a_histogram_is_the_maximum_over_counts() -> None:
     exact = max((c * q * (1 - q) + (10 - c) * r * (1 - r)) / (1 - mechanism.gamma) ** 2 for c in range(11))
     assert histogram_mse(mechanism, 10) == pytest.approx(float(exact), rel=1e-12)
     assert histogram_mse(mechanism, 10, 3) > histogram_mse(mechanism, 10)
+
+
+class OneOfTwo(Design):
+    """A histogram through unary encoding of two families, of which the first never gives enough privacy."""
+
+    def families(self, size: int) -> Sequence[Family]:
+        first, second = super().families(size)
+        return Weak(first.at(1)), second
+
+
+@dataclass(frozen=True)
+class Weak:
+    only: Randomizer
+
+    def at(self, strength: int) -> Randomizer:  # noqa: ARG002 - no strength helps
+        return self.only
+
+
+def test_a_family_that_cannot_meet_the_target_leaves_the_others() -> None:
+    question = question_for("histogram", 3, False, "unary")
+    (found,) = calibrate([OneOfTwo(question)], 1.0, 1e-6, 10_000)
+    assert found.epsilon_upper <= 1.0
+    assert isinstance(found.randomizer, UnaryEncoding)
+    assert found.randomizer.truthful + found.randomizer.other == GAMMA_DENOMINATOR

@@ -11,8 +11,10 @@ from hubbub.accountant.certificate.check import check_statement
 from hubbub.accountant.certificate.minimum import check_minimum
 from hubbub.accountant.certificate.statement import statement
 from hubbub.accountant.certificate.terms import QueryCount, RoundCounts, Terms
+from hubbub.accountant.composition import compose
 from hubbub.accountant.errors import AccountingError, CertificateError
 from hubbub.accountant.mechanisms import KRR
+from hubbub.accountant.pairs import Part
 
 QUERIES = [("colour", KRR.from_numerator(4, 2**30))]
 TERMS = Terms(3.0, 1e-6, 20.0, 0.9, 1000)
@@ -130,3 +132,11 @@ def test_a_task_that_promises_no_number_supports_nothing() -> None:
         check_minimum(Terms(math.nan, 1e-6, 20.0, 1.0, 1000), [QUERIES[0][1]])
     with pytest.raises(AccountingError, match="the cap is"):
         check_minimum(Terms(3.0, 1e-6, math.nan, 1.0, 1000), [QUERIES[0][1]])
+
+
+def test_a_round_with_fewer_valid_reports_than_the_minimum_counts_at_those_that_came() -> None:
+    """One round had 300 good reports of 1000: the minimum never hid anybody in it, whatever the other round had."""
+    terms = Terms(3.0, 1e-6, 20.0, 1.0, 1000)
+    stated = made(terms, QUERIES, [(1000, 300), (5000, 5000)])["all_rounds"]["epsilon_upper_at_minimum"]
+    ((_, mechanism),) = QUERIES
+    assert stated >= compose([Part(mechanism, 300), Part(mechanism, 1000)], terms.delta).epsilon_upper

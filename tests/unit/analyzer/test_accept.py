@@ -7,16 +7,21 @@ from collections.abc import Awaitable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 
+from hubbub.analyzer.accept import _valid_reports
+from hubbub.analyzer.open import Opening
+from hubbub.analyzer.records import StoredBatch
 from hubbub.analyzer.workers import Workers
-from hubbub.protos.batch import BatchRecord
+from hubbub.protos.batch import BatchId, BatchRecord
 from hubbub.protos.envelope import generate_key
 from hubbub.protos.keys import Identity, KeyRecord, KeySet, Role
 from hubbub.protos.messages import Committed
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.signed import SignedDocument
 from hubbub.protos.times import key_validity
+from hubbub.queries.randomizer import Tally
 from support.queries import INNER_BYTES
 
 if TYPE_CHECKING:
@@ -353,3 +358,23 @@ async def test_a_batch_is_opened_by_processes_too(bench: Bench) -> None:
     envelopes = await bench.seal(0, [0, 1, 2] * 60)
     committed = await bench.deliver(0, [*envelopes, envelopes[7], bytes(52)])
     assert committed == Committed(180, {"duplicate": 1, "unopenable": 1})
+
+
+@pytest.mark.parametrize(("valid", "counted"), [(30, 0), (35, 5)])
+def test_dummies_are_none_of_the_reports_counted(valid: int, counted: int) -> None:
+    assert _valid_reports(batch_of_dummies(30), Opening(tally_of(valid), {})) == counted
+
+
+def test_fewer_good_reports_than_the_shuffler_s_own_dummies_are_refused() -> None:
+    with pytest.raises(Refusal, match="29 envelopes are good, the record says that 30 of them are dummies") as caught:
+        _valid_reports(batch_of_dummies(30), Opening(tally_of(29), {}))
+    assert caught.value.reason is Reason.BAD_RECORD
+
+
+def tally_of(valid: int) -> Tally:
+    return Tally(np.zeros(3, dtype=np.int64), valid)
+
+
+def batch_of_dummies(dummies: int) -> StoredBatch:
+    document = SignedDocument(b"", b"")
+    return StoredBatch(BatchId(bytes(32), 0, 0), document, 10, dummies, bytes(32), 10 + dummies, None, None)

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from hubbub.accountant.certificate.statement import Terms, check_minimum
+from hubbub.accountant.certificate.minimum import check_minimum
+from hubbub.accountant.certificate.terms import Terms
 from hubbub.accountant.errors import AccountingError
 from hubbub.deploy.initialise import sample
 from hubbub.deploy.planning import Plan, PlannedQuery, expected_errors, plan

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from pyarrow import csv, parquet
 
+from hubbub.deploy.views.compared import compare
 from hubbub.deploy.views.export import as_table, write_csv, write_parquet
 from hubbub.deploy.views.results import COLUMNS, lines_of, results_document, table_rows
 from hubbub.protos.results import QueryResult, QueryState, RoundId, RoundResults
@@ -113,3 +114,12 @@ def test_a_kind_of_question_that_nobody_here_knows_is_shown_all_the_same(results
 
 def test_a_withheld_query_has_no_lines(results: RoundResults) -> None:
     assert lines_of(results.queries[2]) == ()
+
+
+def test_how_many_answered_is_compared_only_where_somebody_may_not(results: RoundResults) -> None:
+    carrier, delay, age = results.queries
+    truth: dict[tuple[str, str | None], float] = {("answered", None): 16.0, ("count", "AA"): 5.0, ("sum", None): 1.0}
+    assert [row.statistic for row in compare(carrier, truth, optional=False)] == ["count"]
+    assert [row.statistic for row in compare(carrier, truth, optional=True)] == ["count", "answered"]
+    assert [row.statistic for row in compare(delay, truth, optional=True)] == ["answered", "sum"]
+    assert compare(age, truth, optional=True) == []

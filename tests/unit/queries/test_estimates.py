@@ -417,7 +417,8 @@ def test_counts_have_the_exact_mean_and_variance(kind: str, dummies: int, catego
         mean, variance = moments([(p, published(result)[place].value) for p, result in found])
         assert mean == pytest.approx(held.count(place), abs=1e-12)
         assert variance == pytest.approx(stated_at_the_truth(randomizer, held, dummies, weights), rel=1e-12)
-    weights = np.array([1.0] * categories + [0.0] * (symbols - categories))
+    # All but those without an answer: with unary encoding the counts of the answers would carry more noise.
+    weights = np.array([0.0] * categories + [1.0] * (symbols - categories))
     mean, variance = moments([(p, number(result, "answered").value) for p, result in found])
     assert mean == pytest.approx(sum(x < categories for x in held), abs=1e-12)
     if optional:
@@ -448,14 +449,35 @@ def test_sums_have_the_exact_mean_and_variance(kind: str, dummies: int, levels: 
     assert mean == pytest.approx(float(sum(-30 + 210 * x for x in people if x is not None)), abs=1e-9)
     weights = np.array([-30 + 210 * step / levels for step in range(levels + 1)] + [0.0] * optional)
     rounding = [spread_of(law, weights) for law in laws]
-    # Where everybody answers the constant part is known, and is not estimated.
-    varying = weights if optional else weights + 30.0
+    # How many there are is known, and not estimated: only those without an answer take a lower bound from the sum.
+    varying = weights + 30.0
     each = randomizer.variances(varying)
     exact = math.fsum(rounding) + dummies * randomizer.dummy_variance(varying)
     exact += math.fsum(float(p) * each[x] for law in laws for x, p in enumerate(law))
     assert variance == pytest.approx(exact, rel=1e-12)
     answered = moments([(p, number(result, "answered").value) for p, result in found])
     assert answered[0] == pytest.approx(2 if optional else 3, abs=1e-12)
+
+
+@pytest.mark.parametrize("kind", KRR_AND_UNARY)
+@pytest.mark.parametrize("dummies", [0, 1])
+@pytest.mark.parametrize("levels", [1, 2])
+def test_the_mean_where_everybody_answers_is_the_sum_over_all(kind: str, dummies: int, levels: int) -> None:
+    """In every outcome, its error too: unary encoding's counts add up to n in the mean only, and may add up to 0."""
+    query = asked(Number("delay", -30.0, 180.0, "minutes"), kind, levels)
+    law = [Fraction(1, query.symbols)] * query.symbols
+    for tally in tallies(query.randomizer, [law] * 2, dummies):
+        result = query.estimates(Tally(counts(*tally), 2 + dummies), dummies)
+        total, mean = number(result, "sum"), number(result, "mean")
+        assert mean.value == pytest.approx(total.value / 2, abs=1e-9)
+        assert mean.standard_error == pytest.approx(total.standard_error / 2, rel=1e-9)
+
+
+def test_a_mean_is_there_where_the_counts_of_a_unary_sum_add_up_to_nothing() -> None:
+    """Two people, p = 1/2, q = 1/4, one bit set of four: ĉ = (2, −2)."""
+    query = unary_query(Number("share", 0.0, 1.0), 2**31, 2**30, levels=1)
+    result = query.estimates(Tally(counts(1, 0), 2), 0)
+    assert (number(result, "sum").value, number(result, "mean").value) == (-2.0, -1.0)
 
 
 def spread_of(law: Law, weights: np.ndarray) -> float:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import itertools
 import os
+import threading
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -84,6 +86,29 @@ async def test_round_is_not_mixed_without_its_dummies_or_keys() -> None:
         mix(None, round_, task, parties.shuffler)  # type: ignore[arg-type]  # it is not looked at
     with pytest.raises(StoreError, match="without keys"):
         await seal_dummies(task, round_)
+
+
+@pytest.mark.parametrize("dummies", [1, 1000, 2500])
+async def test_dummies_are_drawn_in_threads_and_at_most_a_thousand_at_once(
+    dummies: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Unary encoding draws four bytes for every bit: a million dummies would stop the service for minutes."""
+    drawn: list[int] = []
+    drawing = UnaryEncoding.dummies
+
+    def noted(randomizer: UnaryEncoding, count: int, random: Callable[[int], bytes]) -> bytes:
+        assert threading.current_thread() is not threading.main_thread()
+        drawn.append(count)
+        return drawing(randomizer, count, random)
+
+    monkeypatch.setattr(UnaryEncoding, "dummies", noted)
+    parties = Parties.generate()
+    query = unary_query(Histogram("word", ("a", "b", "c")), 2**31, 2**30)
+    task = sample_task(parties, privacy=replace(PRIVACY, dummies=dummies), queries=(query,))
+    keys = make_keys(task, 0, parties.shuffler, await FakeAnalyzer(task, parties).get_key(task.id, 0))
+    (column,) = await seal_dummies(task, Round(1, task.id, 0, RoundState.CUT, keys))
+    assert len(column) == sum(drawn) == dummies
+    assert max(drawn) <= 1000
 
 
 async def test_dummies_of_each_query_are_reports_of_its_own_randomizer() -> None:

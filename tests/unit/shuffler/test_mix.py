@@ -18,6 +18,7 @@ from unit.shuffler.world import FakeAnalyzer
 from hubbub.protos.batch import BatchRecord, released_digest
 from hubbub.protos.messages import RoundState
 from hubbub.protos.signed import SignedDocument
+from hubbub.queries.draws import Random
 from hubbub.queries.histogram import Histogram
 from hubbub.shuffler.buckets import Buckets, Column
 from hubbub.shuffler.keys import RoundKeys, make_keys
@@ -212,7 +213,7 @@ def test_a_round_that_spills_is_released_whole_and_leaves_no_file(
     cut: tuple[Parties, Round], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     parties, round_ = cut
-    monkeypatch.setattr("hubbub.shuffler.mix.IN_MEMORY", 1000)
+    monkeypatch.setattr("hubbub.shuffler.mix.IN_MEMORY", 1000 * INNER_BYTES)
     memory = Memory([devices(5000)[:104000], devices(5000)[104000:]], tmp_path)
     mix(memory, round_, sample_task(parties), parties.shuffler)
     for query in (0, 1):
@@ -222,6 +223,33 @@ def test_a_round_that_spills_is_released_whole_and_leaves_no_file(
         assert sorted(parts) == [envelope(device, query) for device in range(5000)] != parts
         assert memory.batches[query][0] == released_digest(parts)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(("symbols", "spills"), [(8, False), (4096, True)])
+def test_what_is_in_memory_is_counted_in_bytes_as_reports_of_unary_encoding_are_long(
+    cut: tuple[Parties, Round], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, symbols: int, spills: bool
+) -> None:
+    """The same 50 envelopes fit where each has 53 bytes, not where each has 564."""
+    parties, round_ = cut
+    limits: list[int] = []
+
+    def noted(
+        rows: Iterable[Column], count: int, draw: Draw, folder: Path, width: int, limit: int, random: Random
+    ) -> Iterator[Column]:
+        limits.append(limit)
+        return permuted_by_buckets(rows, count, draw, folder, width, limit, random)
+
+    monkeypatch.setattr("hubbub.shuffler.mix.IN_MEMORY", 10_000)
+    monkeypatch.setattr("hubbub.shuffler.mix.permuted_by_buckets", noted)
+    query = unary_query(Histogram("word", tuple(f"w{number}" for number in range(symbols))), 2**31, 2**30)
+    task = sample_task(parties, queries=(query,))
+    (width,) = task.inner_bytes
+    sent = [number.to_bytes(width, "big") for number in range(50)]
+    memory = Memory([b"".join(sent)], tmp_path)
+    mix(memory, replace(round_, submissions=50), task, parties.shuffler)
+    released = memory.released[0, 0]
+    assert sorted(released[start : start + width] for start in range(0, 50 * width, width)) == sent
+    assert limits == ([10_000 // width] if spills else [])
 
 
 def test_a_bucket_on_disk_has_no_name_and_holds_nothing_readable(tmp_path: Path) -> None:
