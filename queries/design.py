@@ -28,8 +28,16 @@ class Design:
 
     @property
     def sizes(self) -> range:
-        """The numbers of answers that it may be encoded into."""
-        return self.question.sizes
+        """The numbers of answers that it may be encoded into: those of the question that its randomizer takes."""
+        sizes = self.question.sizes
+        # The search for the least error steps upwards; beyond this a step would be an error that ends it.
+        most = self._kind.most_symbols - (1 if self.question.optional else 0)
+        # The first one stays, so that `families` can say what is too large.
+        return range(sizes.start, max(sizes.start + 1, min(sizes.stop, most + 1)))
+
+    @property
+    def _kind(self) -> type[Randomizer]:
+        return randomizer_of(f"query {self.question.name}", self.question.randomizer)
 
     def families(self, size: int) -> Sequence[Family]:
         """Return the families of its randomizer for that encoding.
@@ -37,9 +45,8 @@ class Design:
         Raises:
             TaskError: where the randomizer does not take so many symbols.
         """
-        kind = randomizer_of(f"query {self.question.name}", self.question.randomizer)
         try:
-            return kind.families(symbols_of(self.question.sized(size)))
+            return self._kind.families(symbols_of(self.question.sized(size)))
         except TaskError as error:
             raise TaskError(f"query {self.question.name}: {error}") from error
 

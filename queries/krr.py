@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from hubbub.accountant.mechanisms import KRR
 from hubbub.queries.draws import DRAW_BYTES, Random, draw, uniform
-from hubbub.queries.fields import DENOMINATOR, Fields
+from hubbub.queries.fields import DENOMINATOR, MAXIMUM_SYMBOLS, Fields
 
 if TYPE_CHECKING:
     from hubbub.queries.randomizer import Family, Tally, Vector
@@ -23,6 +23,7 @@ class KRandomizedResponse:
     """Uniform on all `symbols` with probability γ = `gamma` / 2³², else the symbol itself."""
 
     kind: ClassVar[str] = "krr"
+    most_symbols: ClassVar[int] = MAXIMUM_SYMBOLS
 
     symbols: int
     gamma: int

@@ -58,6 +58,9 @@ class Randomizer(Protocol):
     kind: ClassVar[str]
     """The word for it in drafts, and the mechanism's in tasks, ledgers and certificates."""
 
+    most_symbols: ClassVar[int]
+    """Most symbols that it takes."""
+
     @property
     def symbols(self) -> int:
         """How many symbols there are."""

@@ -32,6 +32,7 @@ class UnaryEncoding:
     """
 
     kind: ClassVar[str] = "unary"
+    most_symbols: ClassVar[int] = MAXIMUM_BITS
 
     symbols: int
     truthful: int

@@ -16,6 +16,9 @@ from hubbub.accountant.mechanisms import KRR, LocalMechanism
 COARSE_STEPS = 64
 """The quick search ends when a step is a 64th of the strength: errors of neighbouring encodings differ by more."""
 
+FINE_STEPS = 2**20
+"""The precise search ends when a step is a millionth of the strength: no error that anyone can see."""
+
 
 class Search(Protocol):
     """How the least strength of one kind of mechanism is found."""
@@ -35,8 +38,8 @@ class Bisection:
         return _bisected(lambda strength: _delta_holds(family.at(strength).mechanism, target), COARSE_STEPS)
 
     def precise(self, family: Family[R], target: Target) -> int:
-        """Bisect to the last whole number."""
-        return _bisected(lambda strength: holds(family.at(strength).mechanism, target), STRENGTHS)
+        """Bisect to a millionth. `least` goes on from there and asks both ways, so one is enough here."""
+        return _bisected(lambda strength: _delta_holds(family.at(strength).mechanism, target), FINE_STEPS)
 
 
 class OfKRR:
