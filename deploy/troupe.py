@@ -1,4 +1,4 @@
-"""The troupe: several player processes that between them play all devices of a dataset."""
+"""The troupe: several player processes that share the devices of a dataset."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ async def play(
     """Have `processes` players answer for every device; `progress` is told how many more are dealt with.
 
     Raises:
-        HubbubError: where a player ends before its part does; the others are stopped.
+        HubbubError: where a player fails; the others are stopped.
     """
     folder = pipeline.folder.of("client")
     answers = folder / f"answers-{round_number}.parquet"
