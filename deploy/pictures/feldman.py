@@ -26,7 +26,7 @@ CAPTION = (
 )
 
 OVER = Range(Variable.LOCAL_EPSILON, 0.25, 6.5, 26)
-"""Beyond, n = 10⁴ amplify nothing."""
+"""Beyond 6.5, shuffling 10⁴ reports amplifies nothing."""
 
 UPPER = {
     "stronger-clones": "stronger clones (this work)",
