@@ -328,6 +328,7 @@ def _exact(row: Mapping[str, Any], name: str) -> Fraction | None:
     if name not in row:
         return None
     value = row[name]
+    # The lower limit is for Fraction: 1e-999999999 would become a denominator of a billion digits.
     if isinstance(value, Decimal) and Decimal("1e-30") < value < 1:
         return Fraction(value)
     if isinstance(value, str):
@@ -346,6 +347,7 @@ def _local(row: Mapping[str, Any]) -> float | None:
     if "local_epsilon" not in row:
         return None
     value = row["local_epsilon"]
+    # A loose limit, so that float() gives a finite number; the mechanism has a limit of its own.
     if isinstance(value, int | Decimal) and not isinstance(value, bool) and 0 <= Decimal(value) <= 10**6:
         return float(value)
     raise AccountingError(f"local_epsilon is {_shown(value)}, must be a number from 0 to 40")

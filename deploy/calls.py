@@ -48,6 +48,7 @@ async def find_round(settings: OperatorSettings, task: str | None, round_number:
 async def fetch_results(settings: OperatorSettings, task_id: bytes, round_number: int, wait: float) -> RoundResults:
     """Return a round's results, waiting up to `wait` seconds (at most 50) for them."""
     async with open_channel(settings.analyzer_results, settings.tls.paths()) as channel:
+        # The call's deadline is later than the service's own wait: "no results yet" arrives before it is given up.
         patience = min(max(wait, 0.0), LONGEST_WAIT)
         return await ResultsCaller(channel).get_results(task_id, round_number, patience, patience + CALL_SECONDS)
 

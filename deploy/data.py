@@ -178,6 +178,7 @@ def _texts(values: pa.ChunkedArray, column: str) -> pa.ChunkedArray:
         texts = values.cast(pa.string())
     except pa.ArrowException as error:
         raise HubbubError(f"column {column!r} does not hold texts: {error!s:.200}") from error
+    # An empty field of a CSV file is read as an empty text. It means "no answer", as null does.
     return pc.if_else(pc.equal(texts, ""), pa.scalar(None, pa.string()), texts)
 
 
@@ -186,6 +187,7 @@ def _numbers(values: pa.ChunkedArray, column: str) -> pa.ChunkedArray:
         numbers = values.cast(pa.float64())
     except pa.ArrowException as error:
         raise HubbubError(f"column {column!r} does not hold numbers: {error!s:.200}") from error
+    # NaN and infinities are not numbers that a device can answer with: they mean "no answer" too.
     return pc.if_else(pc.is_finite(numbers), numbers, pa.scalar(None, pa.float64()))
 
 

@@ -36,6 +36,7 @@ def ports_of(service: str, settings: Path) -> tuple[dict[str, str], TLS]:
 
 
 def _listens(service: str, settings: Path) -> tuple[dict[str, str], TLS]:
+    # Imported here, so that asking one service loads the settings of that service alone.
     if service == "shuffler":
         from hubbub.shuffler.settings import load as load_shuffler
 

@@ -151,6 +151,7 @@ def _first(holds: Callable[[int], bool], low: int, limit: int) -> int | None:
         if high >= limit:
             return None
         low, high = high, min(2 * high, limit)
+    # `holds` is true at `high` and was false at `low`, unless they are equal.
     while high - low > max(1, high // 8):
         middle = (low + high) // 2
         low, high = (low, middle) if holds(middle) else (middle, high)

@@ -60,6 +60,7 @@ async def play(assignment: Assignment, task: bytes, rows: pa.Table) -> dict[str,
 
 
 def _devices(rows: pa.Table, first: int) -> Iterator[tuple[str, Mapping[str, Value]]]:
+    # A device's name is the number of its row. Rows become Python objects a thousand at a time, to save memory.
     number = first
     for batch in rows.to_batches(max_chunksize=1000):
         for answers in batch.to_pylist():

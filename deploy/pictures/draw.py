@@ -224,6 +224,7 @@ def marked(series: Series, place: int) -> list[int]:
 def _shade(axes: Axes, panel: Panel, gid: str) -> None:
     """Shade between the lowest upper bound and the highest attained value, where both are known."""
     lowest, highest = _envelope(panel, "upper"), _envelope(panel, "lower")
+    # Only where both are known: shading across a gap would claim a bound that is not there.
     both = sorted(set(lowest) & set(highest))
     if not both:
         return

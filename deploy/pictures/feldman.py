@@ -64,6 +64,7 @@ def _upper(name: str, local: float) -> float:
     return CATALOGUE[name].epsilon(Generic(local), REPORTS, DELTA).upper
 
 
+# Cached because panel (b) divides by the values that panel (a) draws.
 @lru_cache(maxsize=1000)
 def _attained(categories: int, local: float) -> float:
     """Return what an attack on kRR reaches: the lower end of `2rr` for two categories, else all at a third value."""

@@ -111,6 +111,7 @@ def table_rows(results: RoundResults) -> list[dict[str, Any]]:
 
 def _query_rows(result: QueryResult) -> Iterator[dict[str, Any]]:
     if result.estimates is None:
+        # A withheld query has a row without numbers, so that a table shows that it was asked.
         yield {}
         return
     for line in lines_of(result):
