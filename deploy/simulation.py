@@ -58,6 +58,7 @@ def simulate(
 def _tally(query: Query, dataset: Dataset, progress: Callable[[int], None], random: Random) -> Tally:
     tally = query.randomizer.tally(b"")
     values = dataset.answers[query.name].to_pylist()
+    # Counted a thousand at a time, so that memory does not grow with the data.
     for start in range(0, len(values), 1000):
         some = values[start : start + 1000]
         reports = b"".join(query.randomize(query.encode(value, random), random) for value in some)

@@ -110,6 +110,8 @@ class Service:
         """End the process and all processes that it started at once (SIGKILL)."""
         if self._process is None or self._process.returncode is not None:
             return
+        # `_spawn` gave it a session, so its process id is also that of the group with all that it started. It may end
+        # by itself at this moment.
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         await self._process.wait()

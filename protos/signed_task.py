@@ -45,6 +45,7 @@ class SignedTask:
         Raises:
             SignatureError: where it is neither the operator's nor the shuffler's.
         """
+        # The label is that of the task's own version: a task of version 1 is signed, and checked, as one for ever.
         signature = sign(self.task.form.label, self.task.canonical, identity.key)
         if identity.public == self.task.identities.operator:
             return SignedTask(self.task, signature, self.shuffler_signature)

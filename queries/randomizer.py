@@ -94,7 +94,7 @@ class Randomizer(Protocol):
     # At the shuffler
 
     def dummies(self, count: int, random: Random) -> bytes:
-        """Return `count` reports, one after the other, that carry no one's answer: those of uniform symbols."""
+        """Return `count` reports, joined without separators, that carry nobody's answer: those of uniform symbols."""
 
     # At the analyzer
 
