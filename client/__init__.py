@@ -1,4 +1,4 @@
-"""The client: a device's answers are encoded, randomized and sealed on the device, and only then sent.
+"""The client: it encodes, randomizes and seals a device's answers on the device, and only then sends them.
 
 An application embeds `Device`; a `Gateway` carries the submissions of many devices. Both take a signed task, the public
 keys of the operator and the shuffler (pinned: there is no trust on first use), a state file and the shuffler's address:
@@ -14,8 +14,8 @@ keys of the operator and the shuffler (pinned: there is no trust on first use), 
     async with device:
         receipt = await device.submit({"carrier": "UA", "departure_delay": None})
 
-Every call for one round returns the same receipt, and whatever dies in between, a round's answers are randomized once.
-The stages stand in modules named by their verbs: `encode`, `randomize`, `seal`, `submit`.
+Every call for one round returns the same receipt. A round's answers are randomized only once, even if the program is
+killed in between. Each stage is a module: `encode`, `randomize`, `seal`, `submit`.
 """
 
 from hubbub.client.device import Device

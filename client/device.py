@@ -1,4 +1,4 @@
-"""Device: the class that an application embeds; give it the answers, it does the rest."""
+"""Device: the class that an application embeds to answer a task's rounds for one person."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ class Device(Participant):
     """Answers a task's rounds for one person.
 
     In each round the answers are randomized and sealed once, and stored before they are first sent. A second call for
-    the round returns the first receipt; after a kill in between, the same bytes are sent again.
+    the round returns the first receipt. If the program is killed before there is a receipt, the next call sends the
+    same bytes again.
 
     Args:
         task: the signed task file's bytes.
@@ -98,7 +99,7 @@ class Device(Participant):
             self._state.close()
 
     async def resend(self) -> list[Receipt]:
-        """Send what an earlier run stored and could not hand over, of rounds that are not over; return the receipts.
+        """Send what earlier calls stored for rounds that are not over, and got no receipt for; return the receipts.
 
         Raises:
             Refusal, Unreachable, StateError: as `submit` does.
@@ -108,6 +109,7 @@ class Device(Participant):
         for number in await asyncio.to_thread(self._state.waiting, self.task.id, self._name):
             of = Round(self.task.id, number)
             stored = await self._stored(of)
+            # Another process that shares the file may have forgotten the round since.
             if stored is not None:
                 receipts.append(await self._finish(self._link, of, stored))
         return receipts
@@ -124,15 +126,16 @@ class Device(Participant):
 
     async def _store(self, link: Link, of: Round, answers: Mapping[str, Value]) -> tuple[Entry, RoundKeys]:
         """Randomize, seal and store; where another call was faster, return what that one stored."""
-        # Answers are looked at first: where one does not fit, nobody is asked for keys.
+        # The answers come first: where one does not fit, the shuffler is not even asked for keys.
         reports = self._reports(answers)
         keys = await self._keys(link, of)
         sealed = seal(keys.sealer(self._clock()), reports, self._random)
-        # A faster call sealed for the same keys: a round's first ones are pinned in the state.
+        # If another call stored its submission first, ours is dropped unsent. These keys fit either: the state pins
+        # the round's first key set, so that both calls sealed for the same one.
         return (await asyncio.to_thread(self._state.keep, of, {self._name: sealed}))[self._name], keys
 
     async def _finish(self, link: Link, of: Round, stored: Entry, keys: RoundKeys | None = None) -> Receipt:
-        """Send what is stored, unless it has an outcome, and note the outcome; `keys` are the round's, if checked."""
+        """Send what is stored and note the outcome, unless it has one; `keys` are the round's, if already checked."""
         if stored.outcome == DONE:
             return Receipt(stored.submission_id, of.number)
         if stored.submission is None:
@@ -143,6 +146,7 @@ class Device(Participant):
         try:
             receipt = await submit(link.caller, keys.destination, submission, self._pacing)
         except Refusal as refusal:
+            # Only a refusal for good erases the sealed bytes; after any other the same bytes may be sent again.
             if refusal.reason in OVER:
                 await asyncio.to_thread(self._state.settle, of, {self._name: refusal.reason.value})
             raise
@@ -151,7 +155,7 @@ class Device(Participant):
 
 
 def discarded(of: Round, entry: Entry) -> Refusal:
-    """The refusal that an entry was discarded for."""
+    """Return the refusal for which an entry was discarded."""
     reason = Reason(entry.outcome or Reason.TOO_LATE)
     return Refusal(
         reason, f"round {of.number} took nothing when this submission came; it was discarded, answer the next"

@@ -1,7 +1,7 @@
-"""Encode: a person's answers become symbols, one for each query, before anything is randomized.
+"""Encode: turns a person's answers into symbols, one for each query, before anything is randomized.
 
-How an answer becomes a symbol is its question's business (`queries`). An answer that does not fit is an error, and its
-message says what would fit but never what was given: messages end in logs.
+Each question knows how an answer becomes a symbol (`queries`). An answer that does not fit is an error. The message
+says what would fit but never repeats the answer, because messages end up in logs.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ def encode_all(task: Task, answers: Mapping[str, Value], random: Random) -> tupl
     """Return one symbol per query, in the task's order; a query that `answers` does not name has no answer.
 
     Raises:
-        AnswerError: where an answer does not fit its query, or belongs to none.
+        AnswerError: where an answer does not fit its query, or the task has no query of its name.
     """
     names = [query.name for query in task.queries]
     if not set(answers) <= set(names):

@@ -1,4 +1,4 @@
-"""What can go wrong on a device, beside a refusal (`Refusal`) and a shuffler that does not answer (`Unreachable`)."""
+"""The client's own errors. A device can also get a `Refusal`, or `Unreachable` where the shuffler does not answer."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from hubbub.queries.errors import AnswerError as AnswerError
 
 
 class NoRound(HubbubError):
-    """The round that was asked for takes no answers now, or there is none; the message says when there is one."""
+    """No round takes answers now, or not the one that was asked for; the message says when the next one does."""
 
 
 class StateError(HubbubError):
@@ -15,4 +15,7 @@ class StateError(HubbubError):
 
 
 class KeySetChanged(HubbubError):
-    """A round showed other keys than before: a device may have been singled out, so it sends nothing under them."""
+    """A round has other keys than those it was first seen with.
+
+    Someone may have made keys for this device alone, to tell its report apart; nothing is sent under them.
+    """

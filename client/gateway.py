@@ -1,4 +1,4 @@
-"""Gateway: carries the submissions of many devices, many in one call; what it sees is what the wire sees."""
+"""Gateway: answers a task's rounds for many devices, and sends many submissions in one call."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from hubbub.queries.errors import AnswerError
 from hubbub.queries.question import Value
 
 BAD_ANSWER = "bad_answer"
-"""The reason under which devices are counted whose answers did not fit; nothing was sent for them."""
+"""The reason that counts devices whose answers did not fit their queries; nothing was sent for them."""
 
 PREPARED_CALLS = 10
-"""Calls whose submissions are sealed, and stored in one transaction, at a time."""
+"""The submissions of this many calls are sealed together and stored in one transaction: a commit costs a disk sync."""
 
 SUBMISSION_OVERHEAD = 64
 """Bytes a submission adds to its envelope on the wire, rounded up: its id and the fields' frames."""
@@ -72,8 +72,8 @@ class _Parcel:
 class Gateway(Participant):
     """Answers a task's rounds for many devices, whose sealed bytes stay in one state file until they are acknowledged.
 
-    Takes the arguments of `Device`, but for its name. The rules are a device's: each device's answers are randomized
-    and sealed once a round; what was acknowledged is not sent again; what was not is sent again as it was.
+    Takes the arguments of `Device` except `name`, and treats each device as `Device` does: its answers are randomized
+    and sealed once a round. What was acknowledged is not sent again; the rest is sent again with the same bytes.
     """
 
     async def submit_many(
@@ -87,8 +87,9 @@ class Gateway(Participant):
     ) -> Summary:
         """Answer a round, the current one by default, for every (device, answers); return the counts.
 
-        A device named twice counts twice and is answered by its first answers. `progress` is told how many more devices
-        are dealt with; `per_call` submissions go in one call, and at most `calls` calls are on their way at a time.
+        A device that is named twice counts twice, and its first answers are sent. `progress` is called with the number
+        of devices that were dealt with since its last call. `per_call` submissions go in one call, and at most `calls`
+        calls are made at a time.
 
         Raises:
             NoRound, KeyRecordError, SignatureError, KeySetChanged, StateError: as `Device.submit` does.
@@ -118,18 +119,19 @@ class Gateway(Participant):
         per_call: int,
         slots: asyncio.Semaphore,
     ) -> None:
-        """Prepare stretch by stretch, while calls with earlier ones are on their way."""
+        """Prepare one stretch of devices after the other, while the calls with earlier ones are on their way."""
         sealer = keys.sealer(self._clock())
         async with asyncio.TaskGroup() as group:
             for stretch in _stretches(answers, per_call * PREPARED_CALLS):
                 parcels, settled = await asyncio.to_thread(self._prepare, of, sealer, stretch)
                 tally.add(settled)
                 for load in _stretches(parcels, per_call):
+                    # Waiting here, before the task is made, keeps at most `calls` loads in memory beside this stretch.
                     await slots.acquire()
                     group.create_task(self._carry(of, keys, load, tally)).add_done_callback(lambda _: slots.release())
 
     def _prepare(self, of: Round, sealer: Sealer, stretch: Sequence[Answers]) -> tuple[list[_Parcel], Summary]:
-        """Return what is to be sent, all of it on disk, and the counts of what is not to be sent."""
+        """Return what is to be sent, all of it stored on disk, and the counts of what is settled without sending."""
         settled = Summary()
         first, mentions = _by_device(stretch, settled)
         entries = self._state.find(of, first)
@@ -141,6 +143,7 @@ class Gateway(Participant):
             except AnswerError as error:
                 settled.refuse(BAD_ANSWER, str(error), mentions[device])
         if fresh:
+            # `keep` returns what is on disk. That may be another process's submission for the device, not ours.
             entries |= self._state.keep(of, fresh)
         return _parcels(entries, mentions, settled), settled
 
@@ -162,7 +165,7 @@ class Gateway(Participant):
 
 
 class _Tally:
-    """The counts so far, and whom to tell."""
+    """The counts so far; each addition is reported to `progress`."""
 
     def __init__(self, progress: Callable[[int], None] | None) -> None:
         self.summary = Summary()
@@ -175,7 +178,7 @@ class _Tally:
 
 
 def _by_device(stretch: Sequence[Answers], settled: Summary) -> tuple[dict[str, Mapping[str, Value]], Counter[str]]:
-    """Each device's first answers, and how often it was named; names that cannot be stored are refused."""
+    """Return each device's first answers, and how often it was named; names that cannot be stored are refused."""
     first: dict[str, Mapping[str, Value]] = {}
     mentions: Counter[str] = Counter()
     for device, answers in stretch:
@@ -188,7 +191,7 @@ def _by_device(stretch: Sequence[Answers], settled: Summary) -> tuple[dict[str, 
 
 
 def _parcels(entries: Mapping[str, Entry], mentions: Counter[str], settled: Summary) -> list[_Parcel]:
-    """What still waits; what has an outcome is counted."""
+    """Return the submissions that still wait to be sent, and count those that have an outcome."""
     parcels = []
     for device, entry in entries.items():
         if entry.submission is not None:
@@ -201,7 +204,7 @@ def _parcels(entries: Mapping[str, Entry], mentions: Counter[str], settled: Summ
 
 
 def _most_per_call(inners: Sequence[int]) -> int:
-    """How many submissions fit one message, and are taken in one."""
+    """Return the most submissions in one call: as many as fit into a message, and as the shuffler takes."""
     return min(MAXIMUM_SUBMISSIONS, MAXIMUM_MESSAGE_BYTES // (outer_bytes(inners) + SUBMISSION_OVERHEAD))
 
 

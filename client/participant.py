@@ -1,4 +1,4 @@
-"""Participant: what a device and a gateway have in common, a trusted task, a state, and a way to the shuffler."""
+"""Participant: what a device and a gateway share, that is a trusted task, a state file and a link to the shuffler."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from hubbub.queries.errors import AnswerError
 from hubbub.queries.question import Value
 
 OVER = frozenset({Reason.TOO_LATE, Reason.ERASED, Reason.OVER_BUDGET})
-"""Refusals after which a submission is discarded: its round takes nothing any more."""
+"""Refusals after which a submission is discarded: its round takes no more submissions."""
 
 LONGEST_NAME = 200
 """Most characters of a device's name; it stays in the state file and is never sent."""
 
 
 class Participant:
-    """Holds a task only after its signatures, its identities and its cap on epsilon_local were checked."""
+    """A task, its state and its shuffler. It is made only if the task's signatures, identities and cap are in order."""
 
     def __init__(
         self,
@@ -74,22 +74,23 @@ class Participant:
         return Link(self._address, self._tls)
 
     async def _choose(self, wanted: int | None) -> Round:
-        """The round to answer; those that are over are forgotten first."""
+        """Return the round to answer, after forgetting those that are over."""
         now = self._clock()
         number = choose_round(self.task, wanted, now)
         await asyncio.to_thread(self._state.forget, now)
         return Round(self.task.id, number)
 
     def _reports(self, answers: Mapping[str, Value]) -> tuple[bytes, ...]:
-        """Encoded and randomized answers, one per query: nothing of them has left the device yet."""
+        """Return the answers encoded and randomized, one report per query; nothing has left the device yet."""
         return randomize_all(self.task, encode_all(self.task, answers, self._random), self._random)
 
     async def _keys(self, link: Link, of: Round) -> RoundKeys:
-        """The round's keys: those it was first seen with, else the shuffler's, checked and kept."""
+        """Return the round's keys: those it was first seen with, else the shuffler's, checked and kept."""
         known = await asyncio.to_thread(self._state.key_set, of)
         if known is not None:
             return RoundKeys.read(known, self.task, of.number)
         key_set = await self._fetch(link, of)
+        # Checked before they are pinned: a pinned key set is never replaced, so a bad one would block the round.
         keys = RoundKeys.read(key_set, self.task, of.number)
         await asyncio.to_thread(self._state.pin, of, key_set, forgotten_after(self.task.schedule, of.number))
         return keys

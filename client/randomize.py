@@ -1,6 +1,6 @@
-"""Randomize: each symbol becomes a report, drawn from exactly the law that the certificate is computed for.
+"""Randomize: turns each symbol into a report, drawn from exactly the law that the certificate is computed for.
 
-A report is drawn once; whoever has to send it again sends the same.
+A report is drawn once; a retry sends the same report.
 """
 
 from __future__ import annotations
@@ -13,14 +13,15 @@ from hubbub.queries.draws import Random
 
 
 def randomize_all(task: Task, symbols: Sequence[int], random: Random) -> tuple[bytes, ...]:
-    """Return one report per query, each drawn by itself; `symbols` are in the task's order.
+    """Return one report per query, drawn independently; `symbols` are in the task's order.
 
     Raises:
-        HubbubError: where a report has another length than all of its query have: it would tell its device apart.
+        HubbubError: where a report does not have the one length that its query's reports have.
     """
     pairs = zip(task.queries, symbols, strict=True)
     reports = tuple(query.randomize(symbol, random) for query, symbol in pairs)
     for query, report in zip(task.queries, reports, strict=True):
+        # Encryption does not hide lengths: an envelope of another length would tell its device apart.
         if len(report) != query.report_bytes:
             raise HubbubError(
                 f"a report of {query.name} has {len(report)} bytes, all have {query.report_bytes}; nothing was sent, "

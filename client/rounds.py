@@ -1,4 +1,4 @@
-"""Rounds: which one takes answers now, and the keys that its submissions are sealed with."""
+"""Rounds: which round takes answers now, and the keys for sealing its submissions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def choose_round(task: Task, wanted: int | None, now: float) -> int:
     """Return the round to answer: the one that `now` (seconds since 1970) is in, or `wanted` if it is not over.
 
     Raises:
-        NoRound: where there is none, naming the next and its time.
+        NoRound: where there is none, naming the next round and its time.
     """
     schedule = task.schedule
     if wanted is None:
@@ -27,6 +27,7 @@ def choose_round(task: Task, wanted: int | None, now: float) -> int:
         return number
     if isinstance(wanted, bool) or not isinstance(wanted, int) or not 0 <= wanted < schedule.rounds:
         raise NoRound(f"task {task.name} has no round {wanted!r}; its rounds are 0 to {schedule.rounds - 1}")
+    # Not refused right after its end or cut: that is the shuffler's decision, and this clock may be ahead of it.
     if now > forgotten_after(schedule, wanted):
         raise NoRound(f"round {wanted} of task {task.name} is over; {_next_round(schedule, now)}")
     return wanted
@@ -69,6 +70,7 @@ class RoundKeys:
         Raises:
             KeyRecordError: where a key is not valid at `now` (seconds since 1970).
         """
+        # Checked here and not only when the keys are fetched: they may come from the state, long after.
         for record in (self.shuffler, self.analyzer):
             record.check_time(now)
         return Sealer(self.destination, self.shuffler.public_key, self.analyzer.public_key)

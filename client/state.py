@@ -1,8 +1,9 @@
-"""A device's memory: the sealed bytes before they are first sent, and what became of them, in one SQLite file.
+"""The state of one or more devices in a SQLite file: sealed submissions before they are sent, and their outcomes.
 
-Whatever dies, and when, a round's answers are randomized and sealed once: a submission is stored before it is sent, and
-what is stored is what is sent, however often. A file may hold many devices, as a gateway's does, and may be shared by
-processes. Sealed bytes are erased as soon as the shuffler has them or no longer takes them.
+A round's answers are randomized and sealed once, whatever process is killed and when. A second, fresh randomization of
+the same answers would cost privacy again. So a submission is stored before it is sent, and each retry sends the stored
+bytes. A file may hold many devices, as a gateway's does, and several processes may share it. Sealed bytes are erased as
+soon as the shuffler has acknowledged them or no longer takes them.
 """
 
 from __future__ import annotations
@@ -43,14 +44,14 @@ class Entry:
 
     @property
     def submission(self) -> Submission | None:
-        """What is to be sent; None where nothing is any more."""
+        """The submission that is still to be sent; None once there is an outcome."""
         return None if self.envelope is None else Submission(self.submission_id, self.envelope)
 
 
 class State:
-    """The state file, opened at first use; `close` may be followed by use again. Safe to use from several threads.
+    """The state file. It is opened at first use, also after `close`. Safe to use from several threads.
 
-    `connection` is the class of the connection to the file.
+    `connection` is the class of the SQLite connection to the file.
     """
 
     def __init__(self, path: Path, *, connection: type[sqlite3.Connection] = sqlite3.Connection) -> None:
@@ -70,7 +71,7 @@ class State:
         """Return the keys this round was first seen with; None where it was not seen yet.
 
         Raises:
-            NoRound: where the round was forgotten: what this device did in it is not known any more.
+            NoRound: where the round was forgotten: it is no longer known whether this device answered it.
         """
         with self._transaction() as connection:
             _check_remembered(connection, of)
@@ -78,10 +79,10 @@ class State:
         return None if row is None else _read_key_set(row[0])
 
     def pin(self, of: Round, key_set: KeySet, over_at: float) -> None:
-        """Keep the round's keys, for good; the round is forgotten after `over_at` (seconds since 1970).
+        """Keep the round's keys unchanged until the round is forgotten, after `over_at` (seconds since 1970).
 
         Raises:
-            KeySetChanged: where the round was seen with others.
+            KeySetChanged: where the round was first seen with other keys.
             NoRound: where the round was forgotten.
         """
         with self._transaction() as connection:
@@ -98,12 +99,12 @@ class State:
                 )
 
     def find(self, of: Round, devices: Collection[str]) -> dict[str, Entry]:
-        """Return what is stored of these devices for a round."""
+        """Return what is stored for these devices in a round; devices without an entry are left out."""
         with self._transaction() as connection:
             return _find(connection, of, devices)
 
     def keep(self, of: Round, submissions: Mapping[str, Submission]) -> dict[str, Entry]:
-        """Store each device's submission, unless the device has one already; return what is stored now, on disk.
+        """Store each device's submission, unless the device has one already; return what is then on disk.
 
         Raises:
             NoRound: where the round was forgotten meanwhile.
@@ -112,13 +113,14 @@ class State:
         with self._transaction() as connection:
             number = _round_number(connection, of)
             rows = [(number, device, one.id, one.envelope) for device, one in submissions.items()]
+            # What is there already stays: it may have been sent, and a second randomization must never be.
             insert = "INSERT INTO submission (round, device, id, envelope) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING"
             if connection.executemany(insert, rows).rowcount == len(rows):
                 return {device: Entry(one.id, one.envelope, None) for device, one in submissions.items()}
             return _find(connection, of, submissions)
 
     def settle(self, of: Round, outcomes: Mapping[str, str]) -> None:
-        """Note what became of these devices' submissions, and erase their sealed bytes."""
+        """Record the outcomes of these devices' submissions, and erase their sealed bytes."""
         with self._transaction() as connection:
             number = _find_number(connection, of)
             rows = [(outcome, number, device) for device, outcome in outcomes.items()]
@@ -138,7 +140,8 @@ class State:
     def forget(self, now: float) -> int:
         """Erase every round that is over at `now` (seconds since 1970), of all tasks; return how many.
 
-        What remains is each task's last such round: a clock that runs backwards brings none of them back.
+        Only the number of each task's last forgotten round is kept. It keeps a device whose clock is set back from
+        answering such a round a second time.
         """
         with self._transaction() as connection:
             over = connection.execute("SELECT task, round FROM round WHERE over_at < ?", (now,)).fetchall()
@@ -151,6 +154,8 @@ class State:
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
+        # The lock is for this process's threads, which share a connection; BEGIN IMMEDIATE is for other processes. It
+        # takes the write lock before anything is read, so nobody can change what was read before it is acted upon.
         with self._lock, self._named_errors():
             if self._connection is None:
                 self._connection = open_state(self._path, self._factory)
@@ -165,7 +170,7 @@ class State:
                 raise
 
     def _truncate(self) -> None:
-        """Empty the write-ahead log, so that what was erased is not in it either; a busy file does so later."""
+        """Empty the write-ahead log, which still holds what was erased; where the file is busy, that happens later."""
         with self._lock, self._named_errors():
             if self._connection is not None:
                 self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
@@ -208,6 +213,7 @@ def _check_remembered(connection: sqlite3.Connection, of: Round) -> None:
 
 def _find(connection: sqlite3.Connection, of: Round, devices: Collection[str]) -> dict[str, Entry]:
     number = _find_number(connection, of)
+    # The names go as one JSON text: SQLite limits the number of parameters of a statement.
     rows = connection.execute(
         "SELECT device, id, envelope, outcome FROM submission "
         "WHERE round = ? AND device IN (SELECT value FROM json_each(?))",

@@ -1,4 +1,4 @@
-"""The state file itself: made for its owner alone, durable at every commit, refused where it is of another version."""
+"""Opening the state file: readable by its owner only, durable at every commit, refused where its version is unknown."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from hubbub.client.errors import StateError
 from hubbub.protos.stored import Layout, bring_forward, check_version, version_of
 
 BUSY_SECONDS = 30.0
-"""How long to wait for another process that uses the same file."""
+"""Seconds to wait for another process that uses the same file."""
 
 BUSY_PAUSE = 0.01
 """Seconds between two tries to open a file that another process is making."""
 
 _MAKING = threading.Lock()
-"""Held while a file is made: nobody in this process has it open when it is closed again."""
+"""Held while a file is made. POSIX drops all locks that a process has on a file when any descriptor of it is closed, so
+no thread of this process may have the file open in SQLite when the descriptor that made it is closed."""
 
 STATE = Layout(
     what="state file",
@@ -47,7 +48,7 @@ CREATE TABLE submission (
 CREATE TABLE forgotten (task BLOB PRIMARY KEY, round INTEGER NOT NULL);
 """,
 )
-"""What a state file looks like."""
+"""The tables of a state file."""
 
 
 def open_state(path: Path, factory: type[sqlite3.Connection] = sqlite3.Connection) -> sqlite3.Connection:
@@ -58,12 +59,13 @@ def open_state(path: Path, factory: type[sqlite3.Connection] = sqlite3.Connectio
         OSError, sqlite3.Error: where it cannot be read or written.
     """
     deadline = time.monotonic() + BUSY_SECONDS
+    # Version 0 is looked at later, through SQLite: another process may be making the file at this moment.
     if version_of(path) not in (None, 0):
         check_version(path, STATE, StateError)
     with _MAKING:
         _make_file(path)
     while True:
-        # Shared between threads, which State's lock lets in one at a time.
+        # Threads share the connection (check_same_thread=False); State's lock lets one in at a time.
         connection = sqlite3.connect(
             path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False, factory=factory
         )
@@ -78,25 +80,28 @@ def open_state(path: Path, factory: type[sqlite3.Connection] = sqlite3.Connectio
 
 
 def _make_file(path: Path) -> None:
-    """Make an empty file for its owner alone; one that exists is not opened: closing it would drop SQLite's locks."""
+    """Make an empty file that only its owner can read; one that exists is not even opened (see `_MAKING`)."""
     with contextlib.suppress(FileExistsError):
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
 
 
 def _is_busy(error: BaseException) -> bool:
-    """Whether another process was in the way. Changing to WAL does not wait for it, as SQLite's other steps do."""
+    """Return whether another process was in the way: SQLite does not wait for it when it changes to WAL."""
     return isinstance(error, sqlite3.OperationalError) and error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
 
 
 def _prepare(connection: sqlite3.Connection, path: Path) -> None:
     _check_ours(connection, path)
     bring_forward(connection, path, STATE, StateError)
+    # FULL: in WAL mode NORMAL may lose the last commits in a power failure, and with them the only copy of what was
+    # sent; the answers would then be randomized a second time. secure_delete overwrites what is erased.
     for setting in ("journal_mode = WAL", "synchronous = FULL", "secure_delete = ON", "foreign_keys = ON"):
         connection.execute(f"PRAGMA {setting}").fetchall()
 
 
 def _check_ours(connection: sqlite3.Connection, path: Path) -> None:
-    """Return only if the file is empty or has a version, read at one moment: another process may be making it."""
+    """Return only if the file is empty or has a version."""
+    # One statement reads both, as of one moment: another process may be making the tables.
     query = "SELECT user_version, (SELECT count(*) FROM sqlite_master) FROM pragma_user_version"
     version, tables = connection.execute(query).fetchone()
     if version == 0 and tables:

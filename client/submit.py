@@ -1,7 +1,7 @@
-"""Submit: calls to the shuffler with deadlines, made again with growing, random pauses while that can help.
+"""Submit: calls to the shuffler with deadlines, repeated after growing random pauses as long as that can help.
 
-What is sent is what was stored; trying again never draws anything anew. That a receipt is for what was sent is checked
-once, where it is read (`wire.SubmissionCaller`): one that is not is never returned.
+A retry sends the bytes that were stored and never draws anything anew. `wire.SubmissionCaller` checks that a receipt is
+for the submission that was sent, and never returns another.
 """
 
 from __future__ import annotations
@@ -29,7 +29,11 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Patience:
-    """How long to try, in seconds: in all for one request, each call, and the first and longest pause between calls."""
+    """How long to try, in seconds.
+
+    `total` is for one request with all its calls, `call` for each of them. Pauses between calls grow from `first_pause`
+    to `longest_pause`.
+    """
 
     total: float = 60.0
     call: float = 10.0
@@ -44,16 +48,17 @@ class Patience:
     def pause(self, tries: int, share: float, retry_after: float | None) -> float:
         """Return the pause after that many failed tries; `share` is uniform in [0, 1).
 
-        The pause is uniform up to a limit that doubles each time ("full jitter": devices that failed together do not
-        come back together), after what the shuffler asked to wait.
+        It is the wait that the shuffler asked for, and a uniform time up to a limit that doubles with each try. With
+        this "full jitter", devices that failed at the same moment do not come back at the same moment.
         """
+        # The exponent is limited because 2.0 ** 1024 overflows.
         limit = min(self.longest_pause, self.first_pause * 2.0 ** min(tries - 1, 30))
         return (retry_after or 0.0) + share * limit
 
 
 @dataclass(frozen=True)
 class Pacing:
-    """Patience, and what it is measured and waited with."""
+    """Patience, with the clock, the sleep and the randomness to use, which tests replace."""
 
     patience: Patience = field(default_factory=Patience)
     monotonic: Callable[[], float] = time.monotonic
@@ -61,11 +66,11 @@ class Pacing:
     random: Random = os.urandom
 
     async def persist(self, attempt: Callable[[float], Awaitable[T]]) -> T:
-        """Make `attempt`, given its deadline in seconds, until it succeeds or trying again cannot help.
+        """Call `attempt` with its deadline in seconds, until it succeeds or trying again cannot help.
 
         Raises:
-            Refusal: a final one at once, a transient one where time is up.
-            Unreachable: where nobody answered in all that time.
+            Refusal: a final one at once, a transient one when the time is up.
+            Unreachable: where nobody answered until the time was up.
         """
         patience, started = self.patience, self.monotonic()
         tries = 0
@@ -77,6 +82,7 @@ class Pacing:
                 tries += 1
                 pause = self._pause_after(error, tries)
                 left = patience.total - (self.monotonic() - started)
+                # A pause that uses up the time is not begun: no call could follow it.
                 if pause is None or pause >= left:
                     raise _given_up(error, tries, patience) from error
             await self.sleep(pause)
@@ -110,7 +116,7 @@ async def submit(caller: SubmissionCaller, to: Destination, submission: Submissi
 async def submit_batch(
     caller: SubmissionCaller, to: Destination, submissions: Sequence[Submission], pacing: Pacing
 ) -> list[Answer]:
-    """Send many submissions, and again those that were refused for now; return each one's last answer, in order.
+    """Send many submissions, and send those again that were refused for now; return each one's last answer, in order.
 
     Raises:
         Unreachable: where the shuffler does not answer.
@@ -125,11 +131,13 @@ async def submit_batch(
         transient = {place: answer for place in open_places if (answer := _transient(answers[place])) is not None}
         open_places[:] = transient
         if transient:
+            # `persist` waits as long as the error it sees asks for: the longest wait serves every submission.
             raise max(transient.values(), key=lambda refusal: refusal.retry_after or 0.0)
 
     try:
         await pacing.persist(attempt)
     except Refusal as refusal:
+        # A call that was refused as a whole answers for every submission that has no answer of its own yet.
         answers.update({place: answers.get(place, refusal) for place in open_places})
     return [answers[place] for place in range(len(submissions))]
 

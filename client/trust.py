@@ -1,4 +1,4 @@
-"""Trust: a device runs a task only if the two parties it knows have signed it, and only under the task's own cap."""
+"""Trust: a device runs a task only if the operator and the shuffler that it knows signed it, and within its cap."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ def trusted_task(document: bytes, operator_key: bytes, shuffler_key: bytes) -> T
     """Return the task in a signed task file, checked against both parties' public keys (PEM, or 32 raw bytes).
 
     Raises:
-        SignatureError: where a key is not one, or the task is not signed by it.
-        TaskError: where the task is not one hubbub runs, or gives up more to colluding services than its cap.
+        SignatureError: where a key cannot be read, or the task is not signed by it.
+        TaskError: where hubbub does not run such a task, or its queries' epsilon_local add up to more than its cap.
     """
     operator = public_key(operator_key, "the operator's key")
     shuffler = public_key(shuffler_key, "the shuffler's key")
@@ -26,7 +26,7 @@ def trusted_task(document: bytes, operator_key: bytes, shuffler_key: bytes) -> T
 
 
 def public_key(key: bytes, name: str) -> bytes:
-    """Return a raw Ed25519 public key (32 bytes) from itself or from its PEM; `name` is used in errors.
+    """Return a raw Ed25519 public key (32 bytes), given either as it is or as PEM; `name` is used in errors.
 
     Raises:
         SignatureError: where it is neither.
@@ -40,6 +40,7 @@ def check_epsilon_local(task: Task) -> None:
     Raises:
         TaskError: naming the sum and the cap.
     """
+    # Added exactly: a sum of floats may be rounded down, to just below a cap that is exceeded.
     total = sum(Fraction(query.mechanism.epsilon_local) for query in task.queries)
     cap = task.privacy.epsilon_local
     if total > Fraction(cap):

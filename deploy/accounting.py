@@ -1,4 +1,4 @@
-"""What `hubbub account` asks the accountant: mechanisms and rounds as people write them, one round or many."""
+"""What `hubbub account` asks the accountant: reads mechanisms and rounds as people write them, and computes ε and δ."""
 
 from __future__ import annotations
 
@@ -43,15 +43,15 @@ ROW_KEYS = (
     "rounds",
     "sampling_rate",
 )
-"""What a row of a rounds file may say; `mechanism` and `reports` are needed, `rounds` is 1 where it is left out."""
+"""Keys of a row in a rounds file. `mechanism` and `reports` are required; `rounds` is 1 where it is left out."""
 
 MOST_WRONG_ROWS = 20
-"""Rows of a rounds file that an error names, at most; it says how many more there are."""
+"""The most rows of a rounds file that one error names; it says how many more are wrong."""
 
 
 @dataclass(frozen=True)
 class Description:
-    """A mechanism as someone wrote it: None where nothing was said.
+    """A mechanism as a person described it; None where nothing was given.
 
     `gamma` is "W/4294967296" or a number, `truthful` and `other` are "3/4", "0.75" or numbers.
     """
@@ -73,11 +73,11 @@ TAKES: Mapping[str, tuple[str, ...]] = {
     "laplace": ("local_epsilon",),
     "gaussian": ("sigma",),
 }
-"""What each mechanism is described by."""
+"""The fields that describe each mechanism."""
 
 
 def as_flag(name: str) -> str:
-    """Spell a field as the command line does."""
+    """Return a field's name as a flag of the command line."""
     return "--" + name.replace("_", "-")
 
 
@@ -141,6 +141,7 @@ def read_exact(value: str | Fraction, name: str) -> Fraction:
     try:
         if isinstance(value, Fraction):
             return value
+        # Digits, point and slash alone: Fraction would also take "1e999999999", and compute it.
         if len(value) <= 40 and all(character in "0123456789./" for character in value):
             return Fraction(value)
     except (ValueError, ZeroDivisionError):
@@ -191,10 +192,10 @@ def hiding_part(
     same: int | None = None,
     sampling_rate: Fraction | None = None,
 ) -> Part:
-    """Return what hides an honest person: `reports` less ⌈(1 − honest_share)·reports⌉, in every round.
+    """Return rounds in which an honest person is hidden by `reports` less ⌈(1 − honest_share)·reports⌉ reports.
 
-    With `same`, clients bring randomizers of their own and only so many of the reports are made by the victim's; the
-    dishonest ones may all be among them (erlingsson-2019, Cor. 9).
+    With `same`, clients bring their own randomizers, and only that many of the reports are made by the same one as the
+    victim's. All dishonest reports may be among those (erlingsson-2019, Cor. 9).
 
     Raises:
         AccountingError: a number out of range, or nobody honest left.
@@ -204,7 +205,7 @@ def hiding_part(
 
 
 def hidden_by(hiding: int, reports: int, honest_share: float) -> int:
-    """Return how many honest reports are surely among `hiding` of all `reports`; at least one, or AccountingError."""
+    """Return the fewest honest reports among `hiding` of all `reports`; AccountingError where that is none."""
     honest = honest_reports(hiding, reports, honest_share)
     if honest < 1:
         raise AccountingError(f"honest share {honest_share} of {reports} reports leaves nobody; raise either")
@@ -212,7 +213,7 @@ def hidden_by(hiding: int, reports: int, honest_share: float) -> int:
 
 
 def noise_reports(reports: int, honest_share: float, rounds: int, sampling_rate: str | None) -> int:
-    """Return what hides an honest person under Gaussian noise, which is answered for one whole batch only."""
+    """Return how many reports hide an honest person under Gaussian noise; only one whole batch is supported."""
     if rounds != 1 or sampling_rate is not None:
         raise AccountingError("gaussian has no local epsilon and is not composed: ask for one round, without sampling")
     return hidden_by(checked_reports(reports), reports, honest_share)
@@ -229,6 +230,7 @@ def epsilon_of(part: Part, delta: float, bound: str = "best") -> EpsilonBracket:
     best = compose([part], delta)
     if bound == "best":
         return best
+    # The bound asked for gives the upper end only. What attacks reach does not depend on it, so that stays the best.
     asked = compose([behind(part, bound)], delta)
     source = f"{asked.source}; pair: {BOUNDS[bound].source}"
     return replace(asked, epsilon_lower=best.epsilon_lower, epsilon_local=best.epsilon_local, source=source)
@@ -250,7 +252,7 @@ def read_rounds(path: Path) -> list[Part]:
     """Return the parts that a rounds file lists: a JSON list of objects with the keys `ROW_KEYS`.
 
     Raises:
-        AccountingError: the file is not such a list; rows that are wrong are named, by their numbers from 1.
+        AccountingError: the file is not such a list; wrong rows are named by their numbers, counted from 1.
         OSError: the file cannot be read.
     """
     rows = _parse(path)
@@ -271,6 +273,7 @@ def read_rounds(path: Path) -> list[Part]:
 def _parse(path: Path) -> Any:
     """Read JSON with exact decimals, refusing repeated keys and what is not a number."""
     try:
+        # Decimal keeps the digits that were written: 0.1 as a float is not one tenth.
         return json.loads(
             path.read_bytes().decode(), parse_float=Decimal, parse_constant=_refuse, object_pairs_hook=_once
         )
@@ -287,7 +290,7 @@ def _refuse(constant: str) -> NoReturn:
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     repeated = sorted(name for name, times in Counter(name for name, _ in pairs).items() if times > 1)
     if repeated:
-        raise ValueError(f"{', '.join(repeated):.200} stands twice in one row")
+        raise ValueError(f"{', '.join(repeated):.200} occurs twice in one row")
     return dict(pairs)
 
 
@@ -325,6 +328,7 @@ def _exact(row: Mapping[str, Any], name: str) -> Fraction | None:
     if name not in row:
         return None
     value = row[name]
+    # The lower limit is for Fraction: 1e-999999999 would become a denominator of a billion digits.
     if isinstance(value, Decimal) and Decimal("1e-30") < value < 1:
         return Fraction(value)
     if isinstance(value, str):
@@ -343,6 +347,7 @@ def _local(row: Mapping[str, Any]) -> float | None:
     if "local_epsilon" not in row:
         return None
     value = row["local_epsilon"]
+    # A loose limit, so that float() gives a finite number; the mechanism has a limit of its own.
     if isinstance(value, int | Decimal) and not isinstance(value, bool) and 0 <= Decimal(value) <= 10**6:
         return float(value)
     raise AccountingError(f"local_epsilon is {_shown(value)}, must be a number from 0 to 40")

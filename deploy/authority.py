@@ -1,7 +1,7 @@
-"""A certificate authority for one deployment: who may speak to whom over TLS.
+"""A certificate authority for one deployment: its certificates decide which party may call which service over TLS.
 
 A certificate's common name is the party's role; services check it on their mutual-TLS ports. These certificates protect
-connections only: what a party states is signed with its Ed25519 identity, which is another key.
+connections only. Statements (tasks, records, certificates of privacy) are signed with Ed25519 identities, other keys.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from hubbub.protos.errors import HubbubError
 from hubbub.protos.keys import write_private
 
 AUTHORITY_DAYS = 3650
-"""Validity of the authority's own certificate."""
+"""Days for which the authority's own certificate is valid: ten years, since all parties must replace it together."""
 
 CERTIFICATE_DAYS = 825
-"""Validity of a party's certificate; `hubbub certificate` makes the next one before it ends."""
+"""Days for which a party's certificate is valid; `hubbub certificate` makes the next one before it ends."""
 
 _BACKDATE = timedelta(hours=1)
-"""Certificates are valid a little before they are made, for machines whose clocks are behind."""
+"""Certificates are valid from this long before they are made, for machines whose clocks are behind."""
 
 
 class Authority:
@@ -42,9 +42,11 @@ class Authority:
         """Make a new authority (ECDSA P-256)."""
         key = ec.generate_private_key(ec.SECP256R1())
         subject = _name(f"{name} authority")
+        # The two that are True are key_cert_sign and crl_sign: this key signs certificates and nothing else.
         usage = x509.KeyUsage(False, False, False, False, False, True, True, False, False)
         certificate = (
             _builder(subject, subject, key.public_key(), AUTHORITY_DAYS)
+            # path_length 0: it issues certificates of parties only, never one of a further authority.
             .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
             .add_extension(usage, critical=True)
             .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
@@ -57,7 +59,7 @@ class Authority:
         """Read an authority that was saved.
 
         Raises:
-            HubbubError: where a file is missing, is no such key or certificate, or the two do not belong together.
+            HubbubError: where a file is missing or is not such a key or certificate, or the two do not belong together.
         """
         try:
             private = serialization.load_pem_private_key(key.read_bytes(), password=None)
@@ -73,7 +75,7 @@ class Authority:
         return cls(private, known)
 
     def save_certificate(self, path: Path) -> None:
-        """Write the authority's certificate: what everyone trusts."""
+        """Write the authority's certificate, which every party trusts."""
         path.write_bytes(self.certificate.public_bytes(serialization.Encoding.PEM))
 
     def save_key(self, path: Path) -> None:
@@ -81,7 +83,7 @@ class Authority:
         write_private(path, _pem(self._key))
 
     def issue(self, role: str, hosts: Iterable[str], certificate_path: Path, key_path: Path) -> None:
-        """Make a key and a certificate for `role`: a server on `hosts` (names or addresses), and a client."""
+        """Make a key and a certificate for `role`, as a server on `hosts` (names or addresses) and as a client."""
         key = ec.generate_private_key(ec.SECP256R1())
         usages = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH])
         builder = _builder(_name(role), self.certificate.subject, key.public_key(), CERTIFICATE_DAYS)
@@ -95,6 +97,7 @@ class Authority:
             .add_extension(authority_id, critical=False)
             .sign(self._key, hashes.SHA256())
         )
+        # The key first: it refuses to overwrite a file, so that an existing pair stays a pair.
         write_private(key_path, _pem(key))
         certificate_path.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
 

@@ -1,4 +1,4 @@
-"""Calls that the operator's commands make, each over a channel of its own."""
+"""The calls of the operator's commands, each over its own channel."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hubbub.protos.transport import open_channel
 from hubbub.protos.wire import ControlCaller, ResultsCaller
 
 CALL_SECONDS = 30.0
-"""Deadline of a call that is answered at once."""
+"""Deadline, in seconds, of a call that is answered at once."""
 
 T = TypeVar("T")
 
@@ -24,10 +24,10 @@ LONGEST_WAIT = 50.0
 
 
 async def find_round(settings: OperatorSettings, task: str | None, round_number: int | None) -> RoundId:
-    """Return the certified round meant: the latest one, of the task of that name or id, or that number.
+    """Return the certified round of that task (its name or id) and number; None means any task, and the latest round.
 
     Raises:
-        HubbubError: where there is none, naming those there are.
+        HubbubError: where there is none, naming the certified rounds, or where several tasks match.
     """
     async with open_channel(settings.analyzer_results, settings.tls.paths()) as channel:
         rounds = await ResultsCaller(channel).list_results(None, CALL_SECONDS)
@@ -48,6 +48,7 @@ async def find_round(settings: OperatorSettings, task: str | None, round_number:
 async def fetch_results(settings: OperatorSettings, task_id: bytes, round_number: int, wait: float) -> RoundResults:
     """Return a round's results, waiting up to `wait` seconds (at most 50) for them."""
     async with open_channel(settings.analyzer_results, settings.tls.paths()) as channel:
+        # The call's deadline is later than the service's own wait: "no results yet" arrives before it is given up.
         patience = min(max(wait, 0.0), LONGEST_WAIT)
         return await ResultsCaller(channel).get_results(task_id, round_number, patience, patience + CALL_SECONDS)
 
@@ -59,20 +60,20 @@ async def close_round(settings: OperatorSettings, task_id: bytes, round_number: 
 
 
 async def fetch_status(settings: OperatorSettings) -> list[RoundStatus]:
-    """Return where all rounds of the shuffler's tasks stand."""
+    """Return the states of all rounds at the shuffler."""
     async with open_channel(settings.shuffler_control, settings.tls.paths()) as channel:
         return await ControlCaller(channel).get_status(None, CALL_SECONDS)
 
 
 async def fetch_standings(settings: OperatorSettings) -> list[RoundStanding]:
-    """Return where all rounds stand at the analyzer."""
+    """Return the states of all rounds at the analyzer."""
     async with open_channel(settings.analyzer_results, settings.tls.paths()) as channel:
         return await ResultsCaller(channel).get_standings(None, CALL_SECONDS)
 
 
 @dataclass(frozen=True)
 class Overview:
-    """What both services say of their rounds; None of one that did not say, and why by its name."""
+    """The states of rounds at both services; None for a service that did not answer, whose error is in `errors`."""
 
     shuffler: list[RoundStatus] | None
     analyzer: list[RoundStanding] | None
@@ -80,7 +81,7 @@ class Overview:
 
 
 async def fetch_overview(settings: OperatorSettings) -> Overview:
-    """Ask both services where their rounds stand; one that does not answer keeps nothing of the other back."""
+    """Ask both services for the states of their rounds; if one does not answer, return the other's."""
     errors: dict[str, str] = {}
 
     async def asked(name: str, address: str, question: Coroutine[Any, Any, T]) -> T | None:

@@ -1,4 +1,4 @@
-"""The command line: `hubbub COMMAND`. Only the module of the command asked for is loaded, so each starts fast."""
+"""The command line: `hubbub COMMAND`. Only the module of that command is loaded, so that each starts fast."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; exit status 0 on success, 2 on bad use, 1 on failure."""
     # By default gRPC writes a line of its own for every connection that fails its TLS handshake.
     os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
+    # The command's name has to be known before the command line is built, so it is looked up without a parser. Where
+    # it is not the first word, all commands are loaded and typer says what is wrong, or shows the help.
     words = list(sys.argv[1:] if arguments is None else arguments)
     wanted = words[0] if words and words[0] in COMMANDS else ""
     if not COMMAND_LINE.installed:
@@ -27,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _refuse(wanted: str, words: Sequence[str]) -> None:
-    """Say what is missing where not even words and options can be read: in the bare install of a device."""
+    """Exit, saying which extra is missing: a device's bare install has not even the command line's libraries."""
     message = missing(wanted)
     if "--json" in words:
         sys.stdout.write(json.dumps({"error": message}, indent=2) + "\n")

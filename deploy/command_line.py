@@ -1,4 +1,4 @@
-"""The commands as the command line has them: their words, their help, and a check that what they need is installed."""
+"""The commands with their options and help, each with a check that the extra it needs is installed."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def build(names: Sequence[str] = tuple(NEEDS)) -> typer.Typer:
 
 
 def _checked(name: str, commands: typer.Typer) -> typer.Typer:
-    """Return the commands of a command, each of which first checks that what it needs is installed."""
+    """Return the subcommands of a command, each of which first checks that what it needs is installed."""
     checked = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help=commands.info.help)
     for each in commands.registered_commands:
         if each.callback is not None:
@@ -55,9 +55,9 @@ def _checked(name: str, commands: typer.Typer) -> typer.Typer:
 
 
 def _needing(command: str, run: Callable[..., None]) -> Callable[..., None]:
-    """Return a command that first checks that what it needs is installed; its help can be read without."""
+    """Return a command that first checks that what it needs is installed; its help is shown without that check."""
 
-    @functools.wraps(run)  # typer reads the options from the signature of what is wrapped
+    @functools.wraps(run)  # typer reads the options from the wrapped function's signature
     def checked(*args: Any, **options: Any) -> None:
         with failures(bool(options.get("as_json"))):
             lacking = missing(command)

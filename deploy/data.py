@@ -1,4 +1,4 @@
-"""Data to run the pipeline on: a table with one row per device and one column per query, and its true answers."""
+"""Data to run the pipeline on: tables with one row per device and one column per query, and their true statistics."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from hubbub.queries.question import Question
 from hubbub.queries.rows import Truth
 
 MOST_CATEGORIES = 10_000
-"""Most distinct values of a column that is taken as a histogram; more would be identifiers, not categories."""
+"""Most distinct values of a histogram's column; a column with more holds identifiers, not categories."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class SumSpec:
 def flights() -> Dataset:
     """Return the flights that left New York City's airports in 2013: carrier, and departure delay in minutes.
 
-    The package's file is read, the package itself is not imported: that would need modules newer Pythons do not have.
+    The package's data file is read without importing the package, which needs modules that newer Pythons do not have.
 
     Raises:
         HubbubError: where the package with the data is not installed.
@@ -121,10 +121,10 @@ def from_file(path: Path, histograms: Sequence[str], sums: Sequence[SumSpec]) ->
 
 
 def from_table(table: pa.Table, where: str, draft: Draft, columns: Mapping[str, str]) -> Dataset:
-    """Return a table's columns as answers to a draft's questions; `columns` names the column of each.
+    """Return a table's columns as answers to a draft's questions; `columns` names each question's column.
 
     Raises:
-        HubbubError: where a column is missing or of another kind; `where` says of what file.
+        HubbubError: where a column is missing or of another kind; `where` names the file in messages.
     """
     answers = {}
     for question in draft.questions:
@@ -147,7 +147,7 @@ def read_table(path: Path) -> pa.Table:
     try:
         table = readers[path.suffix.lower()](path)
         table.validate(full=True)
-        table.column_names  # noqa: B018 - names that are no text show themselves only here
+        table.column_names  # noqa: B018 - names that are not UTF-8 raise only here
         return table
     except OSError as error:
         if error.errno is not None:
@@ -178,6 +178,7 @@ def _texts(values: pa.ChunkedArray, column: str) -> pa.ChunkedArray:
         texts = values.cast(pa.string())
     except pa.ArrowException as error:
         raise HubbubError(f"column {column!r} does not hold texts: {error!s:.200}") from error
+    # An empty field of a CSV file is read as an empty text. It means "no answer", as null does.
     return pc.if_else(pc.equal(texts, ""), pa.scalar(None, pa.string()), texts)
 
 
@@ -186,6 +187,7 @@ def _numbers(values: pa.ChunkedArray, column: str) -> pa.ChunkedArray:
         numbers = values.cast(pa.float64())
     except pa.ArrowException as error:
         raise HubbubError(f"column {column!r} does not hold numbers: {error!s:.200}") from error
+    # NaN and infinities are not numbers that a device can answer with: they mean "no answer" too.
     return pc.if_else(pc.is_finite(numbers), numbers, pa.scalar(None, pa.float64()))
 
 
@@ -202,7 +204,7 @@ def query_name(column: str) -> str:
 def sample(dataset: Dataset, devices: int, seed: int) -> Dataset:
     """Return `devices` rows drawn without replacement, the same ones for the same seed.
 
-    Which devices take part in a demonstration is no secret, so an ordinary generator draws them.
+    It need not be secret which devices take part in a demonstration, so an ordinary generator draws them.
 
     Raises:
         HubbubError: where there are fewer rows than that.
@@ -216,5 +218,5 @@ def sample(dataset: Dataset, devices: int, seed: int) -> Dataset:
 
 
 def truth_of(dataset: Dataset, question: Question) -> Truth:
-    """Return what the estimates of a question are to be compared with."""
+    """Return the true statistics that the estimates of a question are compared with."""
     return question.truth(dataset.answers[question.name].to_pylist())

@@ -33,18 +33,19 @@ from hubbub.protos.task import Draft, Privacy, Schedule
 from hubbub.queries.rows import Truth
 
 MINIMUM_SHARE = 0.9
-"""Share of the devices that must have answered: the task's minimum reports."""
+"""The task's minimum reports, as a share of the devices."""
 
 ROUND_SECONDS = 3600
 """Length of a demo's round; the operator closes it as soon as its devices are done."""
 
 GRACE_SECONDS = 7 * 86400
-"""Grace of a demo's rounds: all of them take submissions now, one after the other, however slow the machine is."""
+"""Grace of a demo's rounds. A round takes submissions from a grace before it opens, so that with a week's grace every
+round takes them at once, and none is cut by the clock on a slow machine."""
 
 
 @dataclass(frozen=True)
 class Options:
-    """What to run: the privacy of everything one device sends in a round, rounds, dummies, and client processes."""
+    """What to run: the privacy of everything that one device sends in a round, the rounds, dummies and processes."""
 
     epsilon: float = 1.0
     delta: float = 1e-6
@@ -55,7 +56,7 @@ class Options:
 
 
 class Stages:
-    """Seconds by stage, and a progress bar for the stage that runs; where stderr is no terminal, a line for each."""
+    """Times each stage and shows a progress bar for it; where stderr is not a terminal, it prints a line instead."""
 
     def __init__(self, console: Console) -> None:
         self.seconds: dict[str, float] = {}
@@ -105,7 +106,7 @@ def draft_for(dataset: Dataset, options: Options) -> Draft:
 async def run(dataset: Dataset, options: Options, out: Path, console: Console) -> dict[str, Any]:
     """Run the demo; return its JSON document. Task, certificates, results and logs are kept in `out`, new or empty.
 
-    Keys and stores live in a scratch folder that goes with the demo; logs are kept also where it fails.
+    Keys and stores are in a temporary folder, which is removed at the end. Logs are kept even if the demo fails.
 
     Raises:
         HubbubError: where a part of it fails, saying which and what to do.
@@ -115,6 +116,7 @@ async def run(dataset: Dataset, options: Options, out: Path, console: Console) -
     with tempfile.TemporaryDirectory(prefix="hubbub-demo-") as scratch, Stages(console) as stages:
         pipeline = LocalPipeline(draft_for(dataset, options), Path(scratch) / "pipeline")
         async with contextlib.AsyncExitStack() as stack:
+            # Registered before the pipeline is entered, so that it runs after the services have stopped.
             stack.callback(_keep_logs, pipeline, out)
             with stages.stage("start", "plan the task, start shuffler and analyzer"):
                 await stack.enter_async_context(pipeline)
@@ -172,7 +174,7 @@ def _compared(pipeline: LocalPipeline, index: int, results: RoundResults, truths
 
 
 def _check(pipeline: LocalPipeline, results: RoundResults, out: Path) -> tuple[Verified, Path]:
-    """Save the certificate as it came and verify it from those bytes, with all three signers pinned."""
+    """Save the certificate's bytes unchanged and verify them from the file, with all three signers pinned."""
     path = out / f"certificate-{results.id.task_name}-{results.id.round}.json"
     path.write_bytes(results.certificate)
     identities = pipeline.task.task.identities

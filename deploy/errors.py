@@ -4,4 +4,4 @@ from hubbub.protos.errors import HubbubError
 
 
 class BadUse(HubbubError):
-    """Words of a command that cannot be read: the exit status is 2, as for an unknown option."""
+    """A usage error, in an option or an argument: the exit status is 2, as for an unknown option."""

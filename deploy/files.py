@@ -1,4 +1,4 @@
-"""Files that people name on the command line, read so that an error says in which of them it is."""
+"""Reading files that are named on the command line, so that every error names its file."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def signed_task_in(path: Path) -> SignedTask:
 
 @contextlib.contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """Put the file's name before the errors of what is done with its content."""
+    """Put the file's name before the message of every error that is raised inside."""
     try:
         yield
     except UnicodeDecodeError as error:

@@ -1,4 +1,4 @@
-"""Asking a service on this machine whether it serves, at the ports its settings name."""
+"""Asks a service on this machine whether it serves, at every port that its settings name."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from hubbub.protos.transport import TLS, open_channel
 from hubbub.service.health import is_serving
 
 PAUSE_SECONDS = 0.1
-"""Between two questions to a port that is open and does not serve yet."""
+"""Pause between two questions to a port that is open but does not serve yet."""
 
 _EVERYWHERE = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}  # noqa: S104 - recognized, not bound
-"""What a service that listens at every address is called by on its own machine."""
+"""The address by which to call, from its own machine, a service that listens at every address."""
 
 
 def ports_of(service: str, settings: Path) -> tuple[dict[str, str], TLS]:
@@ -36,6 +36,7 @@ def ports_of(service: str, settings: Path) -> tuple[dict[str, str], TLS]:
 
 
 def _listens(service: str, settings: Path) -> tuple[dict[str, str], TLS]:
+    # Imported here, so that asking one service loads the settings of that service alone.
     if service == "shuffler":
         from hubbub.shuffler.settings import load as load_shuffler
 
@@ -50,7 +51,8 @@ def _listens(service: str, settings: Path) -> tuple[dict[str, str], TLS]:
 async def ask(ports: Mapping[str, str], tls: TLS, wait: float) -> dict[str, bool]:
     """Return for each port whether its server says SERVING within `wait` seconds.
 
-    The server must show a certificate for the name in `tls`'s own: whatever address it listens at, it is the same one.
+    The service is asked with its own certificate, so the name to expect is the one in that certificate, whatever the
+    address it listens at.
     """
     name = _own_name(tls)
     deadline = time.monotonic() + wait
@@ -76,4 +78,4 @@ def _own_name(tls: TLS) -> str:
         names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
         return str(next(iter(names)).value)
     except (ValueError, x509.ExtensionNotFound, x509.DuplicateExtension, StopIteration) as error:
-        raise HubbubError(f"{path} is no certificate for a name or an address; `hubbub init` makes one") from error
+        raise HubbubError(f"{path} is not a certificate for a name or an address; `hubbub init` makes one") from error

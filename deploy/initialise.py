@@ -5,8 +5,8 @@ shuffler/   identity, its certificate, the operator's public key, settings
 analyzer/   identity, its certificate, the operator's and the shuffler's public keys, settings
 client/     the operator's and the shuffler's public keys, the authority's certificate, settings: nothing secret
 
-A shuffler or an analyzer that is run by somebody else makes its identity itself and hands over the public key only: its
-folder then holds no identity.
+A shuffler or an analyzer that somebody else runs makes its own identity and hands over only the public key. Its folder
+then holds no identity.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ TRUST = {
     "analyzer": (Role.OPERATOR, Role.SHUFFLER),
     "client": (Role.OPERATOR, Role.SHUFFLER),
 }
-"""Whose public keys each party is given."""
+"""The public keys that each party is given, and trusts."""
 
 
 @dataclass(frozen=True)
@@ -55,11 +55,14 @@ class Folder:
 
 @dataclass(frozen=True)
 class Placement:
-    """Where the services are to run, by role; what is left out stays as in the samples.
+    """Where the services run, by role; what is left out stays as in the sample settings.
 
-    `hosts` are names or addresses a service is called by: its certificate is valid for them, and the first stands in
-    the settings of those who call it. `listen` is the host or address that its ports bind, `data` the folder that holds
-    each service's store under its role, `public_keys` the PEM file of a party that made its identity itself.
+    Args:
+        hosts: names or addresses by which a service is called. Its certificate is valid for all of them, and the first
+            is written into the settings of those who call it.
+        listen: the host or address that its ports bind.
+        data: the folder for the stores; each service's store is in a folder of its role's name there.
+        public_keys: the PEM files of parties that made their identities themselves.
     """
 
     hosts: Mapping[Role, Sequence[str]] = field(default_factory=dict)
@@ -82,9 +85,10 @@ def initialise(root: Path, placement: Placement = HERE, now: datetime | None = N
 
     Raises:
         HubbubError: where the folder holds something already.
-        SignatureError: where a public key that was handed over is none.
+        SignatureError: where a file that was handed over holds no public key.
     """
     folder = Folder(root)
+    # Read before anything is made: a file that is not a key must not leave half a deployment behind.
     public = {role: load_public(path) for role, path in placement.public_keys.items()}
     make_empty(root)
     authority = Authority.generate()
@@ -123,14 +127,17 @@ def make_empty(root: Path) -> None:
 
 
 def _issue(folder: Folder, authority: Authority, placement: Placement) -> None:
+    # The operator alone can issue certificates: whoever has this key can pose as any party over TLS.
     authority.save_key(folder.of("operator") / "authority.key")
     for role in Role:
         tls = folder.of(role.value) / "tls"
+        # The operator only calls others, so its certificate names no host.
         hosts = () if role is Role.OPERATOR else dict.fromkeys((*placement.hosts.get(role, ()), *LOOPBACK))
         authority.issue(role.value, hosts, tls / f"{role.value}.pem", tls / f"{role.value}.key")
 
 
 def _write_settings(folder: Folder, placement: Placement, now: datetime) -> None:
+    # The hour that has begun, so that the sample's first round is open at once.
     start = now.replace(minute=0, second=0, microsecond=0).strftime("%Y-%m-%dT%H:%M:%SZ")
     (folder.of("operator") / "task.toml").write_text(sample("task.toml").replace("@START@", start))
     for name in ("operator", "shuffler", "analyzer", "client"):
@@ -140,7 +147,8 @@ def _write_settings(folder: Folder, placement: Placement, now: datetime) -> None
 
 
 def _placed(settings: str, party: str, placement: Placement) -> str:
-    """Put the hosts that were named into the addresses that are called, those to listen on, and the store's folder."""
+    """Return a party's sample settings with the placement's hosts, addresses to listen on and folder for its store."""
+    # Lines are changed in place: parsing and writing TOML would lose the comments, which document every setting.
     calls = {
         "shuffler": Role.SHUFFLER,
         "shuffler_control": Role.SHUFFLER,
@@ -156,11 +164,12 @@ def _placed(settings: str, party: str, placement: Placement) -> str:
         elif key in listens and Role(party) in placement.listen:
             line = line.replace("127.0.0.1", bracketed(placement.listen[Role(party)]))
         elif key == "data" and placement.data is not None:
+            # A string in JSON is also one in TOML.
             line = line.replace('"data"', json.dumps(str(placement.data / party), ensure_ascii=False))
         lines.append(line)
     return "\n".join(lines) + "\n"
 
 
 def bracketed(host: str) -> str:
-    """Return a host as it stands before a port: an IPv6 address in brackets."""
+    """Return a host as it is written before a port: an IPv6 address in brackets."""
     return f"[{host}]" if ":" in host and not host.startswith("[") else host

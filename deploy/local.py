@@ -1,4 +1,4 @@
-"""The whole pipeline on this machine: one shuffler and one analyzer process on loopback, over TLS."""
+"""The whole pipeline on this machine: a shuffler and an analyzer as processes on loopback, connected over TLS."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ class LocalPipeline:
             await pipeline.close_round(0)
             results = await pipeline.results(0)
 
-    It makes keys and certificates, plans and signs the task, starts both services and waits until their health checks
-    say SERVING. Leaving the context, also by an error or Ctrl-C, drains and stops them. Everything is kept under
-    `directory` (new or empty; a temporary one, removed at the end, where none is given): `task.json`, `logs/` and a
-    folder for each party.
+    Entering the context makes keys and certificates, plans and signs the task, starts both services and waits until
+    their health checks say SERVING. Leaving it, also by an error or Ctrl-C, drains and stops them. `directory` holds
+    `task.json`, `logs/` and a folder for each party. It must be new or empty; where none is given, a temporary one is
+    made and removed at the end.
 
     Args:
         draft: the task, as a `Draft` or as TOML text.
@@ -76,6 +76,7 @@ class LocalPipeline:
         try:
             await self._start()
         except BaseException:
+            # `__aexit__` is not called where entering fails: what was started so far is stopped here.
             await self._stack.aclose()
             raise
         return self
@@ -83,7 +84,7 @@ class LocalPipeline:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Stop everything, the shuffler first: what it holds is on disk."""
+        """Stop everything, the shuffler first."""
         await self._stack.aclose()
 
     async def _start(self) -> None:
@@ -94,11 +95,14 @@ class LocalPipeline:
         self.task = await asyncio.to_thread(self._make_task)
         for role in (Role.SHUFFLER, Role.ANALYZER):
             (self.folder.of(role.value) / "tasks" / "task.json").write_bytes(self.task.encode())
+        # The stack stops them in the opposite order: the shuffler first, while the analyzer still answers it.
         self.services = {role: self._service(role) for role in (Role.ANALYZER, Role.SHUFFLER)}
+        # Port 0 lets the system choose a free port, so that several pipelines can run at the same time.
         for name in ("delivery_listen", "results_listen", "metrics_listen"):
             self._set(Role.ANALYZER, name, "127.0.0.1:0")
         for name in ("listen", "control_listen", "metrics_listen"):
             self._set(Role.SHUFFLER, name, "127.0.0.1:0")
+        # The analyzer first: the shuffler's settings need the port that it was given.
         await self.start(Role.ANALYZER)
         self._set(Role.SHUFFLER, "analyzer", self.services[Role.ANALYZER].addresses["delivery"])
         await self.start(Role.SHUFFLER)
@@ -136,6 +140,7 @@ class LocalPipeline:
             Role.ANALYZER: {"delivery": "delivery_listen", "results": "results_listen", "metrics": "metrics_listen"},
             Role.SHUFFLER: {"submission": "listen", "control": "control_listen", "metrics": "metrics_listen"},
         }[role]
+        # The ports become part of the settings: a service that is started again must be where the others expect it.
         for name, key in names.items():
             self._set(role, key, service.addresses[name])
         async with open_channel(service.addresses[next(iter(names))], self._health_tls(role)) as channel:
@@ -146,7 +151,7 @@ class LocalPipeline:
         return self.operator_tls if role is Role.SHUFFLER else self._tls("shuffler")
 
     async def stop(self, role: Role) -> None:
-        """Stop a service as its operator would: it drains and ends."""
+        """Stop a service as its operator would: it finishes what it has begun, and ends."""
         await self.services[role].stop()
 
     async def kill(self, role: Role) -> None:
@@ -211,7 +216,7 @@ class LocalPipeline:
             return await self.guard(call)
 
     async def status(self) -> list[RoundStatus]:
-        """Return where the task's rounds stand, as the operator."""
+        """Return the states of the task's rounds, as the operator."""
         async with open_channel(self.services[Role.SHUFFLER].addresses["control"], self.operator_tls) as channel:
             return await self.guard(ControlCaller(channel).get_status(self.task.task.id, CALL_SECONDS))
 
@@ -219,7 +224,7 @@ class LocalPipeline:
         """Return a round's results, waiting for them as long as both services run.
 
         Raises:
-            Refusal: NO_RESULTS where there never will be any: the round expired.
+            Refusal: NO_RESULTS where the round expired, so that there will never be any.
         """
         async with open_channel(self.services[Role.ANALYZER].addresses["results"], self.operator_tls) as channel:
             return await self.guard(self._results(channel, round_number))
@@ -231,10 +236,11 @@ class LocalPipeline:
                 deadline = WAIT_SECONDS + CALL_SECONDS
                 return await caller.get_results(self.task.task.id, round_number, WAIT_SECONDS, deadline)
             except Refusal as refusal:
+                # The analyzer cannot tell a round that expired from one that is still to come; the shuffler can.
                 if refusal.reason is not Reason.NO_RESULTS or await self._has_expired(round_number):
                     raise
             except Unreachable:
-                # An analyzer that is being started again; the guard notices one that is gone for good.
+                # The analyzer may be starting again. If its process ended by itself, `guard` stops this wait.
                 await channel.channel_ready()
 
     async def _has_expired(self, round_number: int) -> bool:
@@ -244,10 +250,10 @@ class LocalPipeline:
             return False
 
     async def guard(self, work: Coroutine[Any, Any, T]) -> T:
-        """Await `work`, unless a service ends by itself meanwhile.
+        """Await `work`, which could otherwise wait for ever for a service that has ended.
 
         Raises:
-            ServiceError: where one does.
+            ServiceError: where a service ends by itself meanwhile.
         """
         task = asyncio.ensure_future(work)
         watchers = {asyncio.ensure_future(service.ended()) for service in self.services.values() if service.pid}

@@ -1,4 +1,4 @@
-"""What every command prints: people's text or one JSON document on stdout, progress and errors on stderr."""
+"""Output of every command: text for people or one JSON document on stdout, progress and errors on stderr."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from hubbub.deploy.errors import BadUse
 from hubbub.protos.errors import HubbubError
 
 EXIT_FAILURE = 1
-"""What was asked could not be done; the message says why and what to do."""
+"""Exit status where the command could not do what was asked; the message says why and what to do."""
 
 EXIT_BAD_USE = 2
-"""The words of the command cannot be read; the message says what they may be."""
+"""Exit status on a usage error: wrong options or arguments; the message says what they may be."""
 
 Json = Annotated[bool, typer.Option("--json", help="Print exactly one JSON document on stdout.")]
 """The option every command has."""
@@ -43,9 +43,9 @@ def print_json(document: Any) -> None:
 
 @contextlib.contextmanager
 def failures(as_json: bool) -> Iterator[None]:
-    """Turn errors that people can act on into a message and exit status 1, or 2 where the words could not be read.
+    """Turn errors that people can act on into a message and exit status 1, or 2 on a usage error.
 
-    Anything else is a bug and shows itself.
+    Any other exception is a bug, and is left to show its traceback.
     """
     try:
         yield
@@ -65,6 +65,6 @@ def _fail(message: str, as_json: bool, status: int = EXIT_FAILURE) -> NoReturn:
 
 
 def fail(message: str, status: int = EXIT_FAILURE) -> NoReturn:
-    """Say on stderr what could not be done, and exit; whatever was to stand on stdout stands there."""
+    """Print an error on stderr and exit; stdout is left as the command wrote it."""
     sys.stderr.write(f"error: {message}\n")
     raise typer.Exit(status)

@@ -1,4 +1,4 @@
-"""Planning: from a draft to a task with exact randomizers, and the errors to expect before anyone is asked."""
+"""Planning: chooses a draft's randomizers, and computes the errors to expect, before anyone is asked."""
 
 from __future__ import annotations
 
@@ -70,12 +70,13 @@ def plan(draft: Draft) -> Plan:
     """Choose the randomizers with the smallest errors that the draft's (ε, δ) and cap on ε_local allow at its minimum.
 
     Raises:
-        TaskError: where a value is out of its limits, a query's expected 95 % half-width would be wider than its whole
-            range, naming the minimum that would do, where no randomizer meets the promise of a round, or not even one
-            round fits epsilon_total.
+        TaskError: where a value is out of its limits; where a query's expected 95 % half-width is wider than its whole
+            range (the message names a minimum that would do); where no randomizer meets the promise of a round; or
+            where not even one round fits epsilon_total.
     """
     check_draft(draft)
     planned = _plan_at(draft, draft.minimum_reports)
+    # `not <=` rather than `>`: an error that is not a number counts as useless too.
     useless = [query for query in planned if not query.half_width <= query.widest]
     if useless:
         raise TaskError(_too_wide(draft, useless[0]))
@@ -128,7 +129,8 @@ def _too_wide(draft: Draft, query: PlannedQuery) -> str:
 
 
 def _smallest_minimum(draft: Draft) -> int | None:
-    """A minimum at which every half-width is within its range, at most an eighth more than the smallest."""
+    """Return a minimum at which every half-width is within its range, at most an eighth above the smallest such one."""
+    # An eighth is enough for advice, and each try plans the whole task anew.
 
     def does(reports: int) -> bool:
         try:
@@ -140,12 +142,16 @@ def _smallest_minimum(draft: Draft) -> int | None:
 
 
 def _first(holds: Callable[[int], bool], low: int, limit: int) -> int | None:
-    """A number that holds, at most an eighth above the first one, by doubling and halving; None up to `limit`."""
+    """Return a number at which `holds` is true, at most an eighth above the first; None where none is up to `limit`.
+
+    It is found by doubling, then halving, which takes for granted that `holds` stays true once it is.
+    """
     high = low
     while not holds(high):
         if high >= limit:
             return None
         low, high = high, min(2 * high, limit)
+    # `holds` is true at `high` and was false at `low`, unless they are equal.
     while high - low > max(1, high // 8):
         middle = (low + high) // 2
         low, high = (low, middle) if holds(middle) else (middle, high)

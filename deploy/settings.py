@@ -8,7 +8,7 @@ from hubbub.service.settings import ADDRESS, File, Table, TLSSettings
 
 
 class ClientSettings(Table):
-    """What `hubbub submit` reads."""
+    """The settings that `hubbub submit` reads."""
 
     task: File = Field(description="the signed task")
     shuffler: str = Field(pattern=ADDRESS, description="where devices submit, host:port")
@@ -19,7 +19,7 @@ class ClientSettings(Table):
 
 
 class OperatorSettings(Table):
-    """What `hubbub close`, `status` and `results` read."""
+    """The settings that `hubbub close`, `status` and `results` read."""
 
     shuffler_control: str = Field(pattern=ADDRESS, description="the shuffler's control port, host:port")
     analyzer_results: str = Field(pattern=ADDRESS, description="the analyzer's results port, host:port")

@@ -1,7 +1,7 @@
-"""Simulation: a task on a column of data without any network, from encoding to estimates and the privacy they cost.
+"""Simulation: runs a task on a table of data without a network, and returns its estimates and its privacy.
 
-Reports are drawn exactly as devices draw them. Nothing is sealed or shuffled: estimates depend on counts alone, and the
-privacy stated is that of a shuffled batch of this size.
+Reports are drawn exactly as devices draw them. Nothing is sealed or shuffled, because estimates depend on counts alone.
+The privacy stated is that of a shuffled batch of this size.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ def simulate(
         people = _tally(query, dataset, progress, random)
         valid = people.valid
         tally = people + query.randomizer.tally(query.randomizer.dummies(dummies, random))
+        # The minimum is about people: dummies hide them, but do not count as reports.
         published = valid >= plan.draft.minimum_reports
         state = QueryState.PUBLISHED if published else QueryState.WITHHELD
         result = QueryResult(
@@ -57,6 +58,7 @@ def simulate(
 def _tally(query: Query, dataset: Dataset, progress: Callable[[int], None], random: Random) -> Tally:
     tally = query.randomizer.tally(b"")
     values = dataset.answers[query.name].to_pylist()
+    # Counted a thousand at a time, so that memory does not grow with the data.
     for start in range(0, len(values), 1000):
         some = values[start : start + 1000]
         reports = b"".join(query.randomize(query.encode(value, random), random) for value in some)

@@ -1,4 +1,4 @@
-"""Supervision of one service as a process of its own: start it, wait until it serves, stop it, or kill it."""
+"""Supervision of a service that runs as its own process: start it, wait until it serves, stop it, or kill it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 from hubbub.protos.errors import HubbubError
 
 START_SECONDS = 60.0
-"""How long a service may take until it serves; a loaded machine imports slowly."""
+"""How long a service may take until it serves; on a loaded machine imports are slow."""
 
 STOP_SECONDS = 30.0
 """How long a service may drain after SIGTERM before it is killed."""
@@ -27,9 +27,9 @@ class ServiceError(HubbubError):
 
 
 class Service:
-    """A `hubbub` service run from its settings file, its log appended to a file.
+    """A `hubbub` service that is run from its settings file; its log is appended to a file.
 
-    `addresses` holds what it listens on, by name, once started.
+    Once it is started, `addresses` holds the addresses it listens on, by the names of its ports.
     """
 
     def __init__(self, name: str, settings: Path, log: Path) -> None:
@@ -62,7 +62,8 @@ class Service:
         self.addresses = announced
 
     async def _spawn(self) -> asyncio.subprocess.Process:
-        # A session of its own: Ctrl-C reaches the one who supervises, who then stops services in order.
+        # In a session of its own it does not get the terminal's Ctrl-C: the supervisor gets it, and stops the services
+        # in order. The session is also a process group, which `kill` can end as a whole.
         with self.log.open("ab") as log:
             return await asyncio.create_subprocess_exec(
                 sys.executable,
@@ -81,6 +82,7 @@ class Service:
     async def _announcement(self, process: asyncio.subprocess.Process) -> dict[str, str] | None:
         """Read the one JSON document that a service prints once it serves; None where it ended first."""
         text = b""
+        # The document has several lines and nothing marks its end, so each line is added until all of it parses.
         while process.stdout is not None and (line := await process.stdout.readline()):
             text += line
             with contextlib.suppress(ValueError):
@@ -95,7 +97,7 @@ class Service:
         return f"the {self.name} ended with status {code}{self._tail()}"
 
     async def stop(self) -> None:
-        """Have the process drain and end (SIGTERM); kill it where it does not in time."""
+        """Ask the process to drain and end (SIGTERM); kill it if it has not ended after `STOP_SECONDS`."""
         if self._process is None or self._process.returncode is not None:
             return
         self._process.terminate()
@@ -105,9 +107,11 @@ class Service:
             await self.kill()
 
     async def kill(self) -> None:
-        """End the process at once (SIGKILL), with whatever it has started."""
+        """End the process and all processes that it started at once (SIGKILL)."""
         if self._process is None or self._process.returncode is not None:
             return
+        # `_spawn` gave it a session, so its process id is also that of the group with all that it started. It may end
+        # by itself at this moment.
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         await self._process.wait()

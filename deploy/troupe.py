@@ -1,4 +1,4 @@
-"""The troupe: several player processes that between them play all devices of a dataset."""
+"""The troupe: several player processes that share the devices of a dataset."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ async def play(
     """Have `processes` players answer for every device; `progress` is told how many more are dealt with.
 
     Raises:
-        HubbubError: where a player ends before its part does; the others are stopped.
+        HubbubError: where a player fails; the others are stopped.
     """
     folder = pipeline.folder.of("client")
     answers = folder / f"answers-{round_number}.parquet"
@@ -53,8 +53,10 @@ async def play(
                 log = pipeline.logs / f"player-{round_number}-{index}.log"
                 group.create_task(_run(each, log, played, progress))
     except BaseExceptionGroup as failures:
+        # One message is enough: players that fail together mostly fail for the same reason.
         raise failures.exceptions[0] from None
     finally:
+        # It holds the true answers, so it goes whether the players succeeded or not.
         answers.unlink()
     return played
 
@@ -70,6 +72,7 @@ def _assignment(
         authority=str(pipeline.authority),
         state=str(pipeline.folder.of("client") / f"player-{index}.db"),
         answers=str(answers),
+        # With this division the shares cover every row once, and differ in length by at most one.
         first=devices * index // of,
         last=devices * (index + 1) // of,
         round=round_number,
@@ -85,6 +88,7 @@ async def _run(assignment: Assignment, log: Path, played: Played, progress: Call
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=errors,
+            # Ctrl-C then reaches the demo alone, which ends the players itself.
             start_new_session=True,
         )
     try:

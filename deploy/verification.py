@@ -1,4 +1,4 @@
-"""Verification: a certificate's bytes, signatures, records and numbers, each checked, the first that fails named."""
+"""Verification: checks a certificate's form, signatures, records and numbers; the first that is wrong is named."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _version_of = version_at(CERTIFICATE_FORMS, "body")
 
 
 class VerificationError(HubbubError):
-    """What in a certificate does not hold."""
+    """A certificate does not hold; the message says what is wrong in it."""
 
 
 @dataclass(frozen=True)
 class Pins:
-    """The identities (32 bytes each) a certificate must be signed by, where they are known out of band."""
+    """The identities (32 bytes each) that must have signed a certificate, as far as they are known out of band."""
 
     operator: bytes | None = None
     shuffler: bytes | None = None
@@ -41,7 +41,7 @@ class Pins:
 
 @dataclass(frozen=True)
 class Verified:
-    """A certificate that holds: its task, its content, and the records of its batches."""
+    """A valid certificate: its task, its content, and the records of its batches."""
 
     task: Task
     content: dict[str, Any]
@@ -50,7 +50,7 @@ class Verified:
 
     @property
     def fingerprints(self) -> dict[str, str]:
-        """The signers, as people compare them."""
+        """The signers' fingerprints by role, for people to compare."""
         return {role.value: fingerprint(self.task.identities.of(role)) for role in Role}
 
 
@@ -63,6 +63,8 @@ def verify(certificate: bytes, pins: Pins) -> Verified:
     try:
         value = parse_canonical(certificate, _version_of)
         document = SignedDocument.from_json(value, _version_of(value))
+        # The body is read before its signature is checked, only because it names the analyzer that must have signed it.
+        # The operator and the shuffler signed the task that names the analyzer, so the task is checked first.
         form = _form_of(value["body"])
         task = _check_task(value["body"], form, pins)
         content = _stated(document.content(form.label, task.identities.analyzer), form)
@@ -90,9 +92,10 @@ def _check_task(content: dict[str, Any], form: Form, pins: Pins) -> Task:
 
 
 def _stated(content: dict[str, Any], form: Form) -> dict[str, Any]:
-    """The content with floats where floats were stated: version 2 writes 4.0 as 4, which reads as a whole number."""
+    """Return the content with floats where floats were stated: version 2 writes 4.0 as 4, which is read as an int."""
     if form.version == 1:
-        return content  # it tells 4 from 4.0, and a 4 in the place of a float was never written: that is refused
+        # Version 1 tells 4 from 4.0. It never wrote 4 for a float, and the check of the numbers refuses it.
+        return content
     queries = content["queries"]
     return {
         **with_floats(content, FLOATS),
@@ -124,6 +127,7 @@ def _check_records(task: Task, content: dict[str, Any]) -> tuple[BatchRecord, ..
         record = BatchRecord.read(SignedDocument.from_json(batch), task.identities.shuffler)
         _check_record(task, content, record, index, stated)
         records.append(record)
+    # A submission holds a report for every query, so whatever is true of the round is the same in all its records.
     if len({(record.key_set_hash, record.closed_by, str(sorted(record.refusals.items()))) for record in records}) != 1:
         raise VerificationError("its batch records differ in their round's key set, closing or refusals")
     return tuple(records)
@@ -146,11 +150,12 @@ def _check_record(task: Task, content: dict[str, Any], record: BatchRecord, inde
             f"{name}: {record.reports} reports were released under the minimum {task.minimum_reports}"
         )
     if not 0 <= record.batch.round < task.schedule.rounds:
-        raise VerificationError(f"round {record.batch.round} is none of the task's {task.schedule.rounds} rounds")
+        raise VerificationError(f"round {record.batch.round} is not one of the task's {task.schedule.rounds} rounds")
 
 
 def _check_earlier(task: Task, content: dict[str, Any]) -> None:
-    """The shuffler attests how many reports each earlier round had, as it does for this one."""
+    """Check the number of reports stated for each earlier round against the shuffler's record of that round."""
+    # The record of the first query (index 0) is enough: all queries of a round have the same number of reports.
     earlier, history = content["earlier"], content["all_rounds"]["history"][:-1]
     if not isinstance(earlier, list) or len(earlier) != len(history):
         raise VerificationError(f"it must hold one batch record of each of {len(history)} earlier rounds")

@@ -28,6 +28,7 @@ class BatchId:
 
 def released_digest(envelopes: Iterable[bytes]) -> bytes:
     """Return the SHA-256 (32 bytes) of a released list: a label, then the envelopes, all of one length, in order."""
+    # No lengths in between: the envelopes of a query have one length, which the task fixes.
     digest = hashlib.sha256(Label.BATCH_DIGEST.value.encode())
     for envelope in envelopes:
         digest.update(envelope)
@@ -36,10 +37,11 @@ def released_digest(envelopes: Iterable[bytes]) -> bytes:
 
 @dataclass(frozen=True)
 class BatchRecord:
-    """What the shuffler says of a batch: `reports` of devices, that digest, and the round's refusals by reason.
+    """The shuffler's statement about a batch: how many `reports` of devices it has, its digest, the round's refusals.
 
-    The released list holds `envelopes`: the reports, and among them `dummies` uniform ones that the shuffler made.
-    `closed_by` is how the round was cut; `key_set_hash` what all its envelopes were bound to.
+    The released list holds `envelopes` envelopes: those of the `reports`, and `dummies` more with uniform reports that
+    the shuffler made. `digest` is the list's `released_digest`. `refusals` counts submissions that were refused, by
+    reason. `closed_by` says how the round was cut. `key_set_hash` is the hash that all its envelopes are bound to.
     """
 
     batch: BatchId
@@ -85,6 +87,7 @@ class BatchRecord:
             record = cls._from_content(content)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise SignatureError(f"not a batch record of {BATCH_RECORD_FORMAT}: {error!r:.200}") from error
+        # Equal only if there was no member that this version does not know.
         if record._content() != content:
             raise SignatureError(f"not a batch record of {BATCH_RECORD_FORMAT}; is the other side of another version?")
         return record

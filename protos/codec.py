@@ -1,7 +1,7 @@
-"""Messages to and from the generated protobuf types, which go no further than this module and `wire`.
+"""Messages to and from the generated protobuf types, which are used in this module and in `wire` only.
 
-Every `read_*` checks what the contract says of lengths and enumerations and raises `MessageError` otherwise; every
-`write_*` is its inverse.
+Every `read_*` checks lengths and enumerations against the contract, and raises `MessageError` where they do not fit.
+Every `write_*` is its inverse.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from hubbub.protos.v1 import control_pb2, delivery_pb2, document_pb2, results_pb
 from hubbub.queries.errors import shown
 from hubbub.queries.rows import Estimate, Estimates, Row
 
+# Found by name, so that a state without a number in the contract fails at import and not in some call.
 _STATES = {state: control_pb2.RoundState.Value(f"ROUND_STATE_{state.name}") for state in RoundState}
 _QUERY_STATES = {state: results_pb2.QueryState.Value(f"QUERY_STATE_{state.name}") for state in QueryState}
 
@@ -29,10 +30,10 @@ LONGEST_MESSAGE = 500
 """Characters of a refusal's message: it travels in a gRPC trailer, which holds 8 KB at most."""
 
 LONGEST_RETRY = 366 * 86400.0
-"""Seconds after which a refused call is to be made again, at most; a longer wait is not meant."""
+"""The longest wait, in seconds, that a refusal asks for; longer ones are cut to this."""
 
 LONGEST_WAIT = 3600.0
-"""Seconds that one call for results waits, at most."""
+"""The longest time, in seconds, that one call for results waits."""
 
 
 def checked(value: bytes, length: int, what: str) -> bytes:
@@ -148,7 +149,7 @@ def read_receipt(message: submission_pb2.Receipt) -> Receipt:
 
 
 def write_answers(answers: Iterable[Answer]) -> submission_pb2.SubmitBatchResponse:
-    """Encode what the submissions of one call got, in order."""
+    """Encode the answers to the submissions of one call, in order."""
     message = submission_pb2.SubmitBatchResponse()
     add = message.answers.add
     for answer in answers:
@@ -161,12 +162,12 @@ def write_answers(answers: Iterable[Answer]) -> submission_pb2.SubmitBatchRespon
 
 
 def read_answers(message: submission_pb2.SubmitBatchResponse) -> list[Answer]:
-    """Decode what the submissions of one call got, in order."""
+    """Decode the answers to the submissions of one call, in order."""
     return [read_answer(answer) for answer in message.answers]
 
 
 def write_answer(answer: Answer) -> submission_pb2.Answer:
-    """Encode what one submission of many got."""
+    """Encode the answer to one of many submissions."""
     if isinstance(answer, Receipt):
         return submission_pb2.Answer(receipt=write_receipt(answer))
     return submission_pb2.Answer(
@@ -177,7 +178,8 @@ def write_answer(answer: Answer) -> submission_pb2.Answer:
 
 
 def retry_after_ms(refusal: Refusal) -> int | None:
-    """Return when to try again in whole milliseconds, at least 1 and never earlier than meant; None for never."""
+    """Return a refusal's wait in whole milliseconds, rounded up and at least 1; None where there is no wait."""
+    # At least 1, because 0 on the wire means that there is none.
     if refusal.retry_after is None:
         return None
     # The inner rounding takes away the noise of the product: 0.07 s are 70 ms, not 71.
@@ -185,12 +187,13 @@ def retry_after_ms(refusal: Refusal) -> int | None:
 
 
 def plain(text: str) -> str:
-    """Return a message of the other side as it may be shown: one line, printable, at most `LONGEST_MESSAGE` long."""
+    """Return a text from the other side as one printable line of at most `LONGEST_MESSAGE` characters."""
+    # It goes to logs and terminals: a line break could forge a log line, an escape sequence could hide text.
     return "".join(mark if mark.isprintable() else " " for mark in text[:LONGEST_MESSAGE])
 
 
 def read_answer(message: submission_pb2.Answer) -> Answer:
-    """Decode what one submission of many got."""
+    """Decode the answer to one of many submissions."""
     match message.WhichOneof("answer"):
         case "receipt":
             return read_receipt(message.receipt)
@@ -267,7 +270,7 @@ def write_envelopes(stretch: Envelopes) -> delivery_pb2.PutEnvelopesRequest:
 
 
 def read_envelopes(message: delivery_pb2.PutEnvelopesRequest) -> Envelopes:
-    """Decode a stretch of a batch, every envelope of one length; which length is the task's business."""
+    """Decode a stretch of a batch; its envelopes must have one length, which only the task can say."""
     envelopes = tuple(message.envelopes)
     if len({len(envelope) for envelope in envelopes}) > 1:
         raise MessageError("the envelopes of a stretch have several lengths; a query's have one")
@@ -288,11 +291,12 @@ def read_committed(message: delivery_pb2.CommitDeliveryResponse) -> Committed:
 
 
 def read_wait(seconds: float) -> float:
-    """Check for how many seconds a call for results is to wait; above an hour it is an hour.
+    """Return for how many seconds a call for results waits, at most `LONGEST_WAIT`.
 
     Raises:
-        MessageError: where it is no number or negative.
+        MessageError: where the wait is negative or not a number.
     """
+    # Not `seconds < 0`, which is false for NaN.
     if not seconds >= 0:
         raise MessageError(f"wait_seconds is {seconds}, it must be a number from 0")
     return min(seconds, LONGEST_WAIT)
@@ -379,7 +383,7 @@ def _write_row(row: Row) -> results_pb2.Row:
 
 
 def _read_row(message: results_pb2.Row) -> Row:
-    # Absent and empty differ: a row without a category is about all of them.
+    # An absent category is not an empty one: a row without a category is about all categories.
     return Row(
         plain(message.statistic),
         _read_estimate(message.estimate) if message.HasField("estimate") else None,

@@ -1,4 +1,4 @@
-"""A draft: a task as a person writes it in TOML; each error names its line, the value, the limit and the remedy."""
+"""Drafts: a task as a person writes it in TOML. Each error names the line, the value, the limit and the remedy."""
 
 from __future__ import annotations
 
@@ -68,11 +68,13 @@ def _table(tables: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def _privacy_value(key: str, value: Any) -> Any:
+    # TOML tells 1 from 1.0. As floats both give the same task, with the same id; the dummies are a count.
     return value if key == "dummies" else as_float("privacy", key, value)
 
 
 def _schedule(task: dict[str, Any]) -> Schedule:
     start = task["start"]
+    # A time without a zone would be another moment on each machine that reads it.
     if not isinstance(start, datetime) or start.tzinfo is None:
         wanted = "write a time with its zone, such as 2026-01-01T00:00:00Z"
         raise FieldError("task", "start", f"is {shown(start)}; {wanted}")
@@ -103,7 +105,7 @@ def _question(index: int, content: Any) -> Question:
 
 
 def check_draft(draft: Draft) -> None:
-    """Return only if every value is within its limits; used for drafts and for frozen tasks alike.
+    """Return only if every value of a draft, or of a frozen task, is within its limits.
 
     Raises:
         FieldError: naming the first value that is not, its limit and what to do.
@@ -114,7 +116,7 @@ def check_draft(draft: Draft) -> None:
     _check_privacy(draft.privacy)
     if not 1 <= len(draft.questions) <= MAXIMUM_QUERIES:
         raise FieldError(
-            "file", "query", f"stands {len(draft.questions)} times; a task asks 1 to {MAXIMUM_QUERIES} queries"
+            "file", "query", f"occurs {len(draft.questions)} times; a task asks 1 to {MAXIMUM_QUERIES} queries"
         )
     for index, question in enumerate(draft.questions):
         question.check(f"query[{index}]")
@@ -133,6 +135,7 @@ def _check_schedule(schedule: Schedule) -> None:
 
 
 def _check_privacy(privacy: Privacy) -> None:
+    # Each test says what is allowed, not what is wrong: every comparison with NaN is false, so NaN is refused.
     limits: dict[str, tuple[Callable[[float], bool], str]] = {
         "epsilon": (lambda value: 0 < value <= 100, "must be above 0 and at most 100"),
         "delta": (lambda value: 1e-15 <= value < 1, "must be at least 1e-15 and below 1; 1e-6 is usual"),
@@ -150,7 +153,11 @@ def _check_privacy(privacy: Privacy) -> None:
 
 
 def _line_of(text: str, table: str, key: str) -> int | None:
-    """The line (from 1) on which `key` of `table` stands, else the table's own; None where neither does."""
+    """Return the line (from 1) of `key` in `table`, else that of the table's header, else None.
+
+    The TOML parser does not say where a value was, so the text is searched. The line is used in messages only.
+    """
+    # "query[2]" is the third table that is headed [[query]]; lines before any header belong to "file".
     name, _, rest = table.partition("[")
     wanted = int(rest.rstrip("]")) if rest else 0
     current, seen, header = "file", 0 if name == "file" else -1, None

@@ -1,8 +1,9 @@
 """HPKE (RFC 9180) envelopes: one inner per query for the analyzer, one outer per submission for the shuffler.
 
-HPKE's single-shot API has no public associated data, so everything an envelope belongs to goes into `info`, at a fixed
-width: protocol version, role, task id, round, key-set hash, and then the submission id (outer) or the query's index
-(inner). An envelope that is moved to another task, round, query, submission or key set does not open.
+The library's single-shot HPKE has no associated data, so everything that an envelope belongs to goes into `info`: the
+protocol version, role, task id, round and key-set hash, then the submission id (outer) or the query's index (inner).
+Each part has a fixed width. An envelope that is moved to another task, round, query, submission or key set does not
+open.
 """
 
 from __future__ import annotations
@@ -58,6 +59,7 @@ class Destination:
             raise EnvelopeError(f"round is {self.round}; rounds are numbers from 0 to {NUMBER_LIMIT - 1}")
 
     def _encode(self) -> bytes:
+        # Without separators: every part has one width, which the constructor checks, so no two destinations agree.
         return self.task_id + self.round.to_bytes(4, "big") + self.key_set_hash
 
 
@@ -87,13 +89,13 @@ class Sealer:
             self._shuffler = X25519PublicKey.from_public_bytes(shuffler_key)
             self._analyzer = X25519PublicKey.from_public_bytes(analyzer_key)
         except ValueError as error:
-            raise EnvelopeError("a public key of the round is no X25519 key of 32 bytes") from error
+            raise EnvelopeError("a public key of the round is not an X25519 key of 32 bytes") from error
 
     def inner(self, report: bytes, query: int) -> bytes:
         """Seal one query's report to the analyzer; `inner_bytes` says how long the envelope is.
 
         Raises:
-            EnvelopeError: where the analyzer's public key is none that can be sealed to.
+            EnvelopeError: where the analyzer's public key cannot be sealed to.
         """
         info = self._inner_info + query.to_bytes(4, "big")
         return _encrypt(report, self._analyzer, info)
@@ -102,10 +104,11 @@ class Sealer:
         """Seal the inner envelopes, in the order of the task's queries, to the shuffler.
 
         Raises:
-            EnvelopeError: where the submission id has another length than all have, an inner envelope is too short to
-                be one, or the shuffler's public key cannot be sealed to.
+            EnvelopeError: where the submission id does not have its one length, an inner envelope is too short to be
+                one, or the shuffler's public key cannot be sealed to.
         """
-        # That every inner envelope of a query is of one length follows from its reports, which are checked when drawn.
+        # All inner envelopes of a query have one length because its reports do, which is checked when they are drawn.
+        # So they are joined without lengths between them: the shuffler knows the lengths from the task.
         if len(submission_id) != SUBMISSION_ID_BYTES or any(len(inner) <= OVERHEAD_BYTES for inner in inners):
             raise EnvelopeError(
                 f"a submission id has {SUBMISSION_ID_BYTES} bytes and an inner envelope more than {OVERHEAD_BYTES}; "
@@ -130,14 +133,17 @@ class OuterOpener:
         """Return the inner envelopes in the order of the task's queries.
 
         Raises:
-            EnvelopeError: where it does not open, or is not as long as these inner envelopes.
+            EnvelopeError: where it does not open, or its content is not as long as these inner envelopes together.
         """
         plain = self.open_joined(envelope, submission_id)
         ends = list(accumulate(self._inners))
         return tuple(plain[end - length : end] for end, length in zip(ends, self._inners, strict=True))
 
     def open_joined(self, envelope: bytes, submission_id: bytes) -> bytes:
-        """Return the inner envelopes one after the other; as `open`."""
+        """Return the inner envelopes joined to one piece; raises as `open` does.
+
+        The shuffler's processes use this: they hand a submission's envelopes on in one piece.
+        """
         plain = _decrypt(envelope, self._key, self._info + submission_id)
         if len(plain) != self._length:
             raise EnvelopeError(f"holds {len(plain)} bytes, the task's inner envelopes have {self._length} together")
@@ -152,7 +158,7 @@ class InnerOpener:
         self._key = X25519PrivateKey.from_private_bytes(private_key)
 
     def open(self, envelope: bytes) -> bytes:
-        """Return the report inside, `OVERHEAD_BYTES` shorter; whether it is valid is for the randomizer to say.
+        """Return the report inside, which is `OVERHEAD_BYTES` shorter; only its randomizer can say whether it is valid.
 
         Raises:
             EnvelopeError: where it does not open.
@@ -164,6 +170,7 @@ def _encrypt(plain: bytes, key: X25519PublicKey, info: bytes) -> bytes:
     try:
         return _SUITE.encrypt(plain, key, info=info)
     except ValueError as error:
+        # With a point of low order the shared secret is the same for everyone: anybody could open the envelope.
         raise EnvelopeError(
             "a public key of the round is a point of low order; whoever published it is not to be trusted"
         ) from error

@@ -1,4 +1,4 @@
-"""The errors that cross every border of hubbub, each with what was wrong, the limit, and what to do."""
+"""The errors that every part of hubbub raises and catches. Each says what was wrong, the limit, and what to do."""
 
 from hubbub.queries.errors import HubbubError as HubbubError
 from hubbub.queries.errors import TaskError as TaskError
@@ -17,7 +17,7 @@ class EnvelopeError(HubbubError):
 
 
 class MessageError(HubbubError):
-    """A message from the wire whose fields are not of the contract's form."""
+    """A message from the wire with a field that does not have the form that the contract gives it."""
 
 
 class Unreachable(HubbubError):

@@ -1,7 +1,8 @@
 """The versions of the signed forms that carry numbers with a fraction: tasks and certificates.
 
-Key records and batch records hold whole numbers and ASCII text alone. Their bytes are the same in both versions of
-canonical JSON, so they have one version; a form gets a new one where its bytes change. docs/formats.md has the table.
+Key records and batch records hold only whole numbers and ASCII text. Their bytes are the same in both versions of
+canonical JSON, so they have one version: a form gets a new version only when its bytes change. docs/formats.md has the
+table.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from hubbub.queries.errors import shown
 class Form:
     """A version of a signed form: its name in documents, the label it is signed under, its version of canonical JSON.
 
-    Every version has a label of its own: bytes that two versions would read differently cannot share a signature.
+    Every version has its own label, so that a signature over bytes that two versions read differently counts for one.
     """
 
     name: str
@@ -28,20 +29,20 @@ class Form:
 
 
 TASK_FORMS = (Form("hubbub-task/1", Label.TASK_V1, 1), Form("hubbub-task/2", Label.TASK, 2))
-"""Every version of a task that is read; the last is the one that new tasks have."""
+"""Every version of a task that can be read; new tasks have the last one."""
 
 CERTIFICATE_FORMS = (
     Form("hubbub-certificate/1", Label.CERTIFICATE_V1, 1),
     Form("hubbub-certificate/2", Label.CERTIFICATE, 2),
 )
-"""Every version of a certificate that is read; the last is the one that new certificates have."""
+"""Every version of a certificate that can be read; new certificates have the last one."""
 
 
 def form_named(name: Any, forms: tuple[Form, ...]) -> Form:
     """Return the form that a document names.
 
     Raises:
-        SignatureError: with the name, and those that are read.
+        SignatureError: where no form has that name; it lists those that can be read.
     """
     for form in forms:
         if form.name == name:
@@ -51,10 +52,10 @@ def form_named(name: Any, forms: tuple[Form, ...]) -> Form:
 
 
 def version_at(forms: tuple[Form, ...], *path: str) -> Callable[[Any], Version]:
-    """Return what finds a document's version of canonical JSON, by the format that it names under the keys `path`.
+    """Return a function that finds a document's version of canonical JSON from the format named under the keys `path`.
 
-    For `parse_canonical`. A value without a format there is taken for the newest: whoever reads the value then says
-    what is missing.
+    It is the `version` of `parse_canonical`. A value that names no format there is taken for the newest version: the
+    code that reads the value afterwards says what is missing.
     """
 
     def find(value: Any) -> Version:

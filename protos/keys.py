@@ -1,8 +1,8 @@
-"""Keys: the Ed25519 identities that sign, and the HPKE keys of a round that open.
+"""Keys: Ed25519 identities, which sign, and signed records of a round's HPKE keys, which open envelopes.
 
 An identity is a party's lasting name. HPKE keys are made for one round of one task and destroyed with it. The service
-that holds one says so in a signed `KeyRecord`; the two records of a round are its `KeySet`, and every envelope is bound
-to its hash.
+that holds such a key publishes a signed `KeyRecord` of it. The two records of a round, the shuffler's and the
+analyzer's, are its `KeySet`, and every envelope is bound to the key set's hash.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from hubbub.queries.errors import shown
 
 KEY_RECORD_FORMAT = "hubbub-key/1"
 LATEST_TIME = 253_402_300_799
-"""The last second of the year 9999: what a time stamp can say."""
+"""The last second of the year 9999, the latest that Python's datetime and a task's time stamps can express."""
 
 HASH_BYTES = 32
 """Length of a task id and of a key-set hash (SHA-256)."""
 
 
 class Role(StrEnum):
-    """Who signs what."""
+    """The parties that sign: each has one identity."""
 
     OPERATOR = "operator"
     SHUFFLER = "shuffler"
@@ -48,6 +48,7 @@ class Identity:
         self.public = key.public_key().public_bytes_raw()
 
     def __repr__(self) -> str:
+        # The public key alone: a repr ends up in logs and tracebacks.
         return f"Identity({self.public.hex()[:16]}…)"
 
     @classmethod
@@ -62,6 +63,7 @@ class Identity:
         Raises:
             SignatureError: where there is no such file, or it holds no Ed25519 private key.
         """
+        # OpenSSL reports some malformed files as an internal error, which is not a ValueError.
         try:
             key = serialization.load_pem_private_key(_read(path), password=None)
         except (ValueError, TypeError, UnsupportedAlgorithm, InternalError) as error:
@@ -94,6 +96,7 @@ def write_private(path: Path, content: bytes) -> None:
     Raises:
         FileExistsError: where there is a file already.
     """
+    # The mode is set as the file is made: a later chmod would leave a moment in which others can read the key.
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "wb") as file:
         file.write(content)
@@ -132,7 +135,7 @@ def parse_public(pem: bytes, name: str = "the key") -> bytes:
 
 @dataclass(frozen=True)
 class KeyRecord:
-    """Which HPKE key a service opens one round of one task with. Times are seconds since 1970, UTC."""
+    """The public half of the HPKE key that a service opens one round of one task with. Times are seconds since 1970."""
 
     role: Role
     task_id: bytes
@@ -177,6 +180,7 @@ class KeyRecord:
             record = cls._from_content(content)
         except (KeyError, TypeError, ValueError, SignatureError) as error:
             raise KeyRecordError(f"not a key record of {KEY_RECORD_FORMAT}: {error!s:.200}") from error
+        # Equal only if there was no other member, and if key_id is the one that follows from the public key.
         if record._content() != content:
             raise KeyRecordError(f"not a key record of {KEY_RECORD_FORMAT}; is the other side of another version?")
         return record
@@ -184,6 +188,7 @@ class KeyRecord:
     @classmethod
     def _from_content(cls, content: dict[str, Any]) -> KeyRecord:
         numbers = [content[name] for name in ("round", "not_before", "not_after")]
+        # Not isinstance: a bool is an int to Python.
         if any(type(number) is not int or not 0 <= number <= LATEST_TIME for number in numbers):
             raise ValueError(f"round and times are whole numbers up to {LATEST_TIME}")
         if content["not_before"] > content["not_after"] or content["round"] >= NUMBER_LIMIT:
@@ -206,6 +211,7 @@ class KeyRecord:
         Raises:
             KeyRecordError: naming what differs.
         """
+        # A valid signature is not enough: a service could show the record of another round, whose key it still has.
         expected = {"role": role, "task_id": task_id, "round": round_number, "suite": suite}
         for name, value in expected.items():
             if getattr(self, name) != value:
@@ -234,6 +240,7 @@ class KeySet:
     @cached_property
     def hash(self) -> bytes:
         """SHA-256 (32 bytes) over both records' bodies; the same for every device of a round."""
+        # Each body is hashed by itself first: digests have one length, so bytes cannot move from one body to the other.
         digest = hashlib.sha256(Label.KEY_SET.value.encode())
         for document in (self.shuffler, self.analyzer):
             digest.update(hashlib.sha256(document.body).digest())

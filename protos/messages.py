@@ -1,4 +1,4 @@
-"""What travels between the parties, as values; `codec` puts them into bytes and `wire` carries them."""
+"""Messages between the parties, as plain values: `codec` turns them into protobuf and back, `wire` sends them."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ class Submission:
 
 @dataclass(frozen=True)
 class Receipt:
-    """The shuffler's word that a submission is on disk; the same for a retry as for the first time."""
+    """The shuffler's confirmation that a submission is on disk; a retry gets the same one as the first call."""
 
     submission_id: bytes
     round: int
 
 
 Answer = Receipt | Refusal
-"""What a submission gets."""
+"""What the shuffler answers to a submission."""
 
 
 class RoundState(StrEnum):
-    """Where a round stands: OPEN → CUT → MIXED → RELEASED → ERASED, or EXPIRED where it was under the minimum."""
+    """The state of a round: OPEN → CUT → MIXED → RELEASED → ERASED, or EXPIRED where it was under the minimum."""
 
     OPEN = "open"
     CUT = "cut"
@@ -56,7 +56,7 @@ class RoundStatus:
 
 @dataclass(frozen=True)
 class Envelopes:
-    """A stretch of a batch: its envelopes from `offset` on."""
+    """Consecutive envelopes of a batch, the first of them at `offset`."""
 
     batch: BatchId
     offset: int
@@ -65,7 +65,7 @@ class Envelopes:
 
 @dataclass(frozen=True)
 class Committed:
-    """The analyzer's word that a batch is counted: reports counted, and those left out by reason."""
+    """The analyzer's confirmation that a batch is counted: how many reports were, and how many were left out, why."""
 
     counted: int
     left_out: Mapping[str, int]

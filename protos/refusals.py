@@ -1,4 +1,4 @@
-"""Refusals: the typed reasons for which a service does not do what it was asked, counted by the same names."""
+"""Refusals: a service's typed reasons for not doing what it was asked. Counts and metrics use the same names."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from hubbub.protos.errors import HubbubError
 
 
 class Reason(StrEnum):
-    """Why. The value is what stands in counts, records and metrics."""
+    """Why a call was refused. The value is the reason's name in messages, counts, signed records and metrics."""
 
+    # Signed batch records count refusals by these values, so a value must never change its meaning.
     MALFORMED = "malformed"
     WRONG_SIZE = "wrong_size"
     UNKNOWN_TASK = "unknown_task"
@@ -34,7 +35,7 @@ class Reason(StrEnum):
 
 
 TRANSIENT = frozenset({Reason.OVERLOADED, Reason.NOT_READY})
-"""Refusals after which the same call may succeed later."""
+"""Reasons that pass: the same call may succeed later."""
 
 
 class Refusal(HubbubError):
@@ -48,5 +49,6 @@ class Refusal(HubbubError):
         """Seconds to wait before the next try; None where trying again is of no use."""
 
     def __reduce__(self) -> tuple[type[Refusal], tuple[Reason, str, float | None]]:
-        """Refusals cross process borders with all their parts."""
+        """Return how to pickle it, with all its parts: refusals pass from one process to another."""
+        # Without this, pickle would call the class with the message alone: that is all `Exception` remembers.
         return type(self), (self.reason, self.message, self.retry_after)

@@ -10,20 +10,20 @@ from hubbub.queries.rows import Estimates
 
 
 class QueryState(StrEnum):
-    """Whether a query's estimate is published; withheld where fewer valid reports than the minimum were left."""
+    """Whether a query's estimate is published; it is withheld where too few valid reports were left for the minimum."""
 
     PUBLISHED = "published"
     WITHHELD = "withheld"
 
 
 class Progress(StrEnum):
-    """Where a round stands at the analyzer: AWAITED → DELIVERING → COUNTED → CERTIFIED, or OVER without a result."""
+    """A round's state at the analyzer: AWAITED → DELIVERING → COUNTED → CERTIFIED, or OVER without a result."""
 
     AWAITED = "awaited"
-    """Its key was made; nothing was announced yet."""
+    """Its key was made; no batch was announced yet."""
     DELIVERING = "delivering"
     COUNTED = "counted"
-    """All batches are counted, the certificate is not made."""
+    """All batches are counted; the certificate is still to be made."""
     CERTIFIED = "certified"
     OVER = "over"
     """Its key was destroyed before all was counted: nothing came in time, or it was beyond the budget."""
@@ -40,7 +40,10 @@ class RoundId:
 
 @dataclass(frozen=True)
 class QueryResult:
-    """One query of one round: reports delivered, those counted, those left out by reason, and what is published."""
+    """One query of one round: reports delivered, reports counted, reports left out by reason, and the estimates.
+
+    `estimates` is None where the query is withheld.
+    """
 
     name: str
     state: QueryState
@@ -61,9 +64,9 @@ class RoundResults:
 
 @dataclass(frozen=True)
 class QueryStanding:
-    """A batch as the operator sees it: reports of devices, envelopes (dummies too) and those that arrived, counts.
+    """A batch's progress for the operator: its devices' reports, its envelopes with the dummies, how many arrived.
 
-    `valid` is None until the batch is counted.
+    `valid` is the number of valid reports, None until the batch is counted; `left_out` counts the others by reason.
     """
 
     name: str
@@ -76,7 +79,7 @@ class QueryStanding:
 
 @dataclass(frozen=True)
 class RoundStanding:
-    """A round at the analyzer as the operator sees it, the batches that were announced, and what it waits for."""
+    """A round's progress at the analyzer for the operator: the batches announced so far, and what it waits for."""
 
     id: RoundId
     progress: Progress

@@ -1,12 +1,11 @@
-"""Canonical JSON and Ed25519 signatures over it: the one form of every statement a party signs.
+"""Canonical JSON and Ed25519 signatures over it: every statement that a party signs has this form.
 
 The canonical form of a value is its JSON as RFC 8785 writes it: no white space, UTF-8, keys sorted by their UTF-16 code
 units, numbers as ECMAScript writes them (4 for 4.0, 0.000001 for 1e-06), so that a browser reproduces the bytes. A
-document has exactly one such form, so its bytes can be hashed and signed, and bytes that are not of that form are
-refused rather than read generously.
+document has exactly one canonical form, so its bytes can be hashed and signed. Bytes in any other form are refused.
 
-Documents of the first version were written as Python writes JSON (`canonical_v1`); they are read in that form for ever.
-`protos.forms` says which version of a signed form is written in which.
+Documents of the first version were written as Python writes JSON (`canonical_v1`), and are always read in that form.
+`protos.forms` says which version of canonical JSON each version of a signed form is written in.
 """
 
 from __future__ import annotations
@@ -36,15 +35,20 @@ SIGNATURE_BYTES = 64
 _HEX = re.compile(r"[0-9a-f]*")
 
 Version = Literal[1, 2]
-"""Of canonical JSON: 1 as Python writes it, 2 as RFC 8785 does."""
+"""The version of canonical JSON: 1 as Python writes it, 2 as RFC 8785 does."""
 
 _LARGEST_WHOLE = 2**53 - 1
-"""Up to here every whole number is a double, so that ECMAScript has no other number of the same text (RFC 7493)."""
+"""Every whole number up to this one is a double of its own, so ECMAScript reads and writes it exactly (RFC 7493)."""
 
 
 class Label(StrEnum):
-    """What a signature is about. Each carries the version of its form, so no signature serves for another purpose."""
+    """What a signature is about.
 
+    The label is signed with the document and carries the version of its form, so that a signature given for one purpose
+    is not valid for another.
+    """
+
+    # These texts are part of what is signed: a change to one makes every earlier signature under it invalid.
     TASK = "hubbub/v2 task"
     TASK_V1 = "hubbub/v1 task"
     KEY_RECORD = "hubbub/v1 key record"
@@ -59,8 +63,8 @@ def canonical(value: Any) -> bytes:
     """Return the canonical JSON (RFC 8785) of `value` (dict, list, str, int, finite float, bool or None).
 
     Raises:
-        SignatureError: where the value has no JSON form (NaN, bytes, keys that are not text, lone surrogates) or is, or
-            holds, a whole number (int) beyond ±(2⁵³ - 1), which ECMAScript could not tell from its neighbours.
+        SignatureError: where the value has no JSON form (NaN, bytes, keys that are not text, lone surrogates), or where
+            it holds an int beyond ±(2⁵³ - 1), which ECMAScript could not tell from its neighbours.
     """
     try:
         return rfc8785.dumps(value)
@@ -71,7 +75,7 @@ def canonical(value: Any) -> bytes:
 def canonical_v1(value: Any) -> bytes:
     """Return the canonical JSON of the first version: keys sorted by code point, numbers as Python writes them.
 
-    Only for documents of version 1. Whole numbers have any size there, and 1 and 1.0 are two texts.
+    Only for documents of version 1. There, whole numbers may have any size, and 1 and 1.0 are written differently.
 
     Raises:
         SignatureError: where the value has no JSON form (NaN, bytes, keys that are not text, lone surrogates).
@@ -85,7 +89,7 @@ def canonical_v1(value: Any) -> bytes:
 
 
 def _no_form(error: Exception) -> SignatureError:
-    # The library's message holds the whole number that is too large: as many digits as somebody cared to send.
+    # Cut: the library's message quotes the number that is too large, which may have as many digits as a sender likes.
     return SignatureError(f"no canonical form: {error!s:.200}; use finite numbers, text, lists and mappings")
 
 
@@ -97,25 +101,28 @@ def write_canonical(value: Any, version: Version) -> bytes:
 def parse_canonical(document: bytes, version: Version | Callable[[Any], Version] = 2) -> Any:
     """Return the value whose canonical form, in `version`, is exactly `document`.
 
-    `version` may be a function that finds it in the value itself, read generously: whatever it returns, the bytes are
-    then held to that version. In version 2 a number that is whole comes back as an int where ECMAScript counts exactly,
-    within ±(2⁵³ - 1), whatever wrote it: `with_floats` makes those members floats again that are meant to be.
+    `version` may be a function that finds the version in the value itself; the bytes must then be canonical in the
+    version that it returns. In version 2, 4.0 and 4 have the same text, so every whole number within ±(2⁵³ - 1) comes
+    back as an int. Use `with_floats` to make floats of those members that are meant to be floats.
 
     Raises:
-        SignatureError: where the bytes are not JSON, or JSON in another than the canonical form.
+        SignatureError: where the bytes are not JSON, or are JSON in a form that is not canonical.
     """
     if callable(version):
+        # This first reading serves only to find the version. It is never returned: numbers may be read wrongly in it.
         version = version(_read(document, 2))
     value = _read(document, version)
+    # Writing it again catches whatever a parser lets pass: white space, another order of keys, 1e2 for 100.
     if write_canonical(value, version) != document:
         raise SignatureError("not in canonical form; use the bytes as they were written, without reformatting")
     return value
 
 
 def with_floats(members: Any, names: Collection[str]) -> Any:
-    """Return a mapping with floats for whole numbers in the members `names`; anything else as it is, to be checked.
+    """Return a mapping in which the ints among the members `names` are floats.
 
-    A float of whole value is written without a fraction in version 2, and is read as an int. A bool stays a bool.
+    Version 2 writes a float of whole value without a fraction, so it is read as an int; this is the way back. Anything
+    that is not a mapping is returned unchanged, for the caller to check. A bool stays a bool.
     """
     if not isinstance(members, dict):
         return members
@@ -123,12 +130,13 @@ def with_floats(members: Any, names: Collection[str]) -> Any:
 
 
 def _as_float(value: Any) -> Any:
-    # Larger ones do not come out of `parse_canonical`; as they are, they are refused by whoever checks for a float.
+    # `parse_canonical` returns no larger ints in version 2. One from elsewhere stays an int, which the check that the
+    # member is a float then refuses.
     return float(value) if type(value) is int and abs(value) <= _LARGEST_WHOLE else value
 
 
 def _read(document: bytes, version: Version) -> Any:
-    """Read JSON in any form, each key once."""
+    """Read JSON that need not be canonical; a key that occurs twice in an object is an error."""
     whole = int if version == 1 else _whole
     try:
         text = document.decode()
@@ -138,9 +146,9 @@ def _read(document: bytes, version: Version) -> Any:
 
 
 def _whole(text: str) -> int | float:
-    """A number without fraction or exponent: RFC 8785 writes floats so as well, up to 1e21."""
+    """Read a number that has neither fraction nor exponent: RFC 8785 writes floats below 1e21 in this way too."""
     number = float(text)
-    # Only a float can have been written beyond; as an int it would have no canonical form.
+    # Beyond the limit only a float has a canonical form, so only a float can have been written there.
     return int(text) if abs(number) <= _LARGEST_WHOLE else number
 
 
@@ -148,7 +156,7 @@ def _check_keys(value: Any) -> None:
     """Refuse keys that are not text: JSON would write 1, True and None as the texts "1", "true" and "null"."""
     if isinstance(value, dict):
         if any(not isinstance(key, str) for key in value):
-            raise TypeError("a key is no text")
+            raise TypeError("a key is not text")
         value = value.values()
     elif not isinstance(value, list | tuple):
         return
@@ -157,14 +165,15 @@ def _check_keys(value: Any) -> None:
 
 
 def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no number")
+    raise ValueError(f"{name} is not a number")
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members = dict(pairs)
     if len(members) != len(pairs):
-        raise ValueError("a key stands twice")
+        raise ValueError("a key occurs twice")
     for value in members.values():
+        # 1e999 is valid JSON, and Python reads it as infinity.
         if isinstance(value, float) and not math.isfinite(value):
             raise ValueError("a number is out of range")
     return members
@@ -191,11 +200,12 @@ def check_signature(label: Label, body: bytes, signature: bytes, identity: bytes
 
 
 def _message(label: Label, body: bytes) -> bytes:
+    # No label contains the zero byte, so it is always clear where the label ends and the body begins.
     return label.value.encode() + b"\x00" + body
 
 
 def fingerprint(identity: bytes) -> str:
-    """Return a public key (32 bytes) as people compare it: its hex digits in groups of eight."""
+    """Return a public key (32 bytes) in the form that people compare: its hex digits in groups of eight."""
     digits = identity.hex()
     return "-".join(digits[start : start + 8] for start in range(0, len(digits), 8))
 
@@ -218,8 +228,9 @@ class SignedDocument:
         """Return the document, checked to be signed by `identity` (32 bytes) under `label`.
 
         Raises:
-            SignatureError: where the signature, the form or the document's kind is wrong.
+            SignatureError: where the signature is wrong, or the body is not a mapping in canonical form.
         """
+        # The signature first: what an unknown sender wrote is not parsed.
         check_signature(label, self.body, self.signature, identity)
         value = parse_canonical(self.body, self.version)
         if not isinstance(value, dict):
@@ -232,7 +243,7 @@ class SignedDocument:
 
     @classmethod
     def from_json(cls, value: Any, version: Version = 2) -> SignedDocument:
-        """Read what `as_json` wrote, as it stood in a document in canonical form of that version.
+        """Read what `as_json` wrote into a larger document; `version` is that of the larger document's canonical form.
 
         Raises:
             SignatureError: where the parts are missing or of another kind.
@@ -240,6 +251,7 @@ class SignedDocument:
         if not isinstance(value, dict) or set(value) != {"body", "signature"} or not isinstance(value["body"], dict):
             raise SignatureError("a signed document has exactly the members body and signature")
         signature = from_hex(value["signature"], SIGNATURE_BYTES, "signature")
+        # The signature is over the body's bytes. Canonical JSON has one form, so writing the body gives them back.
         return cls(write_canonical(value["body"], version), signature, version)
 
 
@@ -247,8 +259,9 @@ def from_hex(value: Any, length: int, what: str) -> bytes:
     """Return `length` bytes from their lower-case hex digits.
 
     Raises:
-        SignatureError: naming `what` has another form.
+        SignatureError: where the value has another form; `what` names the value in the message.
     """
+    # Not bytes.fromhex alone: it also takes upper case and white space, which would give one value several texts.
     if isinstance(value, str) and len(value) == 2 * length and _HEX.fullmatch(value):
         return bytes.fromhex(value)
     raise SignatureError(f"{what} must be {2 * length} lower-case hex digits, got {shown(value)}")

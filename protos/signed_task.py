@@ -1,4 +1,4 @@
-"""A signed task: the task file that operator and shuffler have put their names under, and how one is read."""
+"""Signed tasks: a task with the signatures of the operator and the shuffler, written to and read from a task file."""
 
 from __future__ import annotations
 
@@ -45,6 +45,7 @@ class SignedTask:
         Raises:
             SignatureError: where it is neither the operator's nor the shuffler's.
         """
+        # The label is that of the task's own version: a task of version 1 is signed, and checked, as one for ever.
         signature = sign(self.task.form.label, self.task.canonical, identity.key)
         if identity.public == self.task.identities.operator:
             return SignedTask(self.task, signature, self.shuffler_signature)
@@ -58,6 +59,8 @@ class SignedTask:
         Raises:
             SignatureError: naming the party whose identity or signature does not hold.
         """
+        # The task names its own signers, so a valid signature alone proves nothing: anybody can sign a task that names
+        # them. The identities must be those that the caller knew beforehand.
         for role, identity in ((Role.OPERATOR, operator), (Role.SHUFFLER, shuffler)):
             signature = getattr(self, f"{role.value}_signature")
             if self.task.identities.of(role) != identity:
@@ -108,17 +111,17 @@ class SignedTask:
 
 
 def read_task(content: Any, version: Version = 2) -> Task:
-    """Return the task that `task_content` wrote, checked as a draft is, and for its randomizers.
+    """Return the task that `task_content` wrote; it passes the same checks as a draft, and its randomizers are checked.
 
-    `version` is that of the canonical JSON it was read from. That is the task's own in a task file; a certificate of
-    version 2 may hold a task of version 1, whose own bytes, those that are signed, follow from the task that is read.
+    `version` is that of the canonical JSON that `content` was read from. In a task file it is the task's own version. A
+    certificate of version 2 may hold a task of version 1: that task's signed bytes are written anew from what is read.
 
     Raises:
         TaskError: naming the value, the limit and what to do.
     """
     try:
         task = _task_from(content, version)
-        # What was read is written again, as a comparison of values would take True for 1, and in version 1 1.0 for 1.
+        # The bytes are compared, not the values: Python takes True for 1, and 1.0 for 1, which differ in version 1.
         own = task.canonical if task.form.version == version else write_canonical(task_content(task), version)
         same = own == write_canonical(content, version)
     except SignatureError as error:
@@ -132,6 +135,7 @@ def read_task(content: Any, version: Version = 2) -> Task:
 
 def _task_from(content: Any, version: Version) -> Task:
     form = form_named(content["format"], TASK_FORMS)
+    # An older task may be part of a newer document, a certificate; the other way round was never written.
     if form.version > version:
         raise TaskError(f"a task of {form.name} cannot be part of a document of version {version}, which is older")
     if content["suite"] != SUITE_NAME:
@@ -153,9 +157,9 @@ def _task_from(content: Any, version: Version) -> Task:
 
 
 def _with_floats(content: dict[str, Any]) -> dict[str, Any]:
-    """Version 2 writes 4.0 as 4, which is read as a whole number: the promise's numbers become floats again here.
+    """Return a task's content with the numbers of its privacy as floats: version 2 writes 4.0 as 4, read as an int.
 
-    A question reads its own numbers as floats, whichever they are.
+    Questions need no such step: they read their own numbers as floats.
     """
     return {**content, "privacy": with_floats(content["privacy"], _FLOATS_OF_PRIVACY)}
 
@@ -169,6 +173,7 @@ def _identities_from(content: Any) -> Identities:
     if not isinstance(content, dict) or set(content) != {role.value for role in Role}:
         raise SignatureError("identities names exactly operator, shuffler and analyzer")
     identities = Identities(**{role.value: identity_from_hex(content[role.value], role) for role in Role})
+    # One party that is both shuffler and analyzer could open every envelope and see who sent which report.
     if len({identities.of(role) for role in Role}) != len(Role):
         raise TaskError(
             "two of the three identities are the same; operator, shuffler and analyzer must be three parties"

@@ -1,8 +1,8 @@
-"""Stored: whose a SQLite file is and of which version, and how an older one is brought forward.
+"""Stored: the versions of SQLite files, and their migrations.
 
 Every store carries the version of its layout in the file's `user_version`. Whoever changes a layout raises its version
-and adds the migration from the one before. What a file is, is read without SQLite, which may write beside what it
-opens: a file that is newer, or not ours, is refused before anything is touched.
+and adds the migration from the version before. The version is read from the file's header without SQLite, which may
+write files beside the one it opens: a file that is newer, or is not one of ours, is refused before anything is touched.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ _VERSION_FIELD = slice(60, 64)
 _HEADER_BYTES = 100
 
 Migration = Callable[[sqlite3.Connection], None]
-"""Changes tables from one version to the next, inside a transaction that it neither begins nor ends.
+"""Changes the tables from one version to the next, inside a transaction that the caller begins and ends.
 
-It runs single statements (`execute`, not `executescript`, which commits what came before).
+It runs single statements with `execute`: `executescript` would commit the transaction first.
 """
 
 
 @dataclass(frozen=True)
 class Layout:
-    """What a store's tables look like: `what` it is in words, its `version`, and the `script` that makes a new one.
+    """A store's tables: `what` names the store in messages, `script` makes the tables of this `version`.
 
-    `migrations` lead from the version that they are filed under to the next. `older` says what to do with a store that
-    is too old for them.
+    Each of the `migrations` leads from the version that is its key to the next. `older` tells people what to do with a
+    store that is too old for them.
     """
 
     what: str
@@ -43,17 +43,17 @@ class Layout:
     migrations: Mapping[int, Migration] = field(default_factory=dict)
 
     def leads_from(self, version: int) -> bool:
-        """Return whether a store of that version can be brought forward, or is of this version."""
+        """Return whether a store of that version is of this version or can be brought forward to it."""
         return version <= self.version and all(step in self.migrations for step in range(version, self.version))
 
 
 def check_version(path: Path, layout: Layout, error: type[HubbubError]) -> None:
     """Return only if a file is missing, empty, new, of this version, or of one that can be brought forward.
 
-    A file of version 0 is new as long as it has no tables: making it may have been interrupted.
+    A file of version 0 without tables is new: an earlier start may have been interrupted as it made the file.
 
     Raises:
-        error: saying what it is and what to do. The file was only read.
+        error: saying what the file is and what to do. The file was only read.
         OSError: where it cannot be read.
     """
     found = version_of(path)
@@ -76,17 +76,18 @@ def _check_known(path: Path, found: int, layout: Layout, error: type[HubbubError
 def bring_forward(connection: sqlite3.Connection, path: Path, layout: Layout, error: type[HubbubError]) -> int:
     """Make the tables of a new file, or bring an older one to this version; return the version that was found.
 
-    All of it is one transaction: a crash in between, or a migration that fails, leaves the old version whole.
+    All of it is one transaction: after a crash in between, or a migration that fails, the file is as it was.
 
     Raises:
-        error: where the log beside the file made it a version that is not known; nothing was changed.
+        error: where the file's write-ahead log holds a version that cannot be brought forward, which the header does
+            not show yet; nothing was changed.
         sqlite3.Error: where a statement fails; nothing was changed.
     """
     if _version_in(connection) == layout.version:
         return layout.version
     connection.execute("BEGIN IMMEDIATE")
     try:
-        # Asked again: another process may have been faster.
+        # Read again under the lock: another process may have brought the file forward since.
         found = _version_in(connection)
         _bring(connection, path, found, layout, error)
         connection.execute("COMMIT")
@@ -111,7 +112,7 @@ def _bring(connection: sqlite3.Connection, path: Path, found: int, layout: Layou
 
 
 def statements(script: str) -> Iterator[str]:
-    """Give a script's statements one by one; those of a trigger are one with it."""
+    """Yield a script's statements one by one; a trigger with the statements inside it is one."""
     statement = ""
     for line in script.splitlines(keepends=True):
         statement += line
@@ -125,7 +126,7 @@ def _version_in(connection: sqlite3.Connection) -> int:
 
 
 def version_of(path: Path) -> int | None:
-    """Return a file's `user_version`; None where there is none or it is empty, -1 where it is not a database."""
+    """Return a file's `user_version`; None where the file is missing or empty, -1 where it is not a database."""
     try:
         with path.open("rb") as file:
             header = file.read(_HEADER_BYTES)
@@ -139,7 +140,8 @@ def version_of(path: Path) -> int | None:
 
 
 def _has_tables(path: Path) -> bool:
-    """Return whether the file itself, without its log, has any table; what cannot be read counts as one."""
+    """Return whether the file itself, without its log, has any table; True where that cannot be read."""
+    # `immutable` keeps SQLite from making locks and logs beside a file that may not be ours.
     connection = sqlite3.connect(f"file:{quote(str(path.absolute()))}?mode=ro&immutable=1", uri=True)
     try:
         return bool(connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0])

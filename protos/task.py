@@ -1,7 +1,8 @@
-"""A task: what is asked, under which privacy. Written as TOML, checked, frozen, signed by operator and shuffler.
+"""Tasks: what is asked, and with which privacy.
 
-A `Draft` is what a person writes; `Task` adds what `hubbub plan` chose, the exact randomizer of each query
-(probabilities as whole numbers over 2³²) and the parties' identities. Its id is the SHA-256 of its canonical bytes.
+A `Draft` is what a person writes in TOML. `hubbub plan` makes a `Task` of it: it adds the exact randomizer of each
+query, with probabilities as whole numbers over 2³², and the parties' identities. The operator and the shuffler then
+sign the task. Its id is the SHA-256 of its canonical bytes.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from hubbub.queries.query import Query
 from hubbub.queries.question import Question
 
 TASK_FORMAT = TASK_FORMS[-1].name
-"""The form of new tasks. A task that was signed in an earlier one keeps it, and with it its bytes and its id."""
+"""The form of new tasks. A task that was signed in an earlier form keeps that form, and so its bytes and its id."""
 
 MAXIMUM_REPORTS = 10**12
 """Most reports of one round; the accountant's bounds are checked up to here."""
@@ -65,8 +66,8 @@ class Schedule:
 class Privacy:
     """What one person is promised for everything sent in a round: (ε, δ), the cap on ε_local, the honest share.
 
-    `epsilon_total` caps ε at the same δ over all rounds of the task, composed at the minimum reports; None is no cap.
-    `dummies` uniform reports are added by the shuffler to each query's batch of each round.
+    `epsilon_total` caps ε at the same δ over all rounds of the task, composed at the minimum reports; None means that
+    there is no cap. The shuffler adds `dummies` uniform reports to each query's batch of each round.
     """
 
     epsilon: float

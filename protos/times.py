@@ -1,10 +1,10 @@
-"""Times: the moments in a round's life that follow from its task's schedule, in seconds since 1970 (UTC).
+"""Times: when a round is prepared, taken and forgotten, and when its keys are valid, in seconds since 1970 (UTC).
 
-Devices, shuffler and analyzer must agree on them, so each is computed here and nowhere else. In order:
+Devices, shuffler and analyzer must agree on these times, so each is computed here and nowhere else. In order:
 
     key valid ≤ prepared < taken ≤ opens < ends ≤ cut ≤ forgotten ≤ key no longer valid
 
-`Schedule` itself has `opens`, `ends` and `cut`: what the task says. Here is what follows from them.
+`Schedule` has the times that the task itself states, `opens`, `ends` and `cut`. The others follow from them.
 """
 
 from __future__ import annotations
@@ -20,10 +20,11 @@ LONGEST_LEAD = DAY
 """A round is prepared at most this long before it takes submissions."""
 
 SHORTEST_LEAD = 600
-"""A round is prepared at least this long before: the analyzer may be away for a moment when its key is asked for."""
+"""A round is prepared at least this long before it takes submissions: the analyzer, whose key is needed, may be away
+for a moment."""
 
 CLOCK_SECONDS = DAY
-"""A key record is valid this long before it can first be given out: whoever gets it may have a slow clock."""
+"""A key record is valid from this long before it can first be given out: a device's clock may be behind."""
 
 DELAY_SECONDS = 30 * DAY
 """A key record is valid this long after the cut, so that a delayed batch can still be delivered and checked."""
@@ -31,29 +32,29 @@ DELAY_SECONDS = 30 * DAY
 
 @dataclass(frozen=True)
 class Validity:
-    """From when to when a key record is valid, both ends included."""
+    """The first and the last second at which a key record is valid."""
 
     not_before: int
     not_after: int
 
 
 def taken_from(schedule: Schedule, round_number: int) -> int:
-    """Return from when on submissions to a round are taken: a grace early, as clocks differ by up to that."""
+    """Return when a round begins to take submissions: a grace before it opens, since clocks may differ by that much."""
     return schedule.opens(round_number) - schedule.grace
 
 
 def prepared_from(schedule: Schedule, round_number: int) -> int:
-    """Return from when on a round's keys are made and given out.
+    """Return when a round's keys are made and from then on given out.
 
-    One length of a round before submissions are taken, within `SHORTEST_LEAD` and `LONGEST_LEAD`: with a longer lead a
-    task of short rounds would have many rounds prepared at once.
+    This is one round's length before submissions are taken, but at least `SHORTEST_LEAD` and at most `LONGEST_LEAD`.
+    With a longer lead, a task of short rounds would have many rounds prepared at once.
     """
     lead = min(LONGEST_LEAD, max(SHORTEST_LEAD, schedule.length))
     return taken_from(schedule, round_number) - lead
 
 
 def forgotten_after(schedule: Schedule, round_number: int) -> int:
-    """Return until when a device remembers a round: a grace after its cut, when clocks agree that it was cut."""
+    """Return when a device forgets a round: a grace after its cut, when by every clock the round has been cut."""
     return schedule.cut(round_number) + schedule.grace
 
 
@@ -71,4 +72,6 @@ def key_validity(schedule: Schedule, round_number: int) -> Validity:
 
 def first_not_cut(schedule: Schedule, now: float) -> int:
     """Return the first round whose cut is after `now`; it may be beyond the task's last round."""
+    # cut(r) = start + (r + 1)·length + grace > now means r + 1 > (now - start - grace)/length: the first such r is the
+    # floor of the right side.
     return max(0, int((now - schedule.start - schedule.grace) // schedule.length))

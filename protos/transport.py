@@ -1,4 +1,4 @@
-"""Transport: TLS on every connection, and gRPC channels set up alike everywhere."""
+"""Transport: TLS credentials, and gRPC channels with the same options everywhere."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MAXIMUM_MESSAGE_BYTES = 8 * 1024 * 1024
 """Largest message either side takes: about 40,000 submissions, far above what one call carries."""
 
 MAXIMUM_SUBMISSIONS = 10_000
-"""Most submissions of one call: a message of the largest size could hold millions of empty ones."""
+"""Most submissions in one call: a message of the largest size could otherwise hold millions of empty ones."""
 
 LARGEST_PORT = 65_535
 
@@ -36,7 +36,7 @@ _CHANNEL_OPTIONS: tuple[tuple[str, int], ...] = (
 
 @dataclass(frozen=True)
 class TLS:
-    """PEM files of a party: its certificate and private key, and the authority it trusts (or that one's PEM itself)."""
+    """PEM files of a party: its certificate, its private key, and the authority it trusts (a file or PEM bytes)."""
 
     authority: Path | bytes
     certificate: Path | None = None

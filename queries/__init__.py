@@ -1,1 +1,1 @@
-"""Queries: what can be asked and how answers are randomized, one value per question and one per randomizer."""
+"""Queries: the questions that can be asked and the randomizers of their answers, each a class of its own."""

@@ -1,4 +1,4 @@
-"""Debiased: from a batch's counts to unbiased numbers about the people, with the noise that is on them.
+"""Debiased: computes unbiased statistics about people from a batch's counts, with their standard errors.
 
 With N_j counted for symbol j among n valid reports of people and D dummies (`Randomizer`),
 ĉ_j = (N_j − base·n − dummy_mean·D)/keep is unbiased for the number c_j of people who encoded j. Everything published
@@ -12,15 +12,16 @@ variance of w(y_i) over rounding. Given y_i the report adds v_w(y_i) (`Randomize
 with c_j the expected number after rounding, for which ĉ_j is unbiased. For a number over `levels` steps
 ρ_i ≤ (step of w)²/4, and no statistic of the reports tells it from Σx²; it is taken at that maximum.
 
-The middle sum is clipped to what counts that are not negative can give. Where the people are spread that hardly ever
-cuts anything. Where nearly all of few people are alike it cuts on one side only, and the stated variance is a little
-off in the mean: four people of one category, kRR with k = 3 and γ = 1/2, 3.30 where the truth is 3.56.
+The middle sum is clipped to the range that it has for counts that are not negative. If people are spread over the
+symbols, that hardly ever changes it. If there are few people and nearly all are alike, it is clipped on one side only,
+and the stated variance is slightly wrong in the mean: for four people of one category, kRR with k = 3 and γ = 1/2, it
+is 3.30 where the truth is 3.56.
 
 For kRR this is Σρ + γ/(1−γ) Σ_j c_j (w_j − w̄)² + (nγ + D) Var_U(w)/(1−γ)²; for a histogram (w = 1 at j) it is
 c_j q(1−q) + (n−c_j) r(1−r) over (1−γ)², with q = 1−γ+γ/k and r = γ/k.
 
-The standard errors are about privacy and rounding given the people in the round; they say nothing about people who are
-not in it.
+The standard errors are those of the randomizer and of rounding, with the people in the round fixed. They say nothing
+about people who are not in the round.
 """
 
 from __future__ import annotations
@@ -47,8 +48,8 @@ class Debiased:
     """A batch's tally under its randomizer, `dummies` among the valid reports.
 
     Raises:
-        ValueError: where the counts have another shape, are negative or more than the valid reports, or the dummies
-            are more than those, or the reports say nothing.
+        ValueError: where the counts have another shape, or are negative or above the number of valid reports; where
+            there are more dummies than valid reports; or where the reports do not depend on the answers.
     """
 
     randomizer: Randomizer
@@ -70,7 +71,7 @@ class Debiased:
 
     @property
     def reports(self) -> int:
-        """How many reports of people were counted, n: from the tally, as a report may count for several symbols."""
+        """How many reports of people were counted, n. Not the sum of counts: a report may count for several symbols."""
         return self.tally.valid - self.dummies
 
     @cached_property
@@ -128,8 +129,8 @@ class Debiased:
     def consistent(self) -> Vector:
         """Return the counts projected on {c ≥ 0, Σc = n}: consistent, and biased.
 
-        All symbols are projected together, "no answer" included: the answers' part of an optional query then adds up
-        to at most the number of reports, and what is missing is the consistent number without an answer.
+        All symbols are projected together, "no answer" included. So an optional query's answers add up to at most the
+        number of reports, and the rest is the consistent number of people without an answer.
         """
         return project(self.counts, self.reports)
 

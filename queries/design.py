@@ -1,6 +1,6 @@
-"""Design: a question as calibration takes it, with the encodings and randomizers to choose from and their exact errors.
+"""Design: a question for calibration, with the encodings and randomizers to choose from and their exact errors.
 
-This is for planning and loads numpy.
+Only planning uses it; it imports numpy.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from hubbub.queries.registry import randomizer_of
 
 @dataclass(frozen=True)
 class Design:
-    """A question and the kind of randomizer that it names (`accountant.calibration.Design`)."""
+    """A question with the kind of randomizer that it names; it implements `accountant.calibration.Design`."""
 
     question: Question
 
     @property
     def weight(self) -> float:
-        """Its part of the round's privacy."""
+        """Its share of the round's privacy, relative to the other queries."""
         return self.question.weight
 
     @property
@@ -55,6 +55,7 @@ class Design:
 
         People are independent, so it is n times the largest variance of one debiased report, and that of the dummies.
         """
+        # Reports that do not depend on the answer: no number of them gives an estimate.
         if randomizer.keep <= 0:
             return float("inf")
         question = self.question.sized(size)

@@ -1,4 +1,4 @@
-"""Exact draws: a uniform number and a biased coin from whole random bytes. No float decides anything here."""
+"""Exact draws: a uniform number and a biased coin from whole random bytes, without floating point."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 from fractions import Fraction
 
 Random = Callable[[int], bytes]
-"""Returns that many uniform, independent bytes; `os.urandom` wherever nothing else is handed in."""
+"""Returns that many uniform, independent bytes. The default everywhere is `os.urandom`."""
 
 DRAW_BYTES = 4
 """Width of a draw: γ is a whole number over 2³², so 32 bits decide it exactly."""
@@ -33,8 +33,8 @@ def uniform(count: int, random: Random, width: int = DRAW_BYTES) -> int:
 def happens(probability: Fraction, random: Random, width: int = DRAW_BYTES) -> bool:
     """Return True with exactly `probability`, a rational in [0, 1).
 
-    The digits of a uniform real, to base 256 ** `width`, are drawn until one differs from the probability's own: the
-    real is then known to be below it or not. One draw is nearly always enough.
+    The digits of a uniform real number in base 256 ** `width` are drawn until one differs from the probability's digit
+    at that place: it is then known whether the real number is below the probability. One draw is nearly always enough.
     """
     rest: int = probability.numerator
     span: int = 256**width
@@ -43,5 +43,6 @@ def happens(probability: Fraction, random: Random, width: int = DRAW_BYTES) -> b
         drawn = draw(random, width)
         if drawn != digit:
             return drawn < digit
+        # The probability has no further digits, so the real number is not below it, whatever digits would follow.
         if rest == 0:
             return False

@@ -1,4 +1,4 @@
-"""The root of hubbub's errors, and those of a question, an answer or a randomizer."""
+"""The base class of hubbub's errors, and the errors of questions, answers and randomizers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ class AnswerError(HubbubError):
 
 
 def shown(value: Any) -> str:
-    """Return a value as an error shows it: its first 80 characters, whatever it is."""
+    """Return the first 80 characters of a value's repr, for an error; it never raises."""
+    # repr raises ValueError for an int of more digits than Python writes, and RecursionError for deep nesting.
     try:
         return f"{value!r:.80}"
     except (ValueError, RecursionError):

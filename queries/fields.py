@@ -1,4 +1,4 @@
-"""Fields: the table a question is read from, a draft's TOML or a frozen task's JSON, with errors that name the key."""
+"""Fields: reads a question's table, from a draft's TOML or a frozen task's JSON, with errors that name the key."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from hubbub.queries.errors import FieldError, shown
 
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,62}")
-"""Names of tasks and queries: they stand in file names, tables and metrics."""
+"""Names of tasks and queries. They become part of file names, tables and metrics, so few characters are allowed."""
 
 MAXIMUM_LABEL_LENGTH = 200
 """Characters of a category's name or a unit."""
@@ -20,10 +20,10 @@ MAXIMUM_SYMBOLS = 1_000_000
 """Most symbols of one query; the accountant's bounds are checked up to here."""
 
 DENOMINATOR = 2**32
-"""Denominator of every probability in a task: a 32-bit draw decides exactly."""
+"""Denominator of every probability in a task, so that one 32-bit draw decides exactly."""
 
 DEFAULT_RANDOMIZER = "krr"
-"""The randomizer of a query that names none; a task does not write it down."""
+"""The randomizer of a query that does not name one; a task leaves it out too."""
 
 _SHARED = frozenset({"name", "kind"})
 _SHARED_OPTIONAL = frozenset({"optional", "weight", "randomizer"})
@@ -33,7 +33,7 @@ _SHARED_OPTIONAL = frozenset({"optional", "weight", "randomizer"})
 class Fields:
     """One query's table, named as errors name it (`query[0]`).
 
-    `planned` tells a frozen task, where randomizer and encoding are chosen, from a draft, where they are not.
+    `planned` is true for a frozen task, where the randomizer and the encoding are chosen, and false for a draft.
     """
 
     table: str
@@ -43,7 +43,7 @@ class Fields:
     def check_keys(self, required: Set[str], optional: Set[str] = frozenset()) -> None:
         """Return only if a draft's table has the keys every question has, those required, and no unknown one.
 
-        A frozen task is not looked at: it is written again and compared with what was read.
+        A frozen task is not checked here: its reader writes it again and compares the bytes, which finds other keys.
 
         Raises:
             FieldError: naming the first key that is unknown or missing.
@@ -72,7 +72,7 @@ class Fields:
         """Return the members of a list.
 
         Raises:
-            FieldError: where it is not a list; `what` says of what it should be one.
+            FieldError: where it is not a list; `what` names its members in the message.
         """
         value = self[key]
         if not isinstance(value, list):
@@ -92,9 +92,10 @@ class Fields:
         """Return the numerator of a probability [w, 2³²], strictly between 0 and 1.
 
         Raises:
-            FieldError: where it has another form; `remedy` says why the ends are excluded.
+            FieldError: where it has another form; `remedy` says why 0 and 1 are excluded.
         """
         value = self[key]
+        # Not isinstance: True would be a numerator of 1.
         if isinstance(value, list) and len(value) == 2:
             numerator, denominator = value
             if type(numerator) is int and 0 < numerator < DENOMINATOR and denominator == DENOMINATOR:

@@ -1,4 +1,4 @@
-"""Histogram: how many hold each of the named categories."""
+"""Histogram: the question how many people hold each of the named categories."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Histogram:
         return cls(categories=fields.items("categories", "names"), **fields.shared())
 
     def check(self, table: str) -> None:
-        """Check what is shared, and that the categories are distinct printable texts, as many as there may be."""
+        """Check the shared fields, and that the categories are distinct printable texts and not too few or many."""
         check_shared(table, self.name, self.optional, self.weight)
         # One category is enough where "no answer" is the second symbol.
         least = 1 if self.optional else 2
@@ -82,22 +82,22 @@ class Histogram:
 
     @property
     def sizes(self) -> range:
-        """Its categories are as many as they are."""
+        """The one size there is: the number of its categories."""
         return range(self.answers, self.answers + 1)
 
     def sized(self, answers: int) -> Histogram:
-        """Return itself."""
+        """Return the histogram itself: its encoding cannot be chosen."""
         if answers != self.answers:
             raise ValueError(f"a histogram of {self.answers} categories has no encoding into {answers}")
         return self
 
     @property
     def extent(self) -> float:
-        """A report adds at most 1 to a count."""
+        """1: a report adds at most 1 to a count."""
         return 1.0
 
     def headline(self) -> Vector:
-        """One count; all are alike, so the first one's."""
+        """Return the weights of one count, the first category's: all categories have the same error."""
         import numpy as np
 
         weights = np.zeros(symbols_of(self))
@@ -105,7 +105,7 @@ class Histogram:
         return weights
 
     def worst(self, variances: Vector) -> float:
-        """A category is encoded as it is, so the worst case is the worst symbol."""
+        """Return the largest of them: a category is encoded without rounding, so nothing is added."""
         return float(variances.max())
 
     def estimates(self, debiased: Debiased) -> Estimates:

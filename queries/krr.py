@@ -1,4 +1,4 @@
-"""kRR: k-ary randomized response with an exact rational γ (balle-2019, Alg. 1; sampled by integers alone)."""
+"""kRR: k-ary randomized response with an exact rational γ (balle-2019, Alg. 1), sampled with integers only."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class KRandomizedResponse:
 
     @cached_property
     def mechanism(self) -> KRR:
-        """Its exact law, as the accountant takes it."""
+        """The exact law of a report, for the accountant."""
         return KRR.from_numerator(self.symbols, self.gamma)
 
     @property
@@ -41,11 +41,12 @@ class KRandomizedResponse:
     @classmethod
     def read(cls, fields: Fields, symbols: int) -> KRandomizedResponse:
         """Read γ as [w, 2³²]."""
+        # Never 0 or 1: at 0 each report is the answer itself, and at 1 no estimate can be made of the reports.
         return cls(symbols, fields.ratio("gamma", "at 0 there is no privacy, at 1 no answer"))
 
     @classmethod
     def families(cls, symbols: int) -> Sequence[Family]:
-        """There is one: by rising γ."""
+        """Return one family, in which γ rises."""
         return (_ByGamma(symbols),)
 
     def randomize(self, symbol: int, random: Random) -> bytes:
@@ -59,7 +60,7 @@ class KRandomizedResponse:
         return reported.to_bytes(SYMBOL_BYTES, "big")
 
     def dummies(self, count: int, random: Random) -> bytes:
-        """Return uniform symbols: a blanket report, which is what the accountant counts a dummy of kRR as."""
+        """Return uniform symbols: the accountant counts a dummy of kRR as one more report from the blanket."""
         from hubbub.queries.counting import uniform_symbols
 
         return uniform_symbols(count, self.symbols, random).astype(">u4").tobytes()

@@ -1,4 +1,4 @@
-"""Number: the sum, and the mean, of a number that is clipped to an interval and encoded in steps."""
+"""Number: the question for the sum and the mean of a number, which is clipped to an interval and encoded in steps."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ LEVELS_LIMIT = 100_000
 class Number:
     """The sum, and the mean, of a number clipped to [lower, upper], in `unit`.
 
-    `levels` is the number of steps of its fixed-point encoding, chosen in planning: symbols 0 … levels stand for lower
-    … upper (balle-2019, Alg. 2). It is None in a draft.
+    `levels` is the number of steps of its fixed-point encoding, chosen in planning: symbols 0 … levels encode evenly
+    spaced values from lower to upper (balle-2019, Alg. 2). It is None in a draft.
     """
 
     kind: ClassVar[str] = "sum"
@@ -56,7 +56,7 @@ class Number:
 
     @property
     def answers(self) -> int:
-        """One symbol for each end of a step."""
+        """How many symbols encode an answer: one for each end of a step."""
         return self._steps + 1
 
     @property
@@ -123,6 +123,7 @@ class Number:
             return 0
         if number >= self.upper:
             return levels
+        # Fractions: rounding in floats would shift the probabilities, and with them the estimate's mean.
         scaled = (Fraction(number) - Fraction(self.lower)) * _scale(self.lower, self.upper, levels)
         below = math.floor(scaled)
         return below + happens(scaled - below, random)
@@ -139,7 +140,7 @@ class Number:
 
     @property
     def sizes(self) -> range:
-        """One step more than one answer, up to `LEVELS_LIMIT` steps."""
+        """The numbers of answers to choose from: those of 1 to `LEVELS_LIMIT` steps."""
         return range(2, LEVELS_LIMIT + 2)
 
     def sized(self, answers: int) -> Number:
@@ -148,11 +149,11 @@ class Number:
 
     @property
     def extent(self) -> float:
-        """A report adds between lower and upper to the sum."""
+        """The interval's width: a report adds between lower and upper to the sum."""
         return self.width
 
     def headline(self) -> Vector:
-        """The sum of the values scaled to [0, 1], over those who answered."""
+        """Return the weights of the sum of values scaled to [0, 1], over those who answered."""
         import numpy as np
 
         scaled = np.arange(self.answers) / self._steps

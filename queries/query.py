@@ -1,4 +1,4 @@
-"""Query: a question with the randomizer it is answered through. It names no kind: both of its parts are asked."""
+"""Query: a question with the randomizer of its answers. It knows no kind: it asks the question and the randomizer."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Query:
 
     @property
     def mechanism(self) -> LocalMechanism:
-        """The randomizer's exact law, as the accountant takes it."""
+        """The randomizer's exact law, for the accountant."""
         return self.randomizer.mechanism
 
     @property
@@ -48,7 +48,7 @@ class Query:
     # On the device
 
     def encode(self, answer: Value, random: Random) -> int:
-        """Return the symbol, in range(symbols), that stands for `answer`.
+        """Return the symbol, in range(symbols), that encodes `answer`.
 
         Raises:
             AnswerError: where it does not fit the question.
@@ -66,7 +66,7 @@ class Query:
     # At the analyzer
 
     def estimates(self, tally: Tally, dummies: int) -> Estimates:
-        """Return what is published of a batch that was counted, with that many dummies in it.
+        """Return the published estimates of a counted batch that has that many dummies in it.
 
         Raises:
             ValueError: where the tally cannot be this query's.
@@ -83,7 +83,7 @@ class Query:
 
     @classmethod
     def read(cls, table: str, content: dict[str, Any]) -> Query:
-        """Read what `content` wrote, checked; the caller compares it with what is written again.
+        """Read and check what `content` wrote. The caller finds unknown keys: it writes the query again and compares.
 
         Raises:
             FieldError: naming the value that is not allowed.

@@ -36,11 +36,11 @@ class Question(Protocol):
 
     @property
     def optional(self) -> bool:
-        """Whether a device may have no answer."""
+        """Whether a device may give no answer."""
 
     @property
     def weight(self) -> float:
-        """Its part of the round's privacy, relative to the other queries'."""
+        """Its share of the round's privacy, relative to the other queries."""
 
     @property
     def randomizer(self) -> str:
@@ -48,7 +48,7 @@ class Question(Protocol):
 
     @property
     def answers(self) -> int:
-        """How many symbols stand for an answer."""
+        """How many symbols encode an answer; "no answer" is not among them."""
 
     # Reading and writing
 
@@ -76,11 +76,11 @@ class Question(Protocol):
         """Return the answer that a person typed.
 
         Raises:
-            AnswerError: where no answer to this question is written so.
+            AnswerError: where the text is not an answer to this question.
         """
 
     def encode(self, answer: Value, random: Random) -> int:
-        """Return the symbol in range(answers) that stands for an answer, which is not None.
+        """Return the symbol in range(answers) that encodes an answer, which is not None.
 
         Raises:
             AnswerError: where it does not fit; the message never repeats it.
@@ -111,10 +111,10 @@ class Question(Protocol):
     # Results
 
     def estimates(self, debiased: Debiased) -> Estimates:
-        """Return what is published, from the debiased counts of the symbols."""
+        """Return the published estimates, from the debiased counts of the symbols."""
 
     def truth(self, answers: Iterable[Value]) -> Truth:
-        """Return what the rows estimate, computed from the answers themselves; None is no answer."""
+        """Return the true values of the estimated rows, from the answers themselves; None means "no answer"."""
 
 
 def symbols_of(question: Question) -> int:

@@ -1,4 +1,4 @@
-"""Randomizer: how a symbol becomes a report, with the exact law that is certified, and how its bias is undone.
+"""Randomizer: how a symbol becomes a report, the exact law of that report, and how its bias is undone.
 
 To add one: a module with a frozen dataclass that has these members, and its line in `registry`.
 """
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Tally:
-    """What was counted of a batch: a number for each symbol, how many reports were valid, and how many were not.
+    """A batch's counts: one for each symbol, the number of valid reports, and the number of invalid ones.
 
     A report may count for several symbols, or for none, so `valid` is not the sum of the counts.
     """
@@ -67,7 +67,7 @@ class Randomizer(Protocol):
 
     @property
     def mechanism(self) -> LocalMechanism:
-        """Its exact law, as the accountant takes it."""
+        """The exact law of a report, for the accountant."""
 
     @property
     def report_bytes(self) -> int:
@@ -97,24 +97,24 @@ class Randomizer(Protocol):
     # At the shuffler
 
     def dummies(self, count: int, random: Random) -> bytes:
-        """Return `count` reports, one after the other, that carry no one's answer: those of uniform symbols."""
+        """Return `count` reports, joined without separators, that carry nobody's answer: those of uniform symbols."""
 
     # At the analyzer
 
     def tally(self, reports: bytes) -> Tally:
-        """Count reports that stand one after the other; one that no symbol can give is invalid."""
+        """Count reports that are joined without separators; a report that no symbol can give is invalid."""
 
     @property
     def keep(self) -> float:
-        """How much more often a symbol counts for the report of someone who encoded it."""
+        """How much more probably a report counts for the symbol that was encoded than for another; 0 says nothing."""
 
     @property
     def base(self) -> float:
-        """How often a symbol counts for the report of someone who encoded another."""
+        """The probability that a report counts for a given symbol other than the encoded one."""
 
     @property
     def dummy_mean(self) -> float:
-        """How often a symbol counts for a dummy."""
+        """The probability that a dummy counts for a given symbol."""
 
     def variances(self, weights: Vector) -> Vector:
         """Return the variance of one report's part of Σ_j w_j ĉ_j, for each symbol it may be the report of."""

@@ -1,4 +1,4 @@
-"""Registry: every kind of question and of randomizer there is. A new kind is one more line here."""
+"""Registry: all kinds of questions and of randomizers. A new kind is one more line here."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Rows: what is published of a query, as numbers that name their statistic; readers need not know the question's kind.
+"""Rows: a query's published numbers, each with the name of its statistic, the same for every kind of question.
 
-Nothing here needs numpy, so that whoever only reads results loads little.
+Nothing here needs numpy, so that programs that only read results import little.
 """
 
 from __future__ import annotations
@@ -45,4 +45,4 @@ class Estimates:
 
 
 Truth = Mapping[tuple[str, str | None], float]
-"""What rows estimate, by statistic and category, where the answers themselves are known: in a demo or a simulation."""
+"""True values by statistic and category, where the answers themselves are known: in a demo or a simulation."""

@@ -1,4 +1,4 @@
-"""Unary encoding (basic one-time RAPPOR): a bit for each symbol, every bit randomized by itself."""
+"""Unary encoding (basic one-time RAPPOR): a report has a bit for each symbol, and each is randomized independently."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class UnaryEncoding:
 
     @cached_property
     def mechanism(self) -> RAPPOR:
-        """Its exact law, as the accountant takes it."""
+        """The exact law of a report, for the accountant."""
         return RAPPOR.from_numerators(self.symbols, self.truthful, self.other)
 
     @property
@@ -100,6 +100,7 @@ class UnaryEncoding:
         from hubbub.queries.randomizer import Tally
 
         rows = np.frombuffer(reports, dtype=np.uint8).reshape(-1, self.report_bytes)
+        # A set bit beyond the last symbol's can only come from a report that was not made as prescribed.
         spare = 0xFF << ((self.symbols - 1) % 8 + 1) & 0xFF
         good = rows[(rows[:, -1] & spare) == 0]
         counts = np.zeros(self.symbols, dtype=np.int64)
@@ -115,7 +116,7 @@ class UnaryEncoding:
 
     @property
     def keep(self) -> float:
-        """The bit of one's own symbol is 1 that much more often."""
+        """How much more probably the bit of one's own symbol is 1 than another bit."""
         return (self.truthful - self.other) / DENOMINATOR
 
     @property

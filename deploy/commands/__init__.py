@@ -1,1 +1,1 @@
-"""One module per command of `hubbub`; each only reads its arguments, calls the part that works, and prints."""
+"""One module per command of `hubbub`. Each reads its arguments, calls other modules for the work, and prints."""

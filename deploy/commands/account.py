@@ -78,6 +78,7 @@ def epsilon(
 
         known = _mechanism(mechanism, categories, local_epsilon, gamma, mixed, (truthful, other, sigma))
         started = time.perf_counter()
+        # Gaussian noise has no local ε, so it cannot be composed: it is answered for one batch only.
         if isinstance(known, Gaussian):
             people = noise_reports(reports, honest_share, rounds, sampling_rate)
             _show(asdict(epsilon_bracket(known, people, delta, bound=bound, dummies=dummies)), started, as_json)

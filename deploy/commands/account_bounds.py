@@ -67,8 +67,8 @@ def bounds(
 ) -> None:
     """Say what every bound gives at δ, which of them a certificate takes, and why others do not apply.
 
-    Over several rounds, each bound stands once for every way of composing it, which can take some seconds. With a
-    sampling rate, the exact pair stands beside what girgis-2021 plots, which is marked as not proven.
+    Over several rounds, each bound is listed once for every way of composing it, which can take some seconds. With a
+    sampling rate, the exact pair is listed beside what girgis-2021 plots, which is marked as not proven.
 
     Example: hubbub account bounds --mechanism krr --categories 16 --local-epsilon 4 --reports 10000 --delta 1e-6
     """
@@ -95,7 +95,7 @@ def _mechanism(description: Description) -> LocalMechanism:
     try:
         return read_mechanism(description)
     except AccountingError as error:
-        # What describes a mechanism wrongly was written wrongly: the exit status is 2, as for an unknown option.
+        # A wrong description of a mechanism is a usage error: the exit status is 2, as for an unknown option.
         raise BadUse(str(error)) from error
 
 
@@ -201,5 +201,6 @@ def _up(value: float) -> str:
 
 
 def _down(value: float) -> str:
+    # Rounded down: a lower number that is rounded up would be more than the attack reaches.
     nearest = f"{value:.6g}"
     return nearest if float(nearest) <= value else f"{value * (1 - 1e-6):.6g}"

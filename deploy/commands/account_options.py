@@ -1,4 +1,4 @@
-"""What the commands of `hubbub account` have in common: the words for mechanisms, batches and what is asked."""
+"""Options that the commands of `hubbub account` share: mechanisms, batches, and which bound to use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`hubbub account plot`: what the accountant says, as a picture."""
+"""`hubbub account plot`: draws what bounds and attacks give over one variable."""
 
 from __future__ import annotations
 
@@ -127,7 +127,8 @@ def _draw_bounds(question: Question, along: Range, bounds: Sequence[str], out: P
 
 
 def _refuse_all_but(context: typer.Context, *names: str) -> None:
-    """Refuse options beside those named: a figure has parameters of its own."""
+    """Refuse all options but those named: a figure has its own parameters."""
+    # Where a value came from is asked, not what it is: an option given with its default value is refused too.
     sources = {name: context.get_parameter_source(name) for name in context.params}
     given = {name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"}
     if given - set(names):
@@ -146,7 +147,7 @@ def _list(as_json: bool) -> None:
 
 
 def _only_applying(picture: Picture) -> Picture:
-    """Leave out what applies nowhere, unless nothing is left: then the error says why."""
+    """Leave out curves that apply nowhere. If that leaves none, keep them all: the error then says why of each."""
     from hubbub.deploy.pictures.sweep import only_applying
 
     some = only_applying(picture)
@@ -162,7 +163,7 @@ def _draw_figure(name: str, out: Path | None, as_json: bool) -> None:
 
 
 def _check_output(out: Path | None, as_json: bool) -> None:
-    """Refuse what could not be shown in the end before anything is computed."""
+    """Refuse, before anything is computed, what could not be shown in the end."""
     if out is not None:
         from hubbub.deploy.pictures.draw import check_drawable
 

@@ -12,7 +12,7 @@ from hubbub.deploy.output import Json, console, failures, print_json
 
 
 class Party(StrEnum):
-    """Whom services tell apart by the common name of their TLS certificate."""
+    """The parties that services tell apart by the common name of their TLS certificates."""
 
     OPERATOR = "operator"
     SHUFFLER = "shuffler"
@@ -53,6 +53,7 @@ def command(
         if taken:
             raise HubbubError(f"{taken[0]} exists; nothing is overwritten, name another folder with --out")
         issuer = Authority.load(authority / "authority.key", authority / "tls" / "authority.pem")
+        # Only the services are called by a host's name; the others' certificates are for clients.
         serves = party in (Party.SHUFFLER, Party.ANALYZER)
         out.mkdir(parents=True, exist_ok=True)
         issuer.issue(party.value, dict.fromkeys((*(host or ()), *LOOPBACK)) if serves else (), certificate, key)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from hubbub.deploy.data import Dataset
 
 DEFAULT_DEVICES = 20_000
-"""Devices of a demo that nobody sized: a minute's work on two cores."""
+"""Devices of a demo without --devices: about a minute's work on two cores."""
 
 
 DevicesOption = Annotated[str | None, typer.Option("--devices", help="How many devices take part, or all.")]

@@ -16,8 +16,8 @@ def command(
 ) -> None:
     """Make an identity where it will be used: a private key that stays there, and a public key to hand over.
 
-    The private key is readable by its owner only; beside it stands the public key, FILE with .pub.pem in the place of
-    .pem. Whoever gets the public key compares the fingerprint that is printed, by another way than the key came.
+    The private key is readable by its owner only. The public key is written beside it, to FILE with .pub.pem in place
+    of .pem. Whoever gets the public key compares the printed fingerprint with yours, by another way than the key came.
 
     Example: hubbub identity identity.pem
     """

@@ -45,7 +45,7 @@ def command(
 
     Each of operator/, shuffler/, analyzer/ and client/ gets its keys (private ones with mode 0600), certificates,
     settings documented line by line, and the public keys it trusts; operator/ also a sample task. A party whose public
-    key is handed over keeps its identity to itself: its folder holds none.
+    key is handed over keeps its private key to itself, and its folder holds no identity.
 
     Example: hubbub init deployment
     """

@@ -70,6 +70,7 @@ def _fetch(settings: OperatorSettings, task: str | None, round_number: int | Non
         return asyncio.run(fetch_results(settings, which.task_id, which.round, 0))
     if task is None or round_number is None or not re.fullmatch("[0-9a-f]{64}", task):
         raise HubbubError("--wait needs to know for what: give the task's id with --task, and --round")
+    # The id and not the name: a round that is still to come cannot be found among those that are certified.
     until = time.monotonic() + wait
     while True:
         try:

@@ -14,7 +14,7 @@ def command(
     settings: Annotated[Path, typer.Argument(metavar="OPERATOR.toml", help="The operator's settings file.")],
     as_json: Json = False,
 ) -> None:
-    """Show where rounds stand at both services: counts, refusals by reason, and what each round waits for.
+    """Show the state of every round at both services: counts, refusals by reason, and what each round waits for.
 
     Where one service does not answer, the other's rounds are shown all the same, and the exit status is 1.
 

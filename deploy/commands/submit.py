@@ -53,11 +53,12 @@ def command(
 
 
 def read_answers(task: Task, words: list[str]) -> dict[str, Value]:
-    """Return the answers in NAME=VALUE words, as each query reads them.
+    """Return the answers in texts of the form NAME=VALUE, each read by its query.
 
     Raises:
-        TaskError: where a word has another form or names no query.
-        AnswerError: where a query cannot read its word.
+        BadUse: where a text has another form, or names a query twice.
+        TaskError: where the task has no query of that name.
+        AnswerError: where the query cannot read the value.
     """
     from hubbub.deploy.errors import BadUse
 

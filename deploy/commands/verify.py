@@ -60,6 +60,7 @@ def command(
             _print(verified)
             for finding in findings or ():
                 console().print(finding.as_text(), markup=False, soft_wrap=True)
+    # After everything is printed: with --json, stdout must hold the whole document and nothing else.
     failing = [finding for finding in findings or () if finding.fails]
     if failing:
         fail(failing[0].as_text())

@@ -1,4 +1,4 @@
-"""balle-2019, Fig. 3: what the blanket's inequalities give, with the exact evaluation of the same blanket beside."""
+"""balle-2019, Fig. 3: the blanket bounded by inequalities, beside the exact evaluation of the same blanket."""
 
 from __future__ import annotations
 
@@ -54,6 +54,7 @@ def _krr(categories: int) -> MechanismAt:
 
 def _growing(reports: int, local: float) -> KRR:
     """KRR of k = ⌊∛n⌋: the nearest whole number to the root, or the one below."""
+    # A float's cube root may be just below a whole number, which floor would then miss; integers decide.
     root = round(reports ** (1 / 3))
     return KRR.from_local_epsilon(root if root**3 <= reports else root - 1, local)
 

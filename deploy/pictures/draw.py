@@ -1,7 +1,7 @@
 """Drawing with matplotlib: SVG and PNG files without a display, the same bytes for the same picture.
 
-Colours are those of Okabe and Ito, which colour-blind people can tell apart; markers tell every curve apart without
-any colour, and the line says what it proves: solid above the truth, dashed below, dotted neither.
+Colours are those of Okabe and Ito, which colour-blind people can tell apart. Markers tell curves apart without colour.
+The style of a line says what the curve proves: solid lies above the truth, dashed below it, dotted proves neither.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#B87A00", "#3D9BD9", "#6
 """Okabe and Ito's palette without its yellow, orange and sky blue darkened, for thin lines on white."""
 
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*", "p")
-"""Coprime with the colours, so that 77 curves have a look of their own."""
+"""Their number, 11, is coprime with that of the colours, 7, so that 77 curves all look different."""
 
 LINES: dict[Role, str] = {"upper": "-", "lower": "--", "holds": "-", "neither": ":"}
 
@@ -39,7 +39,7 @@ READINGS: dict[Role, str] = {
     "holds": "solid: the bound holds up to here",
     "neither": "dotted: no bound",
 }
-"""What the legend says of the lines that are there."""
+"""The legend's explanation of each style of line that occurs."""
 
 MARKS = 9
 """About so many markers a curve; more would hide the line."""
@@ -67,9 +67,10 @@ SETTINGS: Any = {
     "lines.linewidth": 1.5,
     "lines.markersize": 5.0,
 }
-"""On top of matplotlib's defaults, whatever a user's own settings are: pictures do not depend on where they are made.
+"""Set on top of matplotlib's defaults. A user's own settings are ignored: pictures are the same wherever they are made.
 
-Text stays text, so that it can be searched and read aloud.
+Text in an SVG stays text (`svg.fonttype`), so that it can be searched and read aloud. The salt makes the ids in an SVG
+the same each time.
 """
 
 
@@ -212,7 +213,8 @@ def _line(axes: Axes, series: Series, place: int, gid: str) -> None:
 
 
 def marked(series: Series, place: int) -> list[int]:
-    """Return which points have a marker: evenly many, staggered by `place`, and each that stands alone between gaps."""
+    """Return which points have a marker: evenly spaced ones, staggered by `place`, and each one between two gaps."""
+    # A single point between gaps has no line, so without a marker it would not be seen.
     there = [index for index, value in enumerate(series.y) if value is not None]
     every = max(1, round(len(series.x) / MARKS))
     alone = [index for index in there if index - 1 not in there and index + 1 not in there]
@@ -222,6 +224,7 @@ def marked(series: Series, place: int) -> list[int]:
 def _shade(axes: Axes, panel: Panel, gid: str) -> None:
     """Shade between the lowest upper bound and the highest attained value, where both are known."""
     lowest, highest = _envelope(panel, "upper"), _envelope(panel, "lower")
+    # Only where both are known: shading across a gap would claim a bound that is not there.
     both = sorted(set(lowest) & set(highest))
     if not both:
         return

@@ -26,7 +26,7 @@ CAPTION = (
 )
 
 OVER = Range(Variable.LOCAL_EPSILON, 0.25, 6.5, 26)
-"""Beyond, n = 10⁴ amplify nothing."""
+"""Beyond 6.5, shuffling 10⁴ reports amplifies nothing."""
 
 UPPER = {
     "stronger-clones": "stronger clones (this work)",
@@ -64,6 +64,7 @@ def _upper(name: str, local: float) -> float:
     return CATALOGUE[name].epsilon(Generic(local), REPORTS, DELTA).upper
 
 
+# Cached because panel (b) divides by the values that panel (a) draws.
 @lru_cache(maxsize=1000)
 def _attained(categories: int, local: float) -> float:
     """Return what an attack on kRR reaches: the lower end of `2rr` for two categories, else all at a third value."""

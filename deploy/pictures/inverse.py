@@ -1,4 +1,4 @@
-"""The other way round: how much local ε devices may use so that a bound still promises a central (ε, δ)."""
+"""The inverse of a bound: the largest local ε at which it still promises a given central (ε, δ)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MOST = 30.0
 """The largest local ε tried."""
 
 PRECISION = 1e-7
-"""Relative distance between the ε_local returned, at which the bound was checked, and one at which it fails."""
+"""Relative distance between the local ε that is returned, where the bound holds, and one where it fails."""
 
 
 def largest_local_epsilon(
@@ -49,6 +49,7 @@ def largest_local_epsilon(
     high = GROWTH * low
     while high < MOST and holds(high):
         low, high = high, GROWTH * high
+    # The bound was checked at `low` throughout, so `low` is returned: the side that does not promise too much.
     while high - low > PRECISION * low:
         middle = (low + high) / 2
         low, high = (middle, high) if holds(middle) else (low, middle)

@@ -1,8 +1,8 @@
 """koskela-2021, Figs. 1 and 2: δ(ε) of one and several rounds, from the corrected pairs.
 
-The pairs that only these figures need over rounds, of the adversary A_s and of (6.1), are walks (`losses.walks`): with
-μ the law of a report of the victim, ω that of anybody else's and n reports, the density against n reports of ω is the
-mean of μ/ω over the reports.
+Two pairs are used by these figures only: that of the adversary A_s, and (6.1). Both are walks (`losses.walks`). Let μ
+be the law of the victim's report, ω that of anybody else's, and n the number of reports: then the density of the batch
+with respect to n reports of ω is the mean of μ/ω over the reports.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ ROUNDS = (1, 2, 4)
 """Numbers of rounds drawn (n_c in the paper)."""
 
 SMALLEST = 1e-10
-"""The least δ that is shown."""
+"""The smallest δ that is shown."""
 
 LOG_TAIL = 60.0
-"""e^−60 of a round's mass is cut, and charged."""
+"""Outcomes with a mass of e^−60 per round are cut, and that mass is added to δ."""
 
 KRR_4 = KRR(4, Fraction(1, 4))
 KRR_REPORTS = 1000
@@ -117,7 +117,7 @@ def strong_grid() -> LossGrid:
 
 
 def _given(hidden: float, atoms: Iterator[Atoms]) -> Iterator[Atoms]:
-    """Yield the atoms with probability 1 − `hidden`, else ratio 1."""
+    """Yield the atoms with probability 1 − `hidden`; with probability `hidden` nothing is seen, which is ratio 1."""
     yield Atoms(np.zeros(0), np.zeros(0), hidden, 0.0)
     for each in atoms:
         seen = 1 - hidden
@@ -134,7 +134,7 @@ def half_clones_grid() -> LossGrid:
 
 
 def scalar_delta(epsilon: float) -> float:
-    """Return the larger divergence, of both directions, of (5.1) as it is printed, which is no bound."""
+    """Return the larger of both directions' divergences of (5.1) as it is printed, which is not a bound."""
     count = np.arange(KRR_REPORTS + 1)
     law = binom(KRR_REPORTS - 1, float(KRR_4.other))
     more, less = law.pmf(count - 1), law.pmf(count)

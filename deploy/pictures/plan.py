@@ -58,7 +58,7 @@ class Series:
 
     @property
     def empty(self) -> bool:
-        """Whether there is no point at all."""
+        """Whether the curve has no point."""
         return all(value is None for value in self.y)
 
 
@@ -89,7 +89,7 @@ class Panel:
 
 @dataclass(frozen=True)
 class PicturePlan:
-    """A picture to be computed; `caption` says its parameters and what to know when reading it."""
+    """A picture to be computed; `caption` gives its parameters and what readers should know."""
 
     title: str
     caption: str
@@ -140,6 +140,7 @@ def _series(curve: Curve, advance: Callable[[], None]) -> Series:
         try:
             value = curve.at(x)
         except OutsideConditions as error:
+            # A gap, not 0 or the last value: outside its conditions a bound says nothing.
             found.append(None)
             why_not = why_not or str(error)
         else:

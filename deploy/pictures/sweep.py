@@ -1,4 +1,4 @@
-"""Bounds of any mechanism over one variable: what a batch, or several, give as n, ε_local, δ, k or T grows."""
+"""Bounds of any mechanism over one variable: the central ε as n, ε_local, δ, k or T grows."""
 
 from __future__ import annotations
 
@@ -25,12 +25,15 @@ BEST = "best"
 """The bound that a certificate takes."""
 
 ATTACK = "attack"
-"""What the best known attack reaches."""
+"""The ε that the best known attack reaches."""
 
 
 @dataclass(frozen=True)
 class Asked:
-    """One point: what hides an honest person, and the δ. Over several rounds, the mechanism needs a local ε."""
+    """One point: the mechanism, the reports that hide an honest person, and δ.
+
+    Only a mechanism with a local ε can be asked about several rounds.
+    """
 
     mechanism: AnyMechanism
     reports: int
@@ -47,7 +50,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class Question:
-    """What stays fixed, None where nothing was said. The mechanism is read at every point."""
+    """The parameters that stay fixed, None where not given. The mechanism is read anew at every point."""
 
     said: Description
     reports: int | None = None
@@ -57,7 +60,7 @@ class Question:
     dummies: int = 0
 
     def check(self, variable: Variable, x: float) -> None:
-        """Raise BadUse where words are missing, contradict each other, or say twice what is varied."""
+        """Raise BadUse where options are missing, contradict each other, or fix the variable that is varied."""
         said = {
             Variable.REPORTS: self.reports is not None,
             Variable.LOCAL_EPSILON: self.said.local_epsilon is not None,
@@ -96,7 +99,7 @@ def sweep(question: Question, over: Range, bounds: Sequence[str] = ()) -> Pictur
     """Plan the curves of `bounds` over a range; by default those of the certificate, the attack and every bound.
 
     Raises:
-        BadUse: a bound that nobody knows, something missing, or an empty range.
+        BadUse: an unknown bound, a missing option, or an empty range.
         AccountingError: a mechanism that the first value cannot describe.
     """
     unknown = [name for name in bounds if name not in names()]
@@ -114,12 +117,12 @@ def sweep(question: Question, over: Range, bounds: Sequence[str] = ()) -> Pictur
 
 
 def names() -> tuple[str, ...]:
-    """Every curve that can be asked for."""
+    """Return the names of all curves that can be drawn."""
     return (BEST, ATTACK, *CATALOGUE)
 
 
 def role_of(name: str) -> Role:
-    """Say what the curve `name` proves."""
+    """Return what the curve `name` proves."""
     if name == ATTACK:
         return "lower"
     return "upper" if name == BEST else CATALOGUE[name].direction
@@ -135,7 +138,7 @@ def _value(question: Question, variable: Variable, name: str, x: float) -> float
 
 
 def epsilon_at(name: str, asked: Asked) -> float:
-    """Return what `name` says of ε, on its own safe side.
+    """Return the ε of the curve `name`: never below the truth for an upper bound, never above it for a lower one.
 
     Raises:
         OutsideConditions: it does not apply, or no attack is known.
@@ -157,7 +160,7 @@ def epsilon_at(name: str, asked: Asked) -> float:
 
 @lru_cache(maxsize=POINTS_LIMIT)
 def _certified(asked: Asked) -> EpsilonBracket:
-    """Both ends of what is certified: asked for once a point, for two curves."""
+    """Return both ends of the certified bracket; it is computed once per point, for the curves of both ends."""
     if asked.rounds > 1:
         return compose([asked.part()], asked.delta)
     return epsilon_bracket(asked.mechanism, asked.reports, asked.delta, dummies=asked.dummies)
@@ -166,6 +169,7 @@ def _certified(asked: Asked) -> EpsilonBracket:
 def _composed(bound: Bound, part: Part, delta: float) -> float:
     """Return ε of all rounds by the tightest of the ways in which `bound` composes."""
     ways = compositions(bound)
+    # Composing the losses is exact up to what is charged, so the other, coarser ways are not computed.
     if "losses" in ways:
         return composed_epsilon(bound, part, delta, "losses")
     found, refused = [], None

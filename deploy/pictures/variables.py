@@ -1,4 +1,4 @@
-"""What a picture can vary, and its values: reports, local ε, δ, categories, rounds. Light, for the command line."""
+"""The variables that a picture can vary, and their ranges. It imports little, because the command line loads it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hubbub.deploy.errors import BadUse
 from hubbub.deploy.pictures.plan import Axis, Scale
 
 POINTS_LIMIT = 1000
-"""Most points a curve; a screen shows no more."""
+"""Most points of a curve; a screen cannot show more."""
 
 
 class Variable(StrEnum):
@@ -38,7 +38,7 @@ KINDS = {
     Variable.CATEGORIES: _Kind("categories, k", "k", "log", True),
     Variable.ROUNDS: _Kind("rounds, T", "T", "log", True),
 }
-"""Each variable's axis: its label, its scale unless another is asked for, and whether it counts."""
+"""Each variable's axis: its label, its default scale, and whether its values are whole numbers."""
 
 
 @dataclass(frozen=True)
@@ -53,12 +53,12 @@ class Range:
 
     @property
     def axis(self) -> Axis:
-        """The axis they stand on."""
+        """The axis of these values."""
         kind = KINDS[self.variable]
         return Axis(kind.label, self.scale or kind.scale)
 
     def values(self) -> tuple[float, ...]:
-        """Return the values, each once, whole where the variable counts.
+        """Return the values in order, each once, rounded where the variable takes whole numbers.
 
         Raises:
             BadUse: a range that is empty, or has no logarithm.
@@ -73,6 +73,7 @@ class Range:
         return tuple(sorted({float(round(value)) for value in values} if KINDS[self.variable].whole else set(values)))
 
     def _value(self, share: float) -> float:
+        # The ends are what was asked for; those in between are rounded to digits that people can read.
         if share in (0.0, 1.0):
             return self.last if share else self.first
         if self.axis.scale == "log":

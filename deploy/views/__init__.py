@@ -1,1 +1,1 @@
-"""Views: results, standings and privacy, shaped once for tables, JSON, CSV and Parquet."""
+"""Views: the shapes in which results, rounds' states and privacy are shown, as tables, JSON, CSV and Parquet."""

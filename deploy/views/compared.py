@@ -1,4 +1,4 @@
-"""Compared: estimates beside the truth they are estimates of, where it is known: in a demo or a simulation."""
+"""Compared: estimates beside the truth, which is known in a demo or a simulation."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BAR_WIDTH = 12
 
 @dataclass(frozen=True)
 class Compared:
-    """One statistic: its estimate, and the truth it is an estimate of."""
+    """One statistic: its estimate and its true value."""
 
     statistic: str
     category: str | None
@@ -45,9 +45,9 @@ class Compared:
 
 
 def compare(result: QueryResult, truth: Truth, optional: bool) -> list[Compared]:
-    """Return a query's estimates beside the truth; none where the query was withheld.
+    """Return a query's estimates beside the truth; an empty list where the query was withheld.
 
-    Where everybody answers, how many answered is known, and left out.
+    Where the query is not optional, everybody answers, so the number of those who answered is left out.
     """
     return [
         Compared(line.row.statistic, line.row.category, line.estimate, truth[line.row.statistic, line.row.category])
@@ -82,7 +82,7 @@ def print_query(console: Console, document: Mapping[str, Any]) -> None:
             f"{document['name']}: withheld, {document['valid']} valid reports are under the minimum", markup=False
         )
         return
-    # Counts are told apart better by a bar; sums and means of other units would make none of one scale.
+    # Bars are for counts only: sums and means have different units, so their bars would have no common scale.
     bars = any(row["category"] is not None for row in document["estimates"])
     unit = f" in {document['unit']}" if document.get("unit") else ""
     table = Table(title=f"{document['name']}{unit}", title_justify="left")

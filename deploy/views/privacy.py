@@ -1,4 +1,4 @@
-"""Privacy: a certificate's numbers for people."""
+"""Privacy: a certificate's numbers as a table for people."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Results: a round's published numbers in one shape, which tables, JSON, CSV and Parquet are made of."""
+"""Results: a round's published numbers in one shape, from which tables, JSON, CSV and Parquet are made."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ biased projection of a count. A query that is withheld has one row without numbe
 
 @dataclass(frozen=True)
 class Line:
-    """One published number, with what it is a number of."""
+    """A row that has an estimate."""
 
     row: Row
     estimate: Estimate
 
     @property
     def label(self) -> str:
-        """What people read before it: a category, or the statistic with its unit."""
+        """The name to show before the number: the category, or the statistic with its unit."""
         if self.row.category is not None:
             return self.row.category
         return f"{self.row.statistic}, {self.row.unit}" if self.row.unit else self.row.statistic
@@ -77,7 +77,7 @@ def counts_document(result: QueryResult) -> dict[str, Any]:
 
 
 def _estimates_document(result: QueryResult) -> dict[str, Any]:
-    """Return rows by their statistics: an object each, and a list where they are about categories."""
+    """Return rows by statistic: an object for a statistic without categories, else a list of objects."""
     estimates = result.estimates
     if estimates is None:
         return {}
@@ -111,6 +111,7 @@ def table_rows(results: RoundResults) -> list[dict[str, Any]]:
 
 def _query_rows(result: QueryResult) -> Iterator[dict[str, Any]]:
     if result.estimates is None:
+        # A withheld query has a row without numbers, so that a table shows that it was asked.
         yield {}
         return
     for line in lines_of(result):

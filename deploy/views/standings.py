@@ -1,4 +1,4 @@
-"""Standings: where rounds stand at both services, as JSON and as tables."""
+"""Standings: the states of rounds at both services, as JSON and as tables."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def status_document(status: RoundStatus) -> dict[str, Any]:
 
 
 def standing_document(standing: RoundStanding) -> dict[str, Any]:
-    """Return where a round stands at the analyzer as JSON."""
+    """Return a round's state at the analyzer as JSON."""
     return {
         "task_id": standing.id.task_id.hex(),
         "task": standing.id.task_name,
@@ -52,7 +52,7 @@ def standing_document(standing: RoundStanding) -> dict[str, Any]:
 
 
 def overview_document(overview: Overview) -> dict[str, Any]:
-    """Return where rounds stand at both services as one JSON document; None for a service that did not answer."""
+    """Return the states of rounds at both services as one JSON document; null for a service that did not answer."""
     rounds, standings = overview.shuffler, overview.analyzer
     return {
         "rounds": None if rounds is None else [status_document(status) for status in rounds],
@@ -63,6 +63,7 @@ def overview_document(overview: Overview) -> dict[str, Any]:
 
 def print_overview(console: Console, overview: Overview) -> None:
     """Print a table for each service that answered."""
+    # The shuffler's status has no names of tasks; the analyzer's has.
     names = {standing.id.task_id: standing.id.task_name for standing in overview.analyzer or ()}
     if overview.shuffler is not None:
         console.print(_shuffler_table(overview.shuffler, names))

@@ -1,4 +1,4 @@
-"""Typed service adapters: handlers and callers work with values; gRPC's types and statuses stay in here."""
+"""gRPC adapters of the services: handlers and callers work with plain values, gRPC's own types stay in this package."""
 
 from hubbub.protos.wire.calling import ControlCaller, DeliveryCaller, ResultsCaller, SubmissionCaller
 from hubbub.protos.wire.handlers import ControlHandler, DeliveryHandler, ResultsHandler, SubmissionHandler

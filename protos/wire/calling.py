@@ -1,4 +1,4 @@
-"""Calling: the services as their callers see them. A caller gets a value, a `Refusal`, or `Unreachable`."""
+"""Callers of the services. A call returns a value, or raises `Refusal`, or `Unreachable` where nobody answered."""
 
 from __future__ import annotations
 
@@ -38,13 +38,15 @@ def _round(number: int) -> int:
 
 
 def _fitting(request: T) -> T:
-    """Return the request if the other side takes messages of its size: sending it again would not make it smaller."""
+    """Return the request if the other side takes messages of its size."""
+    # gRPC would report it with a status that is also used for an overloaded service, and callers would try again.
     if request.ByteSize() > MAXIMUM_MESSAGE_BYTES:
         raise MessageError(f"{request.ByteSize()} bytes in one call; send at most {MAXIMUM_MESSAGE_BYTES}")
     return request
 
 
 def _receipt_for(destination: Destination, submission: Submission, receipt: Receipt) -> Receipt:
+    # A device erases its sealed bytes when it has a receipt: one for something else would lose the report.
     if (receipt.submission_id, receipt.round) != (submission.id, destination.round):
         raise MessageError("the shuffler's receipt is for another submission or round; send the same bytes again")
     return receipt
@@ -63,7 +65,7 @@ class SubmissionCaller:
         return codec.read_key_set(answer.key_set)
 
     async def submit(self, destination: Destination, submission: Submission, deadline: float) -> Receipt:
-        """Send one submission; the receipt is for it.
+        """Send one submission; return its receipt.
 
         Raises:
             MessageError: where the receipt is for another submission or round.
@@ -80,7 +82,7 @@ class SubmissionCaller:
         """Send many submissions; each gets its own answer, in order.
 
         Raises:
-            MessageError: where they do not fit into one call, or an answer is not to the submission in its place.
+            MessageError: where they do not fit into one call, or an answer does not belong to its submission.
         """
         request = submission_pb2.SubmitBatchRequest(
             destination=codec.write_destination(destination),
@@ -109,7 +111,7 @@ class ControlCaller:
         return codec.read_status(answer.status)
 
     async def get_status(self, task_id: bytes | None, deadline: float) -> list[RoundStatus]:
-        """Return where rounds stand, of one task or of all."""
+        """Return the states of one task's rounds, or of all tasks' rounds."""
         request = control_pb2.GetStatusRequest(task_id=task_id or b"")
         answer = await call(self._stub.GetStatus(request, timeout=deadline), "the shuffler")
         return [codec.read_status(status) for status in answer.rounds]
@@ -164,7 +166,7 @@ class ResultsCaller:
         return [codec.read_round_id(round_id) for round_id in answer.rounds]
 
     async def get_standings(self, task_id: bytes | None, deadline: float) -> list[RoundStanding]:
-        """Return where rounds stand, of one task or of all."""
+        """Return the states of one task's rounds, or of all tasks' rounds."""
         request = results_pb2.GetStandingsRequest(task_id=task_id or b"")
         answer = await call(self._stub.GetStandings(request, timeout=deadline), "the analyzer")
         return [read_standing(standing) for standing in answer.rounds]

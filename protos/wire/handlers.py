@@ -1,4 +1,4 @@
-"""What each service does, as interfaces over values: the services implement them, `serving` calls them."""
+"""Interfaces of the services, over plain values: the services implement them, and `serving` calls them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class SubmissionHandler(Protocol):
         """Answer each submission, in order; a receipt means that it is on disk."""
 
     def refused(self, destination: Destination | None, reason: Reason, count: int) -> None:
-        """Count submissions that were refused before they came to `submit`; None where nobody can say where to."""
+        """Count submissions that were refused before `submit` was called; None where their destination is unknown."""
 
 
 class ControlHandler(Protocol):
@@ -34,7 +34,7 @@ class ControlHandler(Protocol):
         """Cut the round now."""
 
     async def get_status(self, task_id: bytes | None) -> list[RoundStatus]:
-        """Return where rounds stand, of one task or of all."""
+        """Return the states of one task's rounds, or of all tasks' rounds."""
 
 
 class DeliveryHandler(Protocol):
@@ -63,4 +63,4 @@ class ResultsHandler(Protocol):
         """Return the certified rounds, of one task or of all."""
 
     async def get_standings(self, task_id: bytes | None) -> list[RoundStanding]:
-        """Return where rounds stand, of one task or of all."""
+        """Return the states of one task's rounds, or of all tasks' rounds."""

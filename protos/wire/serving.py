@@ -1,4 +1,4 @@
-"""Serving: generated servicers over handlers. A handler answers with a value or raises `Refusal`."""
+"""Serving: gRPC servicers that decode a request, call a handler, and encode its answer or its `Refusal`."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ from hubbub.protos.wire.statuses import Context, answer
 
 
 def _check_peer(context: Context, allowed: Collection[str]) -> None:
+    # TLS has already checked that the deployment's authority issued the certificate; here it is checked for whom.
     names = context.auth_context().get("x509_common_name", [])
     if not any(name.decode(errors="replace") in allowed for name in names):
         raise Refusal(
@@ -72,7 +73,7 @@ class _SubmissionServicer(submission_pb2_grpc.SubmissionServiceServicer):
 
 
 def _destination(handler: SubmissionHandler, message: submission_pb2.Destination, count: int) -> Destination:
-    """Read where `count` submissions are to go; where that cannot be read, they are counted as malformed."""
+    """Return the destination of `count` submissions; where it cannot be read, all of them are counted as malformed."""
     try:
         return codec.read_destination(message)
     except MessageError:
@@ -83,7 +84,7 @@ def _destination(handler: SubmissionHandler, message: submission_pb2.Destination
 async def _answer_each(
     handler: SubmissionHandler, destination: Destination, messages: Sequence[submission_pb2.Submission]
 ) -> list[Answer]:
-    """Answer each submission by itself: a malformed one is refused without touching its neighbours."""
+    """Answer each submission by itself: a malformed one is refused, and the others of the call are still taken."""
     if len(messages) > MAXIMUM_SUBMISSIONS:
         handler.refused(destination, Reason.MALFORMED, len(messages))
         raise MessageError(f"{len(messages)} submissions in one call; send at most {MAXIMUM_SUBMISSIONS}")
@@ -98,6 +99,7 @@ async def _answer_each(
     if len(submissions) < len(messages):
         handler.refused(destination, Reason.MALFORMED, len(messages) - len(submissions))
     handled = await handler.submit(destination, submissions) if submissions else []
+    # Answers are matched to submissions by their place: one too few would give a device another one's receipt.
     if len(handled) != len(submissions):
         raise RuntimeError(f"{len(handled)} answers to {len(submissions)} submissions")
     remaining = iter(handled)

@@ -1,4 +1,4 @@
-"""Standings: where rounds stand at the analyzer, put into messages and taken out of them."""
+"""Standings: the states of rounds at the analyzer, to and from protobuf messages."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PROGRESS = {
 
 
 def write_standing(standing: RoundStanding) -> results_pb2.RoundStanding:
-    """Encode where a round stands."""
+    """Encode a round's state at the analyzer."""
     return results_pb2.RoundStanding(
         id=codec.write_round_id(standing.id),
         progress=_PROGRESS[standing.progress],
@@ -27,7 +27,7 @@ def write_standing(standing: RoundStanding) -> results_pb2.RoundStanding:
 
 
 def read_standing(message: results_pb2.RoundStanding) -> RoundStanding:
-    """Decode where a round stands.
+    """Decode a round's state at the analyzer.
 
     Raises:
         MessageError: where the state is unknown to this version.
@@ -52,6 +52,7 @@ def _write_query(query: QueryStanding) -> results_pb2.QueryStanding:
 
 
 def _read_query(message: results_pb2.QueryStanding) -> QueryStanding:
+    # Absent means "not counted yet"; 0 means that no report was valid.
     valid = message.valid if message.HasField("valid") else None
     left_out = dict(message.left_out)
     return QueryStanding(message.name, message.reports, message.envelopes, message.arrived, valid, left_out)

@@ -1,4 +1,4 @@
-"""Refusals become gRPC statuses on one side and refusals again on the other; this is the only place that maps them."""
+"""Refusals to gRPC statuses on the serving side, and back to refusals on the calling side; nothing else maps them."""
 
 from __future__ import annotations
 
@@ -42,6 +42,7 @@ _REASON_KEY = "hubbub-reason"
 _RETRY_KEY = "hubbub-retry-after-ms"
 _MILLISECONDS = re.compile(r"[0-9]{1,15}")
 _LOG = logging.getLogger(__name__)
+# Statuses that come from gRPC or from a failing service, without a reason of ours: it is worth calling again.
 _UNANSWERED = frozenset(
     {
         grpc.StatusCode.UNAVAILABLE,
@@ -59,7 +60,7 @@ Context = grpc.aio.ServicerContext[Any, Any]
 
 
 async def answer(context: Context, work: Callable[[], Awaitable[T]]) -> T:
-    """Do the work; a refusal becomes a status with its reason, anything unforeseen an INTERNAL without details."""
+    """Do the work. A refusal becomes a status with its reason; any other error becomes INTERNAL, without details."""
     try:
         return await work()
     except Refusal as refusal:
@@ -67,6 +68,7 @@ async def answer(context: Context, work: Callable[[], Awaitable[T]]) -> T:
     except MessageError as error:
         await _abort(context, Refusal(Reason.MALFORMED, str(error)))
     except Exception:
+        # The exception's text stays in the log: it may tell a caller more about the service than it should know.
         _LOG.exception("a call failed")
         await context.abort(grpc.StatusCode.INTERNAL, "the service failed at this call; its log says why")
 
@@ -80,22 +82,23 @@ async def _abort(context: Context, refusal: Refusal) -> NoReturn:
 
 
 async def call(pending: Awaitable[T], what: str) -> T:
-    """Await a call; a status becomes a `Refusal`, or `Unreachable` where nobody answered.
+    """Await a call and return its answer; `what` names the other side in errors.
 
     Raises:
         Refusal: as the other side raised it.
-        Unreachable: where the call may be made again.
-        MessageError: where the answer is none of the contract's.
+        Unreachable: where nobody answered; the call may be made again.
+        MessageError: where the answer is not one that the contract allows.
         HubbubError: where the other side does not know the call.
     """
     try:
         answer = await pending
-        if answer is None:  # what gRPC makes of bytes that are no message
-            raise MessageError(f"{what} answered with bytes that are no message of this version")
+        if answer is None:  # gRPC returns None for bytes that it cannot parse
+            raise MessageError(f"{what} answered with bytes that are not a message of this version")
         return answer
     except grpc.aio.AioRpcError as error:
         details = codec.plain(error.details() or error.code().name)
         metadata = {key: str(value) for key, value in error.trailing_metadata() or ()}
+        # The reason first: several reasons share a status, and some statuses also come from gRPC itself.
         if _REASON_KEY in metadata:
             retry = metadata.get(_RETRY_KEY, "")
             retry_after_ms = int(retry) if _MILLISECONDS.fullmatch(retry) else None

@@ -101,5 +101,5 @@ async def test_a_certificate_without_a_name_is_refused(tmp_path: Path) -> None:
     tls = folder.of("shuffler") / "tls"
     shutil.copy(folder.of("operator") / "tls" / "operator.pem", tls / "shuffler.pem")
     ports, files = ports_of("shuffler", tls.parent / "shuffler.toml")
-    with pytest.raises(HubbubError, match="no certificate for a name"):
+    with pytest.raises(HubbubError, match="not a certificate for a name"):
         await ask(ports, files, 0)

@@ -282,7 +282,7 @@ def test_too_many_queries_are_refused() -> None:
         f'[[query]]\nname = "q{number}"\nkind = "histogram"\ncategories = ["a", "b"]\n'
         for number in range(MAXIMUM_QUERIES + 1)
     )
-    assert f"query stands 65 times; a task asks 1 to {MAXIMUM_QUERIES} queries" in refusal(text)
+    assert f"query occurs 65 times; a task asks 1 to {MAXIMUM_QUERIES} queries" in refusal(text)
 
 
 def test_optional_histogram_may_have_one_category() -> None:
