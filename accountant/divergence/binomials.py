@@ -28,6 +28,7 @@ DIRECT_POINTS = 1 << 14
 
 def stirling_error(x: Array) -> Array:
     """Return ln Γ(x+1) − ((x+½) ln x − x + ½ ln 2π), absolute error below 1e-14, for x > 0."""
+    # Both formulas run over all of x and one is chosen afterwards; clipping keeps each within its own range.
     large = np.maximum(x, 16.0)
     square = 1.0 / (large * large)
     series = (1 / 12 - (1 / 360 - (1 / 1260 - (1 / 1680 - square / 1188) * square) * square) * square) / large
@@ -92,6 +93,7 @@ class Binomial:
         if self.probability in (0, 1):
             return np.where(x == self.trials * int(self.probability), 0.0, np.inf)
         exact = self.trials * self.probability
+        # The mean as two doubles: near 10^12 trials one double is too coarse for the difference x − mean.
         high = float(exact)
         low = float(exact - Fraction(high))
         difference = (x - high) - low
@@ -117,6 +119,7 @@ class Binomial:
         return low, high
 
     def _reaches(self, x: int, log_tail: float) -> bool:
+        # A little further out than asked: the exponent is rounded, the tail must still be small enough.
         return float(self.exponent(np.asarray(float(x)))) >= log_tail * (1 + 1e-9)
 
     def bins(self, edges: NDArray[np.int64]) -> tuple[Array, Array]:

@@ -92,6 +92,7 @@ def _laid(laid: tuple[Cell, ...]) -> Points:
     for cell in laid:
         top = min(cell.first, cell.high * cell.second)
         lost += cell.first - top
+        # Keeps both masses of the cell: their sum is `second`, and up·high + (second − up)·low is `top`.
         up = (top - cell.low * cell.second) / (cell.high - cell.low) if cell.high > cell.low else cell.second
         spread += [(cell.high, up), (cell.low, cell.second - up)]
     joined = [(cell.first / cell.second, cell.second) for cell in laid]

@@ -1,4 +1,4 @@
-"""Blankets that are no walk: RAPPOR and Laplace noise, from upper bounds on δ(ε) of their pair.
+"""Blankets that are not walks, those of RAPPOR and Laplace noise, from upper bounds on δ(ε) of their pair.
 
 The blanket's pair dominates a batch's views for every two inputs, and is symmetric (`divergence.blankets`). Its curve
 δ(ε) is convex in e^ε; so it lies below the lower convex hull of upper bounds at single points, and that hull is itself
@@ -55,6 +55,7 @@ def blanket_curve(points: Points, epsilon_local: float, people: int, log_tail: f
             return -math.inf
         return positive_part(points.upper_sum(people, place * step), PRECISION).upper
 
+    # δ(ε) is 0 from the local ε on, so the loop ends there at the latest.
     places, seen = [0], [evaluate(0)]
     while seen[-1] > -log_tail:
         places.append(places[-1] + (1 if places[-1] < FAR * PER_DEVIATION else 2))
@@ -76,6 +77,7 @@ def grid_below(curve: Curve) -> LossGrid:
     q = np.maximum(np.append(slopes[:-1] - slopes[1:], slopes[-1:]), 0.0)
     ratio = 1 + x[corners[1:]]
     total = float(q @ (1 + ratio))
+    # Laws have mass 1 at most. Scaling down lowers the curve, which is the safe side here.
     q = q / max(1.0, total)
     p, loss, even = q * ratio, np.log(ratio), max(0.0, 1 - total)
     return merge_ratios(np.concatenate([p, q, [even]]), np.concatenate([loss, -loss, [0.0]]))
