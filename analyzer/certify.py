@@ -103,6 +103,7 @@ class Certifier:
 
     def announce(self) -> None:
         """Wake those who wait for a change."""
+        # A new event each time: those who wait hold the old one, and who comes later waits for the next change.
         self.changed.set()
         self.changed = asyncio.Event()
 

@@ -40,7 +40,7 @@ class Job:
 
 
 def open_chunk(job: Job, envelopes: bytes) -> Opened:
-    """Open envelopes that stand one after the other."""
+    """Open envelopes that follow one another without a gap."""
     opener = InnerOpener(job.destination, job.private_key, job.query)
     reports, count = [], len(envelopes) // job.width
     for start in range(0, len(envelopes), job.width):

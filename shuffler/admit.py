@@ -80,7 +80,7 @@ class Admission:
         """Return the round, if it is prepared or was."""
         schedule, now = task.schedule, self._clock()
         if not 0 <= number < schedule.rounds:
-            raise Refusal(Reason.UNKNOWN_ROUND, f"round {number} is none of the task's, 0 to {schedule.rounds - 1}")
+            raise Refusal(Reason.UNKNOWN_ROUND, f"the task has rounds 0 to {schedule.rounds - 1}, not {number}")
         round_ = await self._store.find(task.id, number)
         if round_ is not None:
             return round_
@@ -134,7 +134,7 @@ class Admission:
         room = self._limit - self._in_work
         refused = verdict_of(Arrival(task, round_, destination, self._clock(), room, self._limit))
         for index, (submission, digest) in enumerate(zip(submissions, known, strict=True)):
-            # A retry is no new submission: its receipt is given again whatever a check would say by now.
+            # A retry is not a new submission: it gets its receipt again, whatever the checks would say by now.
             answer = _known(round_, submission, digest) or refused(submission)
             answers.append(answer)
             if answer is None:

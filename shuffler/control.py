@@ -59,7 +59,7 @@ class Control:
     async def _round(self, task: Task, number: int) -> Round:
         schedule = task.schedule
         if not 0 <= number < schedule.rounds:
-            raise Refusal(Reason.UNKNOWN_ROUND, f"round {number} is none of the task's, 0 to {schedule.rounds - 1}")
+            raise Refusal(Reason.UNKNOWN_ROUND, f"the task has rounds 0 to {schedule.rounds - 1}, not {number}")
         round_ = await self._store.find(task.id, number)
         if round_ is not None:
             return round_

@@ -68,6 +68,7 @@ class _Piece:
     def answer(self, opened: list[bytes | None]) -> None:
         """Give each part its own."""
         for waiting in self.parts:
+            # A caller may have gone away; its part is skipped, but the parts behind it keep their places.
             if not waiting.opened.done():
                 waiting.opened.set_result(opened[: waiting.count])
             opened = opened[waiting.count :]
@@ -147,6 +148,7 @@ class Openers:
         """Take what waits for one round, up to one piece's size."""
         parts = [self._waiting.popleft()]
         room = PIECE_LIMIT - parts[0].count
+        # A piece carries one private key, so it holds submissions of one round only.
         while self._waiting and self._waiting[0].key == parts[0].key and self._waiting[0].count <= room:
             parts.append(self._waiting.popleft())
             room -= parts[-1].count
@@ -208,11 +210,13 @@ class _Worker:
             self._process = await asyncio.create_subprocess_exec(
                 sys.executable, "-m", "hubbub.shuffler.opener", stdin=PIPE, stdout=PIPE
             )
+            # What was given before the process was there has not been sent yet.
             for piece in self.given:
                 self._send(piece)
             while True:
                 await self._take(self._process)
         except (asyncio.IncompleteReadError, OSError):
+            # Emptied before `_lost` hands the work out again: it may come back to this worker, which then starts anew.
             lost, self.given = self.given, deque()
             self._running = None
             self._lost(lost)

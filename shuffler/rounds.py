@@ -138,6 +138,7 @@ class Rounds:
             try:
                 if self._clock() < schedule.cut(number):
                     self._run(task, await self._store.add_round(task.id, number))
+                # Only now: a round that the disk refused is tried again.
                 number += 1
             except HubbubError as error:
                 _LOG.error("a round cannot begin", task=task.name, round=number, error=str(error))
@@ -157,12 +158,14 @@ class Rounds:
             try:
                 reached = await self._step(task, round_)
             except Exception as error:
+                # Whatever it was: a round whose loop ends here would keep its reports, unseen, until the next start.
                 self._notice(round_, f"another try: {error}")
                 unforeseen = not isinstance(error, HubbubError)
                 _LOG.error(
                     "a step failed", round=round_.number, state=round_.state, error=str(error), exc_info=unforeseen
                 )
                 await patience.wait()
+                # Read anew: the step may have reached the disk before it failed, or the operator has cut the round.
                 reached = await self._current(round_)
             else:
                 self._notice(round_, "")
@@ -236,6 +239,8 @@ class Rounds:
             fetching.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await fetching
+        # A round that the operator cut meanwhile stays as it is. A kill after this line leaves it CUT; the next step
+        # then finds out again whether it is beyond the budget.
         cut = await self._store.cut(round_, "schedule", task.minimum_reports)
         return await self._beyond_budget(task, cut, reason) if reason else cut
 
@@ -243,6 +248,7 @@ class Rounds:
         """Wait for the round's end; return why it is beyond the budget, as soon as it is."""
         cut = task.schedule.cut(round_.number)
         while True:
+            # Read before the check: a charge that is made during it ends the wait below at once.
             charged = len(await self._store.charges(task.id))
             reason = await self._too_much(task, round_)
             if reason or not await self._is_open(round_) or self._clock() >= cut:

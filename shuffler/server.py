@@ -73,7 +73,7 @@ class _Shuffler:
         await self.rounds.start()
 
     async def leave(self) -> None:
-        """Let calls in work finish: none of them waits for long."""
+        """Let the calls in work finish; each takes only a short time."""
 
 
 @contextlib.asynccontextmanager

@@ -36,6 +36,7 @@ class StrongBound(SumBound):
             return LogBracket(-inf, -inf)
         given = positive_part(self.build(mechanism, reports + dummies, epsilon), precision)
         truthful = log(float(1 - mechanism.gamma))
+        # ln(1 − γ) is rounded, so it widens both ends.
         room = 1e-15 * (1 + abs(truthful))
         return LogBracket(given.lower + truthful - room, nextafter(given.upper + truthful + room, inf))
 

@@ -88,6 +88,7 @@ def delta_bracket(
         BOUNDS[bound].conditions(mechanism, reports, dummies)
     found = {name: BOUNDS[name].delta(mechanism, reports, epsilon, dummies) for name in names}
     name = min(names, key=lambda each: (found[each][1], names.index(each)))
+    # `local` is a formula: that it proves nothing from below does not make its own evaluation wide.
     lower, upper = found[name] if name != "local" else (found[name][1], found[name][1])
     attack = pairs_of(mechanism).attack_bound(dummies)
     known = None

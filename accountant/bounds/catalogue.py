@@ -50,7 +50,7 @@ class Assessment:
         rdp_lower: a Rényi divergence that inputs reach; None likewise.
         proven: whether a certificate may rest on it.
         applies: whether the theorem's conditions hold here.
-        why_not: where there is no ε: what is outside which limit, and what to do. None otherwise.
+        why_not: where the bound gives no ε, the value that is outside its limit and what to do; None otherwise.
         chosen: whether it is the bound that a certificate takes here.
     """
 

@@ -95,6 +95,7 @@ def _upper(part: Part, delta: float) -> float:
 
 def _by_advanced(bound: Bound, part: Part, delta: float, share: float) -> float:
     each = _once(bound, part, delta * share / part.rounds * (1 - 1e-15))
+    # The two shares of δ are both rounded down: together they never exceed it.
     return advanced(each, part.rounds, nextafter(delta * (1 - share), 0.0) * (1 - 1e-15))
 
 

@@ -56,6 +56,7 @@ def _golden(value: Callable[[float], float], low: float, high: float) -> float:
     ratio = (sqrt(5) - 1) / 2
     left, right = high - ratio * (high - low), low + ratio * (high - low)
     at_left, at_right = value(left), value(right)
+    # Any order gives a valid ε, so the least of all that were tried is kept: the function may have several valleys.
     best = min(at_left, at_right)
     for _ in range(REFINED):
         if at_left < at_right:

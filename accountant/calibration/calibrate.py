@@ -71,6 +71,7 @@ def reports_for_error(
         high *= 4
         if high > 10**12:
             raise AccountingError(f"error {error} needs more than 10**12 reports; allow a larger error or epsilon")
+    # `high` is enough and was checked at every step; `low` is not, or is the start of the search.
     low = high // 4
     while high - low > max(1, high // 1000):
         middle = (low + high) // 2
@@ -112,6 +113,7 @@ def _widest(build: Callable[[float], tuple[Calibration[R], ...]], target: Target
     for _ in range(4):
         scale = max(1.0, scale * 0.9995 * epsilon / max(reached, epsilon / 4))
         tried = build(scale)
+        # Strengths are whole numbers: a wider budget that changes none of them will not be used up either.
         if [each.mechanism for each in tried] == [each.mechanism for each in best]:
             break
         reached = _composed(tried, target)

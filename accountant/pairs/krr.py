@@ -87,6 +87,7 @@ class KrrPairs(LocalPairs[KRR]):
         if not dummies or counted.upper == -math.inf:
             return counted
         diluted = diluted_blanket(self.mechanism, reports, epsilon, dummies, precision)
+        # Both are bounds on the same batch, so the smaller holds. Its lower end must not lie above it: cut it there.
         upper = min(diluted.upper, counted.upper)
         return LogBracket(min(diluted.lower, upper), upper)
 

@@ -126,6 +126,7 @@ class _Cover:
             self._add(first, middle)
             self._add(middle + 1, last)
         upper = self._upper
+        # Blocks that still wait count with the bound they have: it is valid, only not yet tight.
         for *_, value in self._waiting:
             upper = value.max(upper)
         return Enclosure(self._lower, upper, self._terms)
@@ -135,6 +136,7 @@ def _block(setting: _Setting, others: int, ones: tuple[int, int], dummies: int) 
     """δ where so many of the others hold a one, both included; the lower end means something only for one number."""
     first, last = ones
     gamma = setting.mechanism.gamma
+    # Only coins that are almost surely there are kept. Where there are fewer, δ counts as a: no report is worth more.
     coins = window(last - first, gamma, setting.nats)[0]
     fewer = cut(last - first, gamma, coins, last - first)
     found = _counted(setting, others - last, first, coins + dummies)

@@ -74,6 +74,7 @@ class SqliteStore:
 
     def close(self) -> None:
         """Write what is waiting and close the file."""
+        # The writer first: it still writes what waits.
         self._writer.close()
         self._database.close()
 
@@ -142,6 +143,7 @@ class SqliteStore:
 
         def work(unit: Unit) -> Round:
             current = unit.current(round_)
+            # Devices may have sealed for the first key set already, so a second one never replaces it.
             if current.keys is not None or current.state is not RoundState.OPEN:
                 return current
             return unit.write_keys(replace(current, keys=keys))
