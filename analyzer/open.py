@@ -68,6 +68,7 @@ def _repeated(stretches: Iterable[bytes], envelopes: int, width: int) -> npt.NDA
         found = _prefixes(stretch, width)
         prefixes[filled : filled + len(found)] = found
         filled += len(found)
+    # Sorted, so that equal beginnings are neighbours.
     prefixes.sort()
     return np.unique(prefixes[1:][prefixes[1:] == prefixes[:-1]])
 
@@ -76,6 +77,7 @@ def _distinct(
     stretches: Stretches, repeated: npt.NDArray[np.uint64], width: int, left_out: Counter[str]
 ) -> Iterator[bytes]:
     """The batch without later copies; only envelopes with a repeated beginning are compared, and in full."""
+    # No two envelopes begin alike, so none is a copy: nothing is compared, nothing remembered.
     if not repeated.size:
         yield from stretches()
         return

@@ -77,6 +77,7 @@ class Workers:
         pending: deque[tuple[bytes, ProcessPoolExecutor, Future[Opened]]] = deque()
         for chunk in chunks:
             pending.append((chunk, *self._submit(job, chunk)))
+            # No more chunks are given out than keep the workers busy: memory stays bounded, whatever the batch's size.
             if len(pending) > self._processes * _AHEAD:
                 yield self._result(job, *pending.popleft())
         while pending:
@@ -106,6 +107,7 @@ class Workers:
         try:
             return pool, pool.submit(open_chunk, job, chunk)
         except BrokenProcessPool:
+            # Another chunk's worker was killed and took the pool with it; this chunk goes to the next pool.
             pool = self._pool(pool)
             return pool, pool.submit(open_chunk, job, chunk)
 

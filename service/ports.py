@@ -49,6 +49,7 @@ class Ports:
             self._addresses[name] = f"{address.rpartition(':')[0]}:{port}"
             await server.start()
         except BaseException:
+            # A cancelled start, too, must not leave ports open.
             await self._close(None)
             raise
 

@@ -56,6 +56,7 @@ class Buckets:
         records[:, :_KEY_BYTES] = keys.view(np.uint8).reshape(-1, _KEY_BYTES)
         records[:, _KEY_BYTES:] = rows
         places = keys >> self._shift
+        # Ordered by bucket, so that each file is written to once.
         records = records[np.argsort(places, kind="stable")]
         ends = np.cumsum(np.bincount(places.astype(np.intp), minlength=len(self._files))).tolist()
         for place, (start, end) in enumerate(zip([0, *ends[:-1]], ends, strict=True)):

@@ -75,6 +75,7 @@ class Control:
             cut = await self._store.cut(round_, "operator", task.minimum_reports)
         except StoreError as error:
             raise Refusal(Reason.NOT_READY, str(error), retry_after=5.0) from error
+        # The round sleeps until its scheduled cut; woken, it looks again at once.
         self._rounds.alarm.wake()
         _LOG.info("closed by the operator", task=task.name, round=cut.number, submissions=cut.submissions)
         return cut

@@ -101,6 +101,7 @@ async def _assembled(settings: Settings, clock: Callable[[], float]) -> AsyncIte
         timed = TimedAdmission(admission, metrics.stage(Stage.ADMIT))
         yield _Shuffler(settings, timed, Control(tasks, store, rounds, clock), rounds, metrics)
     finally:
+        # Rounds first, as they use all the others; the store last, as it still writes what waits.
         await rounds.stop()
         await channel.close()
         await openers.close()

@@ -131,6 +131,7 @@ def _assessments(bound: Bound, part: Part, delta: float, order: float | None) ->
         upper, lower = (found, None) if bound.direction == "upper" else (None, found)
         yield replace(plain, composition=way, epsilon_upper=upper, epsilon_lower=lower)
     if not answered:
+        # A theorem on Rényi divergences alone applies, though it gives no ε.
         yield replace(plain, applies="epsilon" not in bound.gives, why_not=refused)
 
 

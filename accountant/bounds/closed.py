@@ -172,8 +172,8 @@ class DeltaFormula(Formula):
             return self._narrowed(case, lambda epsilon: self.at(case, epsilon) <= target, wanted)
 
     def _narrowed(self, case: Case, holds: Callable[[float], bool], delta: float) -> EpsilonEnds:
-        # Nothing is assumed of the formula's shape. Places are tried from the smallest up; the gap before the first that
-        # holds is bisected. What is returned was checked to hold.
+        # Nothing is assumed of the formula's shape. Places are tried from the smallest up; the gap before the first
+        # that holds is bisected. What is returned was checked to hold.
         top, low = case.mechanism.epsilon_local, 0.0
         for place in range(SCANNED + 1):
             high = top * 10 ** (log10(SMALLEST_SHARE) * (1 - place / SCANNED)) * (1 - 1e-9)

@@ -15,6 +15,7 @@ Kind = Callable[[Any], bool]
 
 
 def _count(value: Any) -> bool:
+    # By type, not isinstance: True is an int to Python, but not a count.
     return type(value) is int and value >= 0
 
 

@@ -75,6 +75,7 @@ class KRR:
         if local == 0:
             return cls(categories, Fraction(1))
         mechanism = cls(categories, Fraction(categories) / (grown_exp(local) + categories - 1))
+        # Where the cached property looks first: it answers the number given, not the log of the rounded ratio.
         mechanism.__dict__["epsilon_local"] = local
         return mechanism
 

@@ -94,6 +94,7 @@ class RAPPOR:
         else:
             checked_probability("truthful", truthful)
             mechanism = cls(categories, truthful, truthful / (truthful + grown_exp(local) * (1 - truthful)))
+        # Where the cached property looks first: it answers the number given, not the log of the rounded ratio.
         mechanism.__dict__["epsilon_local"] = local
         return mechanism
 

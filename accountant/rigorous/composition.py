@@ -125,6 +125,7 @@ class Composed:
         """At least the composed δ at `epsilon`."""
         with precision(_BITS):
             coefficients = self._masses.coeffs()
+            # What is in no coefficient has an infinite ratio in some round, and counts in full at every ε.
             total = self._whole - sum(coefficients, arb(0))
             for place, mass in enumerate(coefficients, self._lowest):
                 if place * self._step > epsilon:
@@ -146,6 +147,7 @@ def _masses(curve: Sequence[arb], step: Fraction) -> list[arb]:
     """P-masses at the exponents −l … l of a curve with the upper values Uᵢ at 0 … l."""
     last = len(curve) - 1
     points = [ball(i * step).exp() for i in range(-last, last + 1)]
+    # Below ratio 1 the curve follows from the swapped inputs: H(1/x) = 1 − 1/x + H(x)/x.
     heights = [1 - points[last - i] + points[last - i] * curve[i] for i in range(last, 0, -1)] + list(curve)
     slopes, before = [], (arb(0), arb(1))
     for here in zip(points, heights, strict=True):

@@ -274,6 +274,7 @@ class Tables:
         Nobody can open the round's envelopes then; `erase_some` takes them away.
         """
         round_row = self._round(task_id, round_number)
+        # There is one already: the key and the withheld counts went with it.
         if not self._run("INSERT OR IGNORE INTO certificates (round, document) VALUES (?, ?)", round_row, document):
             return
         self._run("DELETE FROM private_keys WHERE round = ?", round_row)
@@ -298,6 +299,7 @@ class Tables:
         some = f"SELECT id FROM stretches WHERE {of_round} LIMIT {ERASED_AT_ONCE}"  # noqa: S608 - constants
         self._run(f"DELETE FROM stretches WHERE id IN ({some})", round_row)  # noqa: S608
         more = self._one(f"SELECT 1 FROM stretches WHERE {of_round} LIMIT 1", round_row) is not None  # noqa: S608
+        # Cleaning the files takes long, so it is done once, after the last rows.
         self._remains.erased |= not more
         return more
 

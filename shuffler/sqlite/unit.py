@@ -66,8 +66,8 @@ class Unit:
         inners = self._inners.setdefault(round_.key, [])
         outcomes = []
         for submission in submissions:
-            # Known ids come first, so that a retry after the cut still gets its receipt. `fresh` is asked too: two copies
-            # may have come with the same transaction.
+            # Known ids come first, so that a retry after the cut still gets its receipt. `fresh` is asked too: the same
+            # transaction may have brought two copies.
             digest = known.get(submission.id) or fresh.get(submission.id)
             if digest is not None:
                 outcomes.append(Held.SAME if digest == submission.digest else Held.CONFLICT)
