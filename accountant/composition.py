@@ -34,7 +34,7 @@ SMALL_DELTA = 1e-30
 """Where δ is asked for, one round's cut mass is chosen as for this one."""
 
 FEW_ROUNDS = 4
-"""Up to so many rounds in all, basic composition of the one-round bounds is tried beside the losses."""
+"""Up to this many rounds in all, basic composition of the one-round bounds is tried beside the losses."""
 
 SCAN = tuple(1e-5 * 1.8**place for place in range(20))
 """Relative distances below the upper end at which an attack is tried: far from its tilt, what is charged hides it."""

@@ -41,7 +41,7 @@ Open = Callable[[Job, Iterable[bytes], int], Iterator[Opened]]
 
 
 def open_batch(job: Job, stretches: Stretches, envelopes: int, randomizer: Randomizer, opener: Open) -> Opening:
-    """Open a batch of so many envelopes whose reports were made by `randomizer`, and count.
+    """Open a batch of that many `envelopes`, whose reports were made by `randomizer`, and count.
 
     Of byte-identical envelopes the first is opened; the others are left out. Reads the batch twice and keeps 8 bytes of
     each envelope, so memory stays small where the batch is large. Blocks, so it is called in a thread.

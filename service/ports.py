@@ -79,6 +79,7 @@ class Ports:
     async def drain(self) -> None:
         """Take no new calls, finish those in work, and close."""
         _LOG.info("draining")
+        # Health first: monitors see that the service leaves before calls are turned away.
         for health in self._healths:
             await health.leaving()
         await self._close(DRAIN_SECONDS)

@@ -1,4 +1,4 @@
-"""Admit: submissions are answered, checked (`checks`), opened and held; each that is not gets a typed refusal.
+"""Admit: each submission is checked (`checks`), opened and held, and gets a receipt; or it gets a typed refusal.
 
 Everything that reaches this module is either acknowledged for the first time, a retry, or refused and counted by
 reason; the three add up to what was received.
@@ -105,6 +105,7 @@ class Admission:
             known_task = self._task(destination.task_id)
             round_ = await self._round(known_task, destination.round)
         except Refusal as refusal:
+            # Refusals for unknown tasks are counted together: invented ids must not fill the store.
             task_id = b"" if task is None else task.id
             self._store.count(task_id, ANY_ROUND, {refusal.reason.value: len(submissions)})
             return [refusal] * len(submissions)
@@ -160,6 +161,7 @@ class Admission:
             try:
                 outcomes = iter(await self._store.hold(round_, opened, len(submissions) - len(opened)))
             except StoreError:
+                # Nothing was held, so the device may send the same bytes again.
                 return self._not_stored(round_, len(submissions))
         return [
             _unopenable() if plain is None else self._answer(task, round_, submission, next(outcomes))

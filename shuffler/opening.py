@@ -1,4 +1,4 @@
-"""Opening: outer envelopes are opened off the event loop, by processes; a few are opened on the spot.
+"""Opening: processes open the outer envelopes; a few at a time are opened on the spot, in the event loop.
 
 What arrives while all processes are busy waits and goes out together, so that a busy shuffler hands over large pieces
 by itself. Each process holds the next piece while it opens one: it never waits for the event loop.
@@ -23,7 +23,7 @@ from hubbub.service.stages import Observe, unobserved
 from hubbub.shuffler.opener import LENGTH, RoundKey, open_each, read_answer, write_header, write_records
 
 ON_THE_SPOT = 16
-"""Up to so many envelopes are opened in the event loop, in less than 1 ms: handing them over would cost it as much."""
+"""Up to this many envelopes are opened in the event loop, in less than 1 ms: handing them over would cost as much."""
 
 PIECE_LIMIT = 200
 """Most envelopes in one piece: 25 ms of work, so that neither answers nor the other process wait for long."""
@@ -32,11 +32,11 @@ PIECES_GIVEN = 2
 """Pieces a process is given at a time: one to open, and the next."""
 
 TRIES = 2
-"""How often a piece is handed over: any process may be killed, but one piece is not to end all of them."""
+"""How often a piece is handed over: any process may be killed, but one piece must not end all of them in turn."""
 
 
 class OpeningError(HubbubError):
-    """The processes that open envelopes ended while they did; nothing was acknowledged."""
+    """The processes that open envelopes ended before they were done; nothing was acknowledged."""
 
 
 @dataclass(eq=False)

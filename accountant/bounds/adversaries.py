@@ -1,4 +1,4 @@
-"""koskela-2021's two other pairs, as they must be evaluated: both bound the shuffled batch, loosely."""
+"""The two other pairs of koskela-2021, corrected: both are valid upper bounds on the shuffled batch, but loose."""
 
 from dataclasses import dataclass
 from math import inf, log, nextafter

@@ -15,7 +15,7 @@ from hubbub.accountant.numbers import checked_delta, checked_epsilon
 from hubbub.accountant.pairs import pairs_of
 
 _NOTHING = 1e-4
-"""Relative gain over the local ε below which there is no amplification to speak of: the local ε itself is returned."""
+"""With less gain than this, relative to the local ε, the local ε itself is returned: so little is not worth a claim."""
 
 
 def _candidates(mechanism: AnyMechanism, bound: str) -> tuple[str, ...]:

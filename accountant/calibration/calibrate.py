@@ -1,4 +1,4 @@
-"""From a privacy target to randomizers: those with the least error that meet (ε, δ) at n, checked by the bound itself.
+"""Finds the randomizers with the least error that meet (ε, δ) at n reports; the bound itself confirms that they do.
 
 Several queries that one person answers in one round share (ε, δ) by weight; what they compose to is checked too.
 """

@@ -1,4 +1,4 @@
-"""From what was counted to what the accountant is asked: used alike where a statement is made and where it is checked.
+"""Turns counts into questions for the accountant, alike where a statement is made and where it is checked.
 
 Only the question is shared. The answer is checked in another way than it was found: a stored ε by the bound's δ at it.
 """

@@ -1,4 +1,4 @@
-"""The members of a certificate: which there are and of what kind, so that nothing is written in one unchecked."""
+"""The members of a certificate and the kind of value of each; a member that is not listed here is refused."""
 
 from collections.abc import Callable, Mapping
 from math import inf

@@ -118,6 +118,7 @@ def _ends(shift: Shift, zeros: Array, ones: Array) -> tuple[Array, Array]:
     counts = np.column_stack([zeros, ones, np.full(len(zeros), float(shift.dummies))])
     best = log(shift.lose / shift.keep) if shift.growth > 0 else 0.0
     unknown = np.full(len(zeros), log_keep_up(shift))
+    # ε is all but the local one: not worth an evaluation, and the δ of one report alone is safe.
     if best > _TILT_LIMIT:
         return np.full(len(zeros), -np.inf), unknown
     law = _tilted(shift, best)

@@ -42,6 +42,7 @@ def stirling_error(x: Array) -> Array:
 def deviance(difference: Array, mean: Array | float) -> Array:
     """Return x ln(x/mean) + mean − x for x = mean + difference, without cancellation (relative error about 1e-15)."""
     ratio = difference / np.maximum(mean, 1e-300)
+    # Near the mean the direct form subtracts almost equal numbers; the series has nothing to subtract.
     near = np.clip(ratio, -0.1, 0.1)
     series = np.zeros_like(ratio)
     for order in range(17, 1, -1):
@@ -63,6 +64,7 @@ def fair_mass(x: Array, trials: Array) -> Array:
 
 
 def _mass(x: Array, trials: Array, exponent: Array, edge: Array) -> Array:
+    # The ends are apart: there Stirling's form divides by 0, and the mass is a plain power.
     inside = (x > 0) & (x < trials)
     left, right = np.where(inside, x, 1.0), np.where(inside, trials - x, 1.0)
     errors = stirling_error(np.asarray(trials)) - stirling_error(left) - stirling_error(right)
@@ -113,6 +115,7 @@ class Binomial:
         if self.trials == 0 or self.probability in (0, 1):
             fixed = self.trials * int(self.probability)
             return fixed, fixed
+        # The exponent grows away from the mean, so each edge is found by halving.
         middle = int(self.trials * self.probability)
         low = _last_within(middle, -1, lambda x: x < 0 or self._reaches(x, log_tail))
         high = _last_within(middle + 1, self.trials + 1, lambda x: x > self.trials or self._reaches(x, log_tail))

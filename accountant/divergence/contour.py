@@ -88,6 +88,7 @@ def integrated_positive_part(sums: IidSum, precision: float) -> LogBracket:
     if ceiling < _FLOOR:
         return LogBracket(-inf, ceiling)
     contour = _choose_contour(sums, steps, masses, tilt, precision)
+    # One pass over the nodes gives both ends: they differ only in the kernel that each node is weighted with.
     value, bump, error = _integrate(sums, steps, masses, contour)
     return _assemble(sums, steps, masses, contour, (value, bump, error))
 
@@ -194,6 +195,7 @@ def _power(sums: IidSum, steps: Array, tilted: Array, contour: Contour, t: Array
     a few u·x, x = Σ q_j |t d_j|, weighted with 2 + |θ d_j| for the rounding in q_j. Where the modulus is so
     small that its own error dominates, it is raised to a floor of the error's size, and charged as a whole.
     """
+    # e^(itd) − 1 by half angles: 2i·sin(td/2)·e^(itd/2) keeps its digits where td is tiny, cos(td) − 1 would not.
     half = np.multiply.outer(t, steps / 2)
     sine, cosine = np.sin(half), np.cos(half)
     real = -2 * (sine**2 @ tilted)
@@ -257,6 +259,7 @@ def _aliases(sums: IidSum, steps: Array, masses: Array, contour: Contour, peak: 
     if far < 2:
         return inf
     wrap = float(np.exp(min(-far - peak, 700.0))) * contour.period + float(np.exp(-far)) * smoothed
+    # Any s > θ bounds the aliases on this side; the best of sixty is taken.
     larger = contour.tilt * (1 + np.geomspace(0.02, 30.0, 60))
     larger = larger[larger * float(np.max(steps)) < 600.0]
     if not larger.size:

@@ -59,6 +59,7 @@ def _log_mean(logs: Array, values: Array) -> float:
     if not np.any(positive):
         return -inf
     terms = logs[positive] + np.log(values[positive])
+    # The largest term is taken out before exponentials: all of them may be below the smallest double.
     peak = float(np.max(terms))
     return peak + log(float(np.sum(np.exp(terms - peak)))) if peak > -inf else -inf
 

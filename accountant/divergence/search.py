@@ -1,4 +1,4 @@
-"""From δ(ε) to ε(δ): a root that is returned from the side that was checked to hold."""
+"""Solves δ(ε) = δ for ε: both ends that are returned were checked, the solver's own guess never is returned."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -28,7 +28,7 @@ _DELTA_MARGINS = (1e-9, 1e-4, 5e-4, 2e-3, 6e-3, 2e-2, 0.1, 0.7, 3.0)
 """The same for ln δ."""
 
 _SMALL = 2_000
-"""Up to so many reports every number of ones is looked at by itself."""
+"""Up to this many reports every number of ones is looked at by itself."""
 
 
 def delta_ends(mechanism: KRR, reports: int, epsilon: float, dummies: int) -> tuple[float, float]:
@@ -84,6 +84,7 @@ def best_attack(shift: Shift, reports: int) -> LogBracket:
         lower, upper = log_delta_ends(shift, reports - 1 - tried, tried)
         place = int(np.argmax(lower))
         best = LogBracket(max(best.lower, float(lower[place])), max(best.upper, float(np.max(upper))))
+        # Any number is a valid attack; looking closer around the best only makes the lower end better.
         left, right = tried[max(place - 1, 0)], tried[min(place + 1, len(tried) - 1)]
         if right - left <= 2:
             break
@@ -95,6 +96,7 @@ def _spread_out(reports: int) -> Array:
     others = reports - 1
     if others <= 64:
         return np.arange(others + 1.0)
+    # The worst number need not be 0: two ones can beat it. So both ends are searched densely, the middle sparsely.
     near = np.concatenate([np.arange(8.0), np.rint(np.geomspace(8, others / 2, 24))])
     return np.unique(np.concatenate([near, others - near]))
 

@@ -43,6 +43,7 @@ class Tilted:
 
     def delta(self, epsilon: float) -> float:
         """Return Σ P(ℓ)·(1 − e^{ε−ℓ})₊, what was lost charged against (pessimistic: for) the caller."""
+        # Losses up to ε have weight 0; leaving them out also keeps 1 − e^(ε−ℓ) from being negative.
         start = max(0, math.floor(epsilon / self.step) + 1 - self.first)
         beyond = self.losses[start:] - epsilon
         found = float(self.masses[start:] @ (np.exp(-self.tilt * beyond) * -np.expm1(-beyond)))
@@ -142,6 +143,7 @@ def trim(law: Tilted, cut: float) -> Tilted:
     masses = law.masses
     low = int(np.searchsorted(np.cumsum(masses), cut))
     high = len(masses) - int(np.searchsorted(np.cumsum(masses[::-1]), cut))
+    # Nothing would be left: a law whose mass is all tail stays as it is.
     if high <= low:
         return law
     # A lower end may leave tails out without a charge: that only lowers δ.

@@ -47,6 +47,7 @@ def blanket_curve(points: Points, epsilon_local: float, people: int, log_tail: f
     """Evaluate δ(ε) of the blanket's pair from ε = 0 until it is below e^−log_tail, at the local ε at the latest."""
     at_zero = points.upper_sum(people, 0.0)
     variance = sum(mass * step**2 for mass, step in zip(at_zero.masses, at_zero.steps, strict=True))
+    # With few people the deviation can exceed the local ε, where the curve ends; then that sets the step.
     local = grid_step(epsilon_local, 8 * PER_DEVIATION)
     step = min(grid_step(math.sqrt(variance / people), PER_DEVIATION), local)
 

@@ -25,7 +25,7 @@ PER_DEVIATION = 16
 """Points of the curve per standard deviation of the loss: chords add 1/(6·16²) to its variance, 0.03 % of ε."""
 
 FAR = 8
-"""Beyond so many deviations the points lie twice as far apart."""
+"""Beyond this many deviations the points lie twice as far apart."""
 
 
 def two_rr_grid(mechanism: KRR, reports: int, dummies: int, log_tail: float) -> LossGrid:
@@ -51,7 +51,7 @@ def _largest(mechanism: KRR, reports: int, dummies: int, epsilon: float) -> floa
     if shift is None:
         return 0.0
     edges = np.unique(np.rint(np.linspace(0, reports, min(BLOCKS, reports) + 1)))
-    # A block runs from edges[i] to edges[i+1] − 1 ones: so many ones and reports − edges[i+1] zeros are certain.
+    # A block runs from edges[i] to edges[i+1] − 1 ones: edges[i] ones and reports − edges[i+1] zeros are certain.
     _, upper = log_delta_ends(shift, reports - edges[1:], edges[:-1])
     return min(1.0, math.exp(float(np.max(upper))) * (1 + 1e-14))
 

@@ -153,6 +153,7 @@ def balance(left: Array, left_gap: Array, right: Array, right_gap: Array) -> Arr
     """
     share = np.ones_like(left)
     surplus = left_gap > right_gap
+    # Only as much of the left goes in as the right's gap can balance: the merged ratio has to be the point's.
     share[surplus] = right_gap[surplus] / left_gap[surplus]
     merged = right + share * left
     merged[:-1] += ((1 - share) * left)[1:]

@@ -33,7 +33,7 @@ ENUMERATED = 16
 """Most categories whose 2^d reports are listed one by one."""
 
 _EXACT_BITS = 20_000
-"""A power with at most so many bits is kept as the exact fraction."""
+"""A power with at most this many bits is kept as the exact fraction."""
 
 
 @dataclass(frozen=True)

@@ -41,7 +41,7 @@ BIN_BUDGET = 200_000
 
 @dataclass(frozen=True)
 class KrrPairs(LocalPairs[KRR]):
-    """kRR of three or more values: what is generous to the observer here costs nothing, as the attack shows."""
+    """kRR of three or more values: the observer is given more than it sees, at hardly any cost, as the attack shows."""
 
     exact_blanket: ClassVar[bool] = True
 

@@ -199,6 +199,7 @@ def _given(setting: _Setting, blankets: int, nats: float) -> Enclosure:
     chance = setting.confused
     low, high = window(blankets, chance, nats)
     lost = cut(blankets - 1, chance, low - 1, high - 1)
+    # One number of blankets only, so M is known and nothing has to be approximated.
     excess = Excess(setting.bits, setting.alpha * blankets, setting.beta, low)
     ends = _expected(excess, blankets, chance, high)
     # g(m) has 1/m where δ has 1/(γn).

@@ -201,6 +201,7 @@ class Tables:
         known = self.batch(batch)
         if known is None:
             raise HubbubError(f"batch {batch.query} of round {batch.round} is to be committed, but was not announced")
+        # Before the charges: a commit that is repeated must not be charged twice.
         if known.committed is not None:
             return known.committed
         insert_charges(self._connection, batch.task_id, charges)

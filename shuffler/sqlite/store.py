@@ -112,6 +112,7 @@ class SqliteStore:
 
     def count(self, task_id: bytes, number: int, names: Mapping[str, int]) -> None:
         """Count refusals, to be written with the next commit: a kill loses at most those since the last one."""
+        # Only rounds that were begun have counts of their own: invented numbers must not fill the store.
         begun = (task_id, number) in self._view.rounds
         self._view.add_pending({(task_id, number if begun else ANY_ROUND): Counter(names)})
         self._write_counts()
