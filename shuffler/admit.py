@@ -161,7 +161,7 @@ class Admission:
             try:
                 outcomes = iter(await self._store.hold(round_, opened, len(submissions) - len(opened)))
             except StoreError:
-                # Nothing was held, so the device may send the same bytes again.
+                # The device may send the same bytes again: whatever the disk did, it then gets its receipt.
                 return self._not_stored(round_, len(submissions))
         return [
             _unopenable() if plain is None else self._answer(task, round_, submission, next(outcomes))

@@ -241,6 +241,7 @@ def powers(log_delta: Decimal) -> tuple[float, float]:
     """Return e^`log_delta` rounded down and up, at most 1; both 0 at −∞."""
     if log_delta == Decimal("-Infinity"):
         return 0.0, 0.0
+    # Below e^−1000 the doubles are 0 and the least positive one, whatever the exact value.
     power = min(max(log_delta, Decimal(-1000)), Decimal(0)).exp()
     return double(power * (1 - ROUNDING), -inf), min(1.0, double(power * (1 + ROUNDING), inf))
 

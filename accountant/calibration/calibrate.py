@@ -111,6 +111,7 @@ def _widest(build: Callable[[float], tuple[Calibration[R], ...]], target: Target
     if reached > epsilon:
         raise AccountingError(f"the queries compose to epsilon {reached:g}, above {epsilon:g}; allow a larger epsilon")
     for _ in range(4):
+        # Aims just below ε, and widens at most fourfold at a time.
         scale = max(1.0, scale * 0.9995 * epsilon / max(reached, epsilon / 4))
         tried = build(scale)
         # Strengths are whole numbers: a wider budget that changes none of them will not be used up either.

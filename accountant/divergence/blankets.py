@@ -105,6 +105,7 @@ def _mirrored(half: list[tuple[Fraction, Fraction]]) -> tuple[Point, ...]:
     for place, mass in half:
         masses[place] = masses.get(place, Fraction(0)) + mass
     one = Fraction(1)
+    # (1, 1) is its own mirror image, so the masses of both halves meet there.
     middle = tuple(Point(one, one, 2 * mass) for place, mass in masses.items() if place == 1)
     outer = [(place, mass) for place, mass in masses.items() if place != 1]
     left = tuple(Point(place, one, mass) for place, mass in outer)

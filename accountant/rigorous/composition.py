@@ -59,6 +59,7 @@ def prove_composed(parts: Sequence[Part], epsilon: float, delta: float, progress
     if batches > BATCHES_LIMIT:
         raise NotProvenError(f"{batches} batches are more than the {BATCHES_LIMIT} that are composed in balls", False)
     try:
+        # Where the stated ε is at least the sum of the local ones, it holds without any shuffling.
         return prove_local(tuple(part.mechanism for part in parts for _ in range(part.rounds)), epsilon)
     except NotProvenError:
         stated, target = written(epsilon), written(delta)
@@ -117,6 +118,7 @@ class Composed:
             found = _point(part, len(curve) * self._step, self._target * _NEGLIGIBLE)
             self.terms += found.terms
             curve.append(found.upper.upper())
+            # One point tells about what all will cost: better to give up now than after minutes.
             if max(found.terms * _POINTS, self.terms - before) > budget:
                 raise NotProvenError(f"composing it in balls takes more than {COMPOSED_TERMS} summands", False)
         return curve
