@@ -87,6 +87,7 @@ class Workers:
         """Start the processes now if a batch of `expected` envelopes will need them."""
         if expected > self._chunk:
             for _ in range(self._processes):
+                # Any work starts a process, and `int` does nothing.
                 self._pool(None).submit(int)
 
     def close(self) -> None:
@@ -138,4 +139,5 @@ def _leave_with_parent() -> None:
     parent = multiprocessing.parent_process()
     if parent is not None:
         parent.join()
+        # Not sys.exit, which would end this thread alone.
         os._exit(1)

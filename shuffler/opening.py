@@ -201,6 +201,7 @@ class _Worker:
         self._send(piece)
 
     def _send(self, piece: _Piece) -> None:
+        # Before there is a process nothing is sent here; `_live` sends all of `given` once there is one.
         if self._process is not None and self._process.stdin is not None:
             self._process.stdin.write(piece.encode())
 

@@ -1,9 +1,9 @@
 """kRR with k = 2: a pair from the largest δ(ε) over all inputs of the others, and the attack on zeros.
 
-The truth is the maximum over the number of ones among the others. Dropping others never lowers a
-divergence (balle-2019, Lemma A.2), which bounds blocks of these numbers; at each ε the largest block bounds δ(ε). Every
-true hockey-stick curve is convex in e^ε and so lies below the *lower convex hull* of upper bounds at single points; the
-hull is itself the curve of a pair, which therefore dominates every single one. Both directions are covered, since
+The truth is the maximum over the number of ones among the others. Dropping others never lowers a divergence
+(balle-2019, Lemma A.2), which bounds blocks of these numbers; at each ε the largest block bounds δ(ε). Every true
+hockey-stick curve is convex in e^ε and so lies below the *lower convex hull* of upper bounds at single points; the hull
+is itself the curve of a pair, which therefore dominates every single one. Both directions are covered, since
 exchanging ones and zeros exchanges P and Q; so the pair is taken symmetric.
 """
 

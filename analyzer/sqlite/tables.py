@@ -97,6 +97,7 @@ class Tables:
         )
         if row is None:
             return None
+        # A destroyed key has no row in private_keys; its signed record stays.
         private = None if row[0] is None else taken_out(row[0])
         return StoredKey(private, SignedDocument(row[1], row[2]), row[3])
 
@@ -116,6 +117,7 @@ class Tables:
 
     def expire_keys(self, now: float) -> int:
         """Destroy the keys whose time is over and that no batch came for; return how many."""
+        # A batch that was announced still needs the key, however late it is.
         expired = self._run(
             "DELETE FROM private_keys WHERE round IN (SELECT id FROM rounds WHERE not_after < ?"
             " AND NOT EXISTS (SELECT 1 FROM batches WHERE batches.round = rounds.id))",
@@ -163,6 +165,7 @@ class Tables:
         if delivery is None or delivery.committed is not None:
             return stretch.offset if delivery is None else delivery.position
         row = self._batch(stretch.batch)
+        # What is sent again must be what is stored: two deliveries of one batch must not be mixed.
         self._check_repetition(row, stretch.offset, stretch.envelopes[:repeated])
         if repeated < count:
             envelopes = b"".join(stretch.envelopes[repeated:])
