@@ -64,6 +64,7 @@ def round_up_significant(value: float, digits: int = 6) -> float:
     if nearest >= value:
         return nearest
     rounded = float(Context(prec=digits, rounding=ROUND_CEILING).create_decimal(Decimal(value)))
+    # The decimal is not below, but the double nearest to it may be.
     return rounded if rounded >= value else nextafter(value, inf)
 
 

@@ -30,6 +30,7 @@ def converted(rho: float, order: float, delta: float) -> float:
     ε = ρ + ln(1 − 1/λ) + (ln(1/δ) − ln λ)/(λ − 1); a negative one says that (0, δ) holds.
     """
     parts = (rho, log1p(-1 / order), -log(delta) / (order - 1), -log(order) / (order - 1))
+    # Room is taken for the size of each part, not of their sum: they cancel.
     return max(0.0, sum(parts) + ERROR * sum(map(abs, parts)))
 
 

@@ -85,6 +85,7 @@ def local_sum(mechanisms: Sequence[LocalMechanism]) -> float:
     """Return Σ ε_local, never below the exact sum."""
     total = sum((Fraction(mechanism.epsilon_local) for mechanism in mechanisms), Fraction(0))
     result = float(total)
+    # A sum of doubles would round at each step, maybe down; this rounds once, and up.
     return result if Fraction(result) >= total else math.nextafter(result, math.inf)
 
 

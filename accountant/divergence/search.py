@@ -150,6 +150,7 @@ def _fine_lower(evaluate: Evaluate, target: float, above: tuple[float, float], s
         slope = _secant(before, here) or slope
         more = 1.1 * (target - here[1]) / slope if here[1] > -inf else 2 * width
         width, before = max(width + more, 1.2 * width * (1 + attempt // 4)), here
+    # Nothing was shown from below; 0 is always a lower end.
     return 0.0
 
 
