@@ -34,7 +34,7 @@ SMALL_DELTA = 1e-30
 """Where δ is asked for, one round's cut mass is chosen as for this one."""
 
 FEW_ROUNDS = 4
-"""Up to so many rounds in all, basic composition of the one-round bounds is tried beside the losses."""
+"""Up to this many rounds in all, basic composition of the one-round bounds is tried beside the losses."""
 
 SCAN = tuple(1e-5 * 1.8**place for place in range(20))
 """Relative distances below the upper end at which an attack is tried: far from its tilt, what is charged hides it."""
@@ -56,6 +56,8 @@ class _Curve:
 
     def delta(self, epsilon: float) -> float:
         """Return δ at `epsilon`: pessimistic curves are never below the truth, optimistic ones never above."""
+        # Losses are off by `shift` at most: a smaller ε raises δ, a larger one lowers it. An infinite loss is part of δ
+        # at every ε; a lower end may leave it out.
         pessimistic = self.laws[0].pessimistic
         side, best = (1.0, min) if pessimistic else (-1.0, max)
         found = best(law.delta(epsilon - side * self.shift) for law in self.laws) * math.exp(side * self.log_error)
@@ -135,6 +137,7 @@ def one_round_delta(part: Part, delta: float) -> Callable[[float], float]:
 
 def _upper_epsilon(parts: Sequence[Part], delta: float, local: float) -> float:
     grids = [(_dominating(part, parts, delta), part.rounds) for part in parts]
+    # Each of the three is never below the truth, so neither is the smallest.
     upper = _smallest_epsilon(_curve(grids, _for_delta(delta)), delta, local)
     return min(upper, _basic(grids, delta), _basic_of_best(parts, delta))
 
@@ -238,6 +241,7 @@ def _curve(grids: Sequence[tuple[LossGrid, int]], exponent: Callable[[float, flo
     tilt = _best_tilt(grids, exponent, 200.0 / max(largest, 1e-300))
     mild = min(tilt, 1 / math.sqrt(max(variance, 1e-290)))
     laws = tuple(_sum(grids, each) for each in dict.fromkeys((tilt, mild)))
+    # The sum is infinite as soon as one loss is: 1 − Π (1 − infinite) over all rounds.
     infinite = -math.expm1(math.fsum(count * math.log1p(-grid.infinite) for grid, count in grids)) * (1 + 1e-12)
     return _Curve(laws, infinite, rounds * PAIR_ERROR, rounds * 8 * ROUNDING * largest)
 

@@ -64,6 +64,7 @@ def round_up_significant(value: float, digits: int = 6) -> float:
     if nearest >= value:
         return nearest
     rounded = float(Context(prec=digits, rounding=ROUND_CEILING).create_decimal(Decimal(value)))
+    # The decimal is not below, but the double nearest to it may be.
     return rounded if rounded >= value else nextafter(value, inf)
 
 
@@ -86,6 +87,7 @@ def honest_reports(valid: int, reports: int, honest_share: float) -> int:
             f"valid reports are {shown(valid)}, must be a whole number from 0 to the {shown(reports)} of the batch"
         )
     dishonest = (1 - exact_share(honest_share)) * int(reports)
+    # The dishonest are rounded up: a fraction of a person counts as one who does not hide anybody.
     return max(0, int(valid) - -(-dishonest.numerator // dishonest.denominator))
 
 

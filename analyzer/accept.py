@@ -143,6 +143,7 @@ class Acceptor:
         try:
             return await asyncio.to_thread(_new_charges, task, round_number, stored)
         except Refusal:
+            # OVER_BUDGET is final and the shuffler gives the round up: what it sent is erased now.
             await self._store.abandon(task.id, round_number)
             raise
 

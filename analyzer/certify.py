@@ -94,6 +94,7 @@ class Certifier:
 
     async def run(self) -> None:
         """Certify every round that is complete; erase the envelopes of those that are certified."""
+        # One run at a time: a certificate's history is read from the certificates that are stored.
         async with self._lock:
             for task_id, round_number in await self._store.uncertified():
                 await self._certify(task_id, round_number)
@@ -103,6 +104,7 @@ class Certifier:
 
     def announce(self) -> None:
         """Wake those who wait for a change."""
+        # A new event each time: those who wait hold the old one, and who comes later waits for the next change.
         self.changed.set()
         self.changed = asyncio.Event()
 

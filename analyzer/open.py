@@ -41,7 +41,7 @@ Open = Callable[[Job, Iterable[bytes], int], Iterator[Opened]]
 
 
 def open_batch(job: Job, stretches: Stretches, envelopes: int, randomizer: Randomizer, opener: Open) -> Opening:
-    """Open a batch of so many envelopes whose reports were made by `randomizer`, and count.
+    """Open a batch of that many `envelopes`, whose reports were made by `randomizer`, and count.
 
     Of byte-identical envelopes the first is opened; the others are left out. Reads the batch twice and keeps 8 bytes of
     each envelope, so memory stays small where the batch is large. Blocks, so it is called in a thread.
@@ -68,6 +68,7 @@ def _repeated(stretches: Iterable[bytes], envelopes: int, width: int) -> npt.NDA
         found = _prefixes(stretch, width)
         prefixes[filled : filled + len(found)] = found
         filled += len(found)
+    # Sorted, so that equal beginnings are neighbours.
     prefixes.sort()
     return np.unique(prefixes[1:][prefixes[1:] == prefixes[:-1]])
 
@@ -76,6 +77,7 @@ def _distinct(
     stretches: Stretches, repeated: npt.NDArray[np.uint64], width: int, left_out: Counter[str]
 ) -> Iterator[bytes]:
     """The batch without later copies; only envelopes with a repeated beginning are compared, and in full."""
+    # No two envelopes begin alike, so none is a copy: nothing is compared, nothing remembered.
     if not repeated.size:
         yield from stretches()
         return

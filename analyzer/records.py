@@ -1,4 +1,4 @@
-"""Records: what the analyzer's stages say to the store and what it says to them, as values."""
+"""Records: the values that the analyzer's stages and its store exchange."""
 
 from __future__ import annotations
 

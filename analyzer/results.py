@@ -37,8 +37,10 @@ class Results:
         """
         task = await self._task(task_id, round_number)
         loop = asyncio.get_running_loop()
+        # NaN would pass through min and max; what is not finite does not wait.
         deadline = loop.time() + (min(max(wait, 0.0), LONGEST_WAIT_SECONDS) if math.isfinite(wait) else 0.0)
         while True:
+            # Taken before the store is read: a certificate that is stored in between sets this very event.
             changed = self._certifier.changed
             certificate = await self._store.certificate(task_id, round_number)
             if certificate is not None:

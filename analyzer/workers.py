@@ -40,7 +40,7 @@ class Job:
 
 
 def open_chunk(job: Job, envelopes: bytes) -> Opened:
-    """Open envelopes that stand one after the other."""
+    """Open envelopes that follow one another without a gap."""
     opener = InnerOpener(job.destination, job.private_key, job.query)
     reports, count = [], len(envelopes) // job.width
     for start in range(0, len(envelopes), job.width):
@@ -77,6 +77,7 @@ class Workers:
         pending: deque[tuple[bytes, ProcessPoolExecutor, Future[Opened]]] = deque()
         for chunk in chunks:
             pending.append((chunk, *self._submit(job, chunk)))
+            # No more chunks are given out than keep the workers busy: memory stays bounded, whatever the batch's size.
             if len(pending) > self._processes * _AHEAD:
                 yield self._result(job, *pending.popleft())
         while pending:
@@ -86,6 +87,7 @@ class Workers:
         """Start the processes now if a batch of `expected` envelopes will need them."""
         if expected > self._chunk:
             for _ in range(self._processes):
+                # Any work starts a process, and `int` does nothing.
                 self._pool(None).submit(int)
 
     def close(self) -> None:
@@ -106,6 +108,7 @@ class Workers:
         try:
             return pool, pool.submit(open_chunk, job, chunk)
         except BrokenProcessPool:
+            # Another chunk's worker was killed and took the pool with it; this chunk goes to the next pool.
             pool = self._pool(pool)
             return pool, pool.submit(open_chunk, job, chunk)
 
@@ -136,4 +139,5 @@ def _leave_with_parent() -> None:
     parent = multiprocessing.parent_process()
     if parent is not None:
         parent.join()
+        # Not sys.exit, which would end this thread alone.
         os._exit(1)

@@ -159,9 +159,11 @@ class GroupCommit(Generic[U]):
             except queue.Empty:
                 break
             if job is None:
+                # The end, put back: it is read again when this group is done.
                 self._jobs.put(None)
                 break
             if job.alone:
+                # It opens the next group, so that the order of the jobs is kept.
                 self._carried = job
                 break
             group.append(job)
@@ -229,6 +231,7 @@ def _give_out(results: list[_Result]) -> None:
 
 def _resolve(results: list[_Result]) -> None:
     for future, result, error in results:
+        # Who asked was cancelled; what was done for them is on disk all the same.
         if future.done():
             continue
         if error is None:

@@ -62,8 +62,10 @@ class Database:
             raise StoreError(f"cannot use the store in {folder}: {error}; check the disk and who owns it") from error
 
     def _open(self, folder: Path, connection: type[sqlite3.Connection]) -> None:
+        # First, so that a file that cannot be read is not touched.
         check_version(self.path, self._layout, StoreError)
         self._opened.callback(os.close, self._lock(folder / LOCK_NAME))
+        # SQLite would make the file with the permissions that the umask leaves.
         os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))
         self.writer = self._connect(connection)
         self._prepare()
@@ -73,6 +75,7 @@ class Database:
     def _lock(self, path: Path) -> int:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
         try:
+            # The lock is the flock, not the file: the kernel frees it however the process ends.
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             os.close(descriptor)

@@ -1,6 +1,6 @@
 """Ledgers: what each task has spent, kept by each service beside what was paid for.
 
-A round is charged whole, at the minimum its task fixed, in the transaction that makes what is paid for: the shuffler's
+A round is charged whole, at the minimum its task fixed, in the transaction that stores what is paid for: the shuffler's
 batch records, or the analyzer's first counts. A round that would pass the task's budget is never mixed or counted. So
 nobody, however often it is asked, gets more than the budget.
 

@@ -91,6 +91,7 @@ class _Handler(WSGIRequestHandler):
 
     def handle(self) -> None:
         if isinstance(self.connection, ssl.SSLSocket):
+            # Here, in the connection's own thread and under its timeout; see `_Server`.
             self.connection.do_handshake()
         super().handle()
 
@@ -126,6 +127,7 @@ class _Server(socketserver.ThreadingMixIn, WSGIServer):
         self.setup_environ()
 
     def verify_request(self, _request: Any, _client_address: Any) -> bool:
+        # Without a free slot the connection is closed, so that nobody can pile up threads.
         return self._slots.acquire(blocking=False)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:

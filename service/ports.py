@@ -49,6 +49,7 @@ class Ports:
             self._addresses[name] = f"{address.rpartition(':')[0]}:{port}"
             await server.start()
         except BaseException:
+            # A cancelled start, too, must not leave ports open.
             await self._close(None)
             raise
 
@@ -78,6 +79,7 @@ class Ports:
     async def drain(self) -> None:
         """Take no new calls, finish those in work, and close."""
         _LOG.info("draining")
+        # Health first: monitors see that the service leaves before calls are turned away.
         for health in self._healths:
             await health.leaving()
         await self._close(DRAIN_SECONDS)

@@ -1,7 +1,7 @@
-"""Receiving: a service takes batches from a shuffler: announced, put in stretches, committed. All may be repeated.
+"""Receiving: a batch from a shuffler is announced, put in stretches and committed. Every call may be repeated.
 
-This is the way of the bytes, and what must hold between a batch, its record and its round whoever receives it. What is
-done with a batch once all of it is there, and where it is stored, is handed in.
+This module moves the bytes, and checks what must hold between a batch, its record and its round for every receiver.
+The caller hands in where a batch is stored, and what is done with it once all of it has arrived.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ class Inbox(Protocol[D_co]):
         """Forget what arrived of a batch that is not committed, so that its delivery begins again at offset 0."""
 
 
-# What must hold whoever receives a batch
+# What must hold for every receiver
 
 
 def read_record(document: SignedDocument, sender: bytes) -> BatchRecord:
@@ -176,6 +176,7 @@ def announcement_check(
         if known is not None and known.committed is not None:
             return  # its round's key may be destroyed, which no longer matters
         _check_own_key(task, record, stored.key, own_record, key_set_hash)
+        # A batch that is known was compared with the others when it was first announced.
         for other in stored.others if known is None else ():
             _check_same_round(record, BatchRecord.read(other.record, task.identities.shuffler))
 
@@ -287,6 +288,7 @@ class Receiver(Generic[D]):
         return await asyncio.shield(work)
 
     def _forget(self, batch: BatchId, work: asyncio.Task[Committed]) -> None:
+        # Done or failed: the next call starts from what is stored.
         del self._commits[batch]
         if not work.cancelled() and work.exception() is not None:
             _LOG.warning("commit failed", query=batch.query, round=batch.round, error=str(work.exception()))
@@ -309,6 +311,7 @@ class Receiver(Generic[D]):
         if delivery.next_offset < delivery.envelopes:
             arrived = f"{delivery.next_offset} of {delivery.envelopes} envelopes arrived"
             raise Refusal(Reason.INCOMPLETE, f"{arrived}; put the others first")
+        # First of all: bytes that the signed digest does not cover are never worked on.
         await self.check_envelopes(delivery)
         return await self._work(task, delivery)
 

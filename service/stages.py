@@ -1,4 +1,4 @@
-"""Stages: how long the work of a service takes, told to whoever is handed in."""
+"""Stages: the callback that is told how long each piece of a service's work took."""
 
 from __future__ import annotations
 

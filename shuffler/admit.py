@@ -1,4 +1,4 @@
-"""Admit: submissions are answered, checked (`checks`), opened and held; each that is not gets a typed refusal.
+"""Admit: each submission is checked (`checks`), opened and held, and gets a receipt; or it gets a typed refusal.
 
 Everything that reaches this module is either acknowledged for the first time, a retry, or refused and counted by
 reason; the three add up to what was received.
@@ -80,7 +80,7 @@ class Admission:
         """Return the round, if it is prepared or was."""
         schedule, now = task.schedule, self._clock()
         if not 0 <= number < schedule.rounds:
-            raise Refusal(Reason.UNKNOWN_ROUND, f"round {number} is none of the task's, 0 to {schedule.rounds - 1}")
+            raise Refusal(Reason.UNKNOWN_ROUND, f"the task has rounds 0 to {schedule.rounds - 1}, not {number}")
         round_ = await self._store.find(task.id, number)
         if round_ is not None:
             return round_
@@ -105,6 +105,7 @@ class Admission:
             known_task = self._task(destination.task_id)
             round_ = await self._round(known_task, destination.round)
         except Refusal as refusal:
+            # Refusals for unknown tasks are counted together: invented ids must not fill the store.
             task_id = b"" if task is None else task.id
             self._store.count(task_id, ANY_ROUND, {refusal.reason.value: len(submissions)})
             return [refusal] * len(submissions)
@@ -134,7 +135,7 @@ class Admission:
         room = self._limit - self._in_work
         refused = verdict_of(Arrival(task, round_, destination, self._clock(), room, self._limit))
         for index, (submission, digest) in enumerate(zip(submissions, known, strict=True)):
-            # A retry is no new submission: its receipt is given again whatever a check would say by now.
+            # A retry is not a new submission: it gets its receipt again, whatever the checks would say by now.
             answer = _known(round_, submission, digest) or refused(submission)
             answers.append(answer)
             if answer is None:
@@ -160,6 +161,7 @@ class Admission:
             try:
                 outcomes = iter(await self._store.hold(round_, opened, len(submissions) - len(opened)))
             except StoreError:
+                # The device may send the same bytes again: whatever the disk did, it then gets its receipt.
                 return self._not_stored(round_, len(submissions))
         return [
             _unopenable() if plain is None else self._answer(task, round_, submission, next(outcomes))

@@ -1,8 +1,8 @@
-"""Buckets: a column of envelopes too long for memory, parted on disk by the first bits of their keys, and given back.
+"""Buckets: a column of envelopes too long for memory, split on disk by the first bits of their keys and read back.
 
 A bucket holds envelopes in the order in which they came, beside the keys that say where each goes: what the permutation
 is to hide. So its file has no name, is gone when this process is, however it ends, and is enciphered under a key that
-only this process's memory holds: what the disk may keep of it can be read by nobody.
+only this process's memory holds: nobody can read what the disk may keep of it.
 """
 
 from __future__ import annotations
@@ -56,6 +56,7 @@ class Buckets:
         records[:, :_KEY_BYTES] = keys.view(np.uint8).reshape(-1, _KEY_BYTES)
         records[:, _KEY_BYTES:] = rows
         places = keys >> self._shift
+        # Ordered by bucket, so that each file is written to once.
         records = records[np.argsort(places, kind="stable")]
         ends = np.cumsum(np.bincount(places.astype(np.intp), minlength=len(self._files))).tolist()
         for place, (start, end) in enumerate(zip([0, *ends[:-1]], ends, strict=True)):

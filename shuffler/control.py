@@ -59,7 +59,7 @@ class Control:
     async def _round(self, task: Task, number: int) -> Round:
         schedule = task.schedule
         if not 0 <= number < schedule.rounds:
-            raise Refusal(Reason.UNKNOWN_ROUND, f"round {number} is none of the task's, 0 to {schedule.rounds - 1}")
+            raise Refusal(Reason.UNKNOWN_ROUND, f"the task has rounds 0 to {schedule.rounds - 1}, not {number}")
         round_ = await self._store.find(task.id, number)
         if round_ is not None:
             return round_
@@ -75,6 +75,7 @@ class Control:
             cut = await self._store.cut(round_, "operator", task.minimum_reports)
         except StoreError as error:
             raise Refusal(Reason.NOT_READY, str(error), retry_after=5.0) from error
+        # The round sleeps until its scheduled cut; woken, it looks again at once.
         self._rounds.alarm.wake()
         _LOG.info("closed by the operator", task=task.name, round=cut.number, submissions=cut.submissions)
         return cut

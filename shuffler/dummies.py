@@ -1,7 +1,7 @@
-"""Dummies: reports of no one that the shuffler adds to a batch, sealed as devices seal theirs: nobody tells them.
+"""Dummies: reports of no one that the shuffler adds to a batch. Sealed as devices seal theirs, they look no different.
 
-They hide everybody a little better from the analyzer. They protect nothing from a shuffler that colludes with it: that
-one knows which they are, and ε_local is what is left, as without them.
+They hide everybody a little better from the analyzer. They do not help against a shuffler that colludes with it: such a
+shuffler knows which reports are dummies, and everyone is left with ε_local, as without them.
 """
 
 from __future__ import annotations

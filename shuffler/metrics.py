@@ -31,7 +31,7 @@ from hubbub.shuffler.tasks import Tasks
 
 PREFIX = "hubbub_shuffler"
 UNKNOWN_TASK = "(unknown)"
-"""Stands for all tasks that are not this shuffler's; no task can have this name."""
+"""Label of all tasks that are not this shuffler's; no task can have this name."""
 
 AGE = "How long the oldest round in a state was seen in it, or is past its scheduled cut where that is longer."
 

@@ -114,6 +114,7 @@ def mix(
         else:
             limit = max(1, IN_MEMORY // width)
             mixed = permuted_by_buckets(rows, count, keystream(random), inners.folder, width, limit, random)
+        # The digest pulls the blocks through `_stored`: the list is stored and hashed in one pass.
         digest = released_digest(_stored(inners, query, mixed, width))
         inners.put_batch(query, digest, _record(round_, query, digest, len(added)).signed_by(identity))
 
@@ -166,6 +167,7 @@ def _gathered(rows: Rows) -> Iterator[Column]:
 
 def _rows(inners: Inners, query: int, widths: Sequence[int], count: int, added: Column) -> Iterator[Column]:
     """Give one query's envelopes as they came, and then those added; only if there are `count` of those that came."""
+    # The count is checked while blocks are already being stored: the error takes the store's whole transaction back.
     found, start, end = 0, sum(widths[:query]), sum(widths[: query + 1])
     for block in inners.arrived():
         rows = np.frombuffer(block, dtype=np.uint8).reshape(-1, sum(widths))[:, start:end]

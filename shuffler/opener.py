@@ -1,8 +1,8 @@
 """Opener: what opens a round's outer envelopes, and the process that does so for the shuffler.
 
-X25519 holds the interpreter lock, so processes open, and what handing over to them costs the service is what bounds it:
-a process is asked and answers through its stdin and stdout, in records of one width. It is run as
-`python -m hubbub.shuffler.opener` and ends when its stdin does.
+X25519 holds the interpreter lock, so threads would not help and processes do the opening. Handing work to them then
+limits how fast the service is: so a process reads requests from stdin and writes answers to stdout, in records of one
+width. It is run as `python -m hubbub.shuffler.opener` and ends when its stdin does.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _HEADER = struct.Struct(">32sI32s32sII")
 """A piece's beginning: task id, round, key-set hash, private key, bytes of all inner envelopes, submissions."""
 
 LENGTH = 4
-"""Bytes of an answer's length, which stands before it."""
+"""Bytes of the number that precedes an answer and says how long it is."""
 
 _OPENED, _UNOPENABLE = b"\1", b"\0"
 
@@ -67,7 +67,7 @@ def write_records(key: RoundKey, submissions: Sequence[Submission]) -> bytes:
     """Encode submissions as a piece holds them, one after the other.
 
     Raises:
-        ValueError: where an envelope has not the length of the round's; it would shift all that follow.
+        ValueError: where an envelope is not as long as the round's envelopes are; it would shift all that follow.
     """
     length = key.outer
     if any(len(submission.envelope) != length for submission in submissions):
@@ -76,7 +76,7 @@ def write_records(key: RoundKey, submissions: Sequence[Submission]) -> bytes:
 
 
 def write_header(key: RoundKey, count: int) -> bytes:
-    """Encode what stands before the records of `count` submissions."""
+    """Encode the header that precedes the records of `count` submissions."""
     to = key.destination
     return _HEADER.pack(to.task_id, to.round, to.key_set_hash, key.private_key, key.inners, count)
 
@@ -106,6 +106,7 @@ def _answer(opener: OuterOpener, key: RoundKey, records: bytes) -> bytes:
     for start in range(0, len(records), width):
         begin = start + SUBMISSION_ID_BYTES
         plain = _opened(opener, records[begin : start + width], records[start:begin])
+        # An envelope that does not open takes as many bytes as one that does: answers are cut apart by width alone.
         parts.append(_UNOPENABLE + blank if plain is None else _OPENED + plain)
     return b"".join(parts)
 

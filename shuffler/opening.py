@@ -1,4 +1,4 @@
-"""Opening: outer envelopes are opened off the event loop, by processes; a few are opened on the spot.
+"""Opening: processes open the outer envelopes; a few at a time are opened on the spot, in the event loop.
 
 What arrives while all processes are busy waits and goes out together, so that a busy shuffler hands over large pieces
 by itself. Each process holds the next piece while it opens one: it never waits for the event loop.
@@ -23,7 +23,7 @@ from hubbub.service.stages import Observe, unobserved
 from hubbub.shuffler.opener import LENGTH, RoundKey, open_each, read_answer, write_header, write_records
 
 ON_THE_SPOT = 16
-"""Up to so many envelopes are opened in the event loop, in less than 1 ms: handing them over would cost it as much."""
+"""Up to this many envelopes are opened in the event loop, in less than 1 ms: handing them over would cost as much."""
 
 PIECE_LIMIT = 200
 """Most envelopes in one piece: 25 ms of work, so that neither answers nor the other process wait for long."""
@@ -32,11 +32,11 @@ PIECES_GIVEN = 2
 """Pieces a process is given at a time: one to open, and the next."""
 
 TRIES = 2
-"""How often a piece is handed over: any process may be killed, but one piece is not to end all of them."""
+"""How often a piece is handed over: any process may be killed, but one piece must not end all of them in turn."""
 
 
 class OpeningError(HubbubError):
-    """The processes that open envelopes ended while they did; nothing was acknowledged."""
+    """The processes that open envelopes ended before they were done; nothing was acknowledged."""
 
 
 @dataclass(eq=False)
@@ -68,6 +68,7 @@ class _Piece:
     def answer(self, opened: list[bytes | None]) -> None:
         """Give each part its own."""
         for waiting in self.parts:
+            # A caller may have gone away; its part is skipped, but the parts behind it keep their places.
             if not waiting.opened.done():
                 waiting.opened.set_result(opened[: waiting.count])
             opened = opened[waiting.count :]
@@ -147,6 +148,7 @@ class Openers:
         """Take what waits for one round, up to one piece's size."""
         parts = [self._waiting.popleft()]
         room = PIECE_LIMIT - parts[0].count
+        # A piece carries one private key, so it holds submissions of one round only.
         while self._waiting and self._waiting[0].key == parts[0].key and self._waiting[0].count <= room:
             parts.append(self._waiting.popleft())
             room -= parts[-1].count
@@ -199,6 +201,7 @@ class _Worker:
         self._send(piece)
 
     def _send(self, piece: _Piece) -> None:
+        # Before there is a process nothing is sent here; `_live` sends all of `given` once there is one.
         if self._process is not None and self._process.stdin is not None:
             self._process.stdin.write(piece.encode())
 
@@ -208,11 +211,13 @@ class _Worker:
             self._process = await asyncio.create_subprocess_exec(
                 sys.executable, "-m", "hubbub.shuffler.opener", stdin=PIPE, stdout=PIPE
             )
+            # What was given before the process was there has not been sent yet.
             for piece in self.given:
                 self._send(piece)
             while True:
                 await self._take(self._process)
         except (asyncio.IncompleteReadError, OSError):
+            # Emptied before `_lost` hands the work out again: it may come back to this worker, which then starts anew.
             lost, self.given = self.given, deque()
             self._running = None
             self._lost(lost)

@@ -1,4 +1,4 @@
-"""Records: what the stages say to the store and what it says to them, as values."""
+"""Records: the values that the stages and the store exchange."""
 
 from __future__ import annotations
 

@@ -95,10 +95,12 @@ class Courier:
             StoreError: where the store could not be read or written.
         """
         if round_.keys is None:
+            # This is the shuffler's own disk. The round's step fails and is tried again from there.
             raise StoreError("a mixed round has no keys; is the store damaged?")
         for batch in await self._store.batches(round_):
             if not batch.committed:
                 await self._deliver_one(round_, round_.keys.key_set, batch, widths[batch.query], notice)
+            # A kill before this line is harmless: the commit is asked for again, and the analyzer answers the same.
             round_ = await self._store.commit_batch(round_, batch.query)
         if round_.state is not RoundState.RELEASED:
             raise StoreError("a delivered round has batches left; is the store damaged?")
@@ -130,6 +132,7 @@ class Courier:
         offset = await self._analyzer.begin(batch.record, key_set, CALL_SECONDS)
         while envelopes := await self._store.envelopes(round_, batch.query, offset, width):
             following = await self._analyzer.put(Envelopes(batch_id, offset, tuple(envelopes)), CALL_SECONDS)
+            # Otherwise an analyzer that never moves on would be sent the same stretch for ever, without a pause.
             if following <= offset:
                 raise Refusal(Reason.WRONG_OFFSET, f"the analyzer stays at offset {offset}")
             offset = following

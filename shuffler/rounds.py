@@ -1,7 +1,7 @@
 """Rounds: the life of each, OPEN → CUT → MIXED → RELEASED → ERASED, or EXPIRED under the minimum at the cut.
 
-A round beyond the task's budget expires too, with a reason: it is erased, and nothing of it is delivered. The ledger
-only grows, so that is done as soon as it is known: nobody is asked for answers that nothing can come of.
+A round that the task's budget has no room for expires too, with a reason: it is erased, and nothing of it is delivered.
+The ledger only grows, so this is done as soon as it is known: nobody is asked for answers that could not be used.
 Each step is decided by the state on disk alone and may be done again, so a round goes on from where a killed process
 left it. A step that fails is tried again for ever: a round is never released half, and never dropped.
 """
@@ -42,7 +42,7 @@ _LOG = structlog.get_logger(__name__)
 class Rounds:
     """Runs the rounds of all tasks. `analyzer_name` (host:port) is used in texts.
 
-    `observe` is told of each step from which state it led, and how many seconds it took.
+    `observe` is called after each step with the state that the step began in, and the seconds that it took.
     """
 
     def __init__(
@@ -80,6 +80,7 @@ class Rounds:
         for round_ in await self._store.rounds():
             if round_.state in FINAL:
                 continue
+            # A round whose task was taken out of the settings is kept as it is until the task comes back.
             if round_.task_id in self._tasks:
                 self._run(self._tasks[round_.task_id], round_)
             else:
@@ -99,6 +100,7 @@ class Rounds:
         """Return when the round is over."""
         running = self._running.get(round_.key)
         if running is not None:
+            # Who waits may give up; the round goes on.
             await asyncio.shield(running)
 
     def in_trouble(self, round_: Round) -> bool:
@@ -138,6 +140,7 @@ class Rounds:
             try:
                 if self._clock() < schedule.cut(number):
                     self._run(task, await self._store.add_round(task.id, number))
+                # Only now: a round that the disk refused is tried again.
                 number += 1
             except HubbubError as error:
                 _LOG.error("a round cannot begin", task=task.name, round=number, error=str(error))
@@ -157,12 +160,14 @@ class Rounds:
             try:
                 reached = await self._step(task, round_)
             except Exception as error:
+                # Whatever it was: a round whose loop ends here would keep its reports, unseen, until the next start.
                 self._notice(round_, f"another try: {error}")
                 unforeseen = not isinstance(error, HubbubError)
                 _LOG.error(
                     "a step failed", round=round_.number, state=round_.state, error=str(error), exc_info=unforeseen
                 )
                 await patience.wait()
+                # Read anew: the step may have reached the disk before it failed, or the operator has cut the round.
                 reached = await self._current(round_)
             else:
                 self._notice(round_, "")
@@ -236,6 +241,8 @@ class Rounds:
             fetching.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await fetching
+        # A round that the operator cut meanwhile stays as it is. A kill after this line leaves it CUT; the next step
+        # then finds out again whether it is beyond the budget.
         cut = await self._store.cut(round_, "schedule", task.minimum_reports)
         return await self._beyond_budget(task, cut, reason) if reason else cut
 
@@ -243,6 +250,7 @@ class Rounds:
         """Wait for the round's end; return why it is beyond the budget, as soon as it is."""
         cut = task.schedule.cut(round_.number)
         while True:
+            # Read before the check: a charge that is made during it ends the wait below at once.
             charged = len(await self._store.charges(task.id))
             reason = await self._too_much(task, round_)
             if reason or not await self._is_open(round_) or self._clock() >= cut:
@@ -250,7 +258,7 @@ class Rounds:
             await self.alarm.until(cut, functools.partial(self._is_closed_or_charged, round_, charged))
 
     async def _is_closed_or_charged(self, round_: Round, charged: int) -> bool:
-        """Return whether the round was cut, or its task has more charges than so many."""
+        """Return whether the round was cut, or its task has more than `charged` charges."""
         return not await self._is_open(round_) or len(await self._store.charges(round_.task_id)) > charged
 
     async def _is_open(self, round_: Round) -> bool:
@@ -284,6 +292,7 @@ class Rounds:
     def _notice_analyzer(self, round_: Round, text: str) -> None:
         if not text:
             self._notice(round_, "")
+        # The same trouble again keeps the time at which it began.
         elif f": {text}, since " not in self._trouble.get(round_.key, ""):
             since = at(self._clock())
             self._notice(round_, f"the analyzer at {self._analyzer_name}: {text}, since {since}")

@@ -73,7 +73,7 @@ class _Shuffler:
         await self.rounds.start()
 
     async def leave(self) -> None:
-        """Let calls in work finish: none of them waits for long."""
+        """Let the calls in work finish; each takes only a short time."""
 
 
 @contextlib.asynccontextmanager
@@ -101,6 +101,7 @@ async def _assembled(settings: Settings, clock: Callable[[], float]) -> AsyncIte
         timed = TimedAdmission(admission, metrics.stage(Stage.ADMIT))
         yield _Shuffler(settings, timed, Control(tasks, store, rounds, clock), rounds, metrics)
     finally:
+        # Rounds first, as they use all the others; the store last, as it still writes what waits.
         await rounds.stop()
         await channel.close()
         await openers.close()

@@ -1,4 +1,4 @@
-"""koskela-2021's two other pairs, as they must be evaluated: both bound the shuffled batch, loosely."""
+"""The two other pairs of koskela-2021, corrected: both are valid upper bounds on the shuffled batch, but loose."""
 
 from dataclasses import dataclass
 from math import inf, log, nextafter
@@ -36,6 +36,7 @@ class StrongBound(SumBound):
             return LogBracket(-inf, -inf)
         given = positive_part(self.build(mechanism, reports + dummies, epsilon), precision)
         truthful = log(float(1 - mechanism.gamma))
+        # ln(1 − γ) is rounded, so it widens both ends.
         room = 1e-15 * (1 + abs(truthful))
         return LogBracket(given.lower + truthful - room, nextafter(given.upper + truthful + room, inf))
 

@@ -90,6 +90,7 @@ def mixture(known: Amplification, people: int, scale: Decimal, rate: Decimal) ->
     front = (scale / (gamma * people)).ln()
     if gamma == 1:
         return front + total
+    # Less (1 − γ)^n, the term m = 0 of the sum: without a blanket report Lemma 5.3 has nothing to add.
     return front + total + (1 - ((1 - gamma).ln() * people - total).exp()).ln()
 
 

@@ -15,7 +15,7 @@ from hubbub.accountant.numbers import checked_delta, checked_epsilon
 from hubbub.accountant.pairs import pairs_of
 
 _NOTHING = 1e-4
-"""Relative gain over the local ε below which there is no amplification to speak of: the local ε itself is returned."""
+"""With less gain than this, relative to the local ε, the local ε itself is returned: so little is not worth a claim."""
 
 
 def _candidates(mechanism: AnyMechanism, bound: str) -> tuple[str, ...]:
@@ -88,6 +88,7 @@ def delta_bracket(
         BOUNDS[bound].conditions(mechanism, reports, dummies)
     found = {name: BOUNDS[name].delta(mechanism, reports, epsilon, dummies) for name in names}
     name = min(names, key=lambda each: (found[each][1], names.index(each)))
+    # `local` is a formula: that it proves nothing from below does not make its own evaluation wide.
     lower, upper = found[name] if name != "local" else (found[name][1], found[name][1])
     attack = pairs_of(mechanism).attack_bound(dummies)
     known = None

@@ -71,6 +71,7 @@ class BlanketBound:
         largest = pairs.largest_epsilon(delta)
         if largest == 0:
             return EpsilonEnds(0.0, 0.0)
+        # The tail's mass is added to δ, so it is kept to a small part of the δ that is asked for.
         missing = delta * _CUT if pairs.cuts_tail else 0.0
         guess = gaussian_guess(pairs.blanket_sum(reports + dummies, 0.0, missing), delta)
 

@@ -12,7 +12,7 @@ Direction = Literal["upper", "lower"]
 Quantity = Literal["delta", "epsilon", "rdp"]
 
 EVERYTHING: frozenset[Quantity] = frozenset(("delta", "epsilon", "rdp"))
-"""What a bound gives that is the divergence of a pair."""
+"""What a bound can answer when it is the divergence of a pair."""
 
 
 class Bound(Protocol):

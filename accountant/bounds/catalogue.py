@@ -50,7 +50,7 @@ class Assessment:
         rdp_lower: a Rényi divergence that inputs reach; None likewise.
         proven: whether a certificate may rest on it.
         applies: whether the theorem's conditions hold here.
-        why_not: where there is no ε: what is outside which limit, and what to do. None otherwise.
+        why_not: where the bound gives no ε, the value that is outside its limit and what to do; None otherwise.
         chosen: whether it is the bound that a certificate takes here.
     """
 
@@ -131,6 +131,7 @@ def _assessments(bound: Bound, part: Part, delta: float, order: float | None) ->
         upper, lower = (found, None) if bound.direction == "upper" else (None, found)
         yield replace(plain, composition=way, epsilon_upper=upper, epsilon_lower=lower)
     if not answered:
+        # A theorem on Rényi divergences alone applies, though it gives no ε.
         yield replace(plain, applies="epsilon" not in bound.gives, why_not=refused)
 
 

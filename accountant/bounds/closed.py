@@ -91,6 +91,7 @@ class Formula:
         private = with_local_epsilon(mechanism, self.name)
         with localcontext(PRECISE):
             ratio = exact_decimal(private.likelihood_ratio)
+            # A larger E is a larger local ε, whose theorem covers this one too. But 1 stays 1: formulas test for it.
             ratio *= 1 + ROUNDING if ratio > 1 else 1
             local = ratio.ln()
         return Case(self.name, private, ratio, local, int(reports) + int(dummies))
@@ -157,6 +158,7 @@ class DeltaFormula(Formula):
         """Return ln δ at a checked ε; −∞ from the local ε on."""
         if epsilon >= case.mechanism.epsilon_local:
             return Decimal("-Infinity")
+        # The formulas divide by e^ε − 1 and say nothing at ε = 0; there infinity is the safe answer.
         return self.formula(case, epsilon) + ROUNDING if epsilon else Decimal("Infinity")
 
     def epsilon(self, mechanism: AnyMechanism, reports: int, delta: float, dummies: int = 0) -> EpsilonEnds:
@@ -170,6 +172,8 @@ class DeltaFormula(Formula):
             return self._narrowed(case, lambda epsilon: self.at(case, epsilon) <= target, wanted)
 
     def _narrowed(self, case: Case, holds: Callable[[float], bool], delta: float) -> EpsilonEnds:
+        # Nothing is assumed of the formula's shape. Places are tried from the smallest up; the gap before the first
+        # that holds is bisected. What is returned was checked to hold.
         top, low = case.mechanism.epsilon_local, 0.0
         for place in range(SCANNED + 1):
             high = top * 10 ** (log10(SMALLEST_SHARE) * (1 - place / SCANNED)) * (1 - 1e-9)
@@ -207,6 +211,7 @@ class RenyiFormula(Formula):
             return self.formula(case, order)
         if self.direction == "lower":
             case.require(order >= 2, f"order is {order:g}", "must be at least 2", "raise it")
+            # Rényi divergences grow with the order, so a lower bound of the whole order below is one here.
             return self.formula(case, order // 1)
         return interpolated(lambda whole: self.formula(case, whole), order)
 
@@ -236,6 +241,7 @@ def powers(log_delta: Decimal) -> tuple[float, float]:
     """Return e^`log_delta` rounded down and up, at most 1; both 0 at −∞."""
     if log_delta == Decimal("-Infinity"):
         return 0.0, 0.0
+    # Below e^−1000 the doubles are 0 and the least positive one, whatever the exact value.
     power = min(max(log_delta, Decimal(-1000)), Decimal(0)).exp()
     return double(power * (1 - ROUNDING), -inf), min(1.0, double(power * (1 + ROUNDING), inf))
 

@@ -102,6 +102,7 @@ class LocalBound:
         local = with_local_epsilon(mechanism, self.name)
         symbols = pairs_of(local).symbols
         ratio = local.likelihood_ratio
+        # e^ε is taken a little too small, so that the excess, and with it δ, is never too small.
         excess = max(Fraction(0), ratio - Fraction(exp_decimal(epsilon)) * (1 - Fraction(1, 10**60)))
         if epsilon >= local.epsilon_local:
             return 0.0, 0.0

@@ -1,4 +1,4 @@
-"""girgis-2021: Rényi divergences of one common randomizer, above and below, with what the stored text lost put back.
+"""girgis-2021: upper and lower bounds on Rényi divergences of one common randomizer, with the lost formulas restored.
 
 The paper states them for randomizers with countably many outputs. A Rényi divergence is the supremum over finite
 partitions of the outputs (van Erven and Harremoës, 2014, Thm 2), so the upper bounds hold for densities too. (10) and

@@ -65,4 +65,5 @@ def _log_delta(attacked: MechanismPairs[AnyMechanism], reports: int, epsilon: fl
     if epsilon >= attacked.ceiling:
         return ZERO
     found = [positive_part(sums, precision) for sums in attacked.attack_sums(reports, epsilon)]
+    # Each sum is one data set, and each is possible: the worst of them is attained.
     return LogBracket(max(each.lower for each in found), max(each.upper for each in found))

@@ -71,6 +71,7 @@ def _composed(bound: Bound, part: Part, delta: float, composition: Composition) 
     if bound.name == "local":
         return epsilon_local([part])
     if composition == "basic":
+        # The share of δ is rounded down and the sum of ε up, so that neither rounding favours the bound.
         return _once(bound, part, delta / part.rounds * (1 - 1e-15)) * part.rounds * (1 + 1e-15)
     return min(_by_advanced(bound, part, delta, share) for share in SHARES)
 
@@ -95,6 +96,7 @@ def _upper(part: Part, delta: float) -> float:
 
 def _by_advanced(bound: Bound, part: Part, delta: float, share: float) -> float:
     each = _once(bound, part, delta * share / part.rounds * (1 - 1e-15))
+    # The two shares of δ are both rounded down: together they never exceed it.
     return advanced(each, part.rounds, nextafter(delta * (1 - share), 0.0) * (1 - 1e-15))
 
 

@@ -30,6 +30,7 @@ def converted(rho: float, order: float, delta: float) -> float:
     ε = ρ + ln(1 − 1/λ) + (ln(1/δ) − ln λ)/(λ − 1); a negative one says that (0, δ) holds.
     """
     parts = (rho, log1p(-1 / order), -log(delta) / (order - 1), -log(order) / (order - 1))
+    # Room is taken for the size of each part, not of their sum: they cancel.
     return max(0.0, sum(parts) + ERROR * sum(map(abs, parts)))
 
 
@@ -56,6 +57,7 @@ def _golden(value: Callable[[float], float], low: float, high: float) -> float:
     ratio = (sqrt(5) - 1) / 2
     left, right = high - ratio * (high - low), low + ratio * (high - low)
     at_left, at_right = value(left), value(right)
+    # Any order gives a valid ε, so the least of all that were tried is kept: the function may have several valleys.
     best = min(at_left, at_right)
     for _ in range(REFINED):
         if at_left < at_right:

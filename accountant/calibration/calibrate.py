@@ -1,4 +1,4 @@
-"""From a privacy target to randomizers: those with the least error that meet (ε, δ) at n, checked by the bound itself.
+"""Finds the randomizers with the least error that meet (ε, δ) at n reports; the bound itself confirms that they do.
 
 Several queries that one person answers in one round share (ε, δ) by weight; what they compose to is checked too.
 """
@@ -71,6 +71,7 @@ def reports_for_error(
         high *= 4
         if high > 10**12:
             raise AccountingError(f"error {error} needs more than 10**12 reports; allow a larger error or epsilon")
+    # `high` is enough and was checked at every step; `low` is not, or is the start of the search.
     low = high // 4
     while high - low > max(1, high // 1000):
         middle = (low + high) // 2
@@ -110,8 +111,10 @@ def _widest(build: Callable[[float], tuple[Calibration[R], ...]], target: Target
     if reached > epsilon:
         raise AccountingError(f"the queries compose to epsilon {reached:g}, above {epsilon:g}; allow a larger epsilon")
     for _ in range(4):
+        # Aims just below ε, and widens at most fourfold at a time.
         scale = max(1.0, scale * 0.9995 * epsilon / max(reached, epsilon / 4))
         tried = build(scale)
+        # Strengths are whole numbers: a wider budget that changes none of them will not be used up either.
         if [each.mechanism for each in tried] == [each.mechanism for each in best]:
             break
         reached = _composed(tried, target)

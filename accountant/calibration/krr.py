@@ -53,6 +53,7 @@ def refined(categories: int, numerator: int, target: Target) -> int:
         if here == -inf or not there > here:
             return numerator
         slope = (there - here) / log(numerator / below)
+        # A little above the root: more γ is more privacy, and the bound itself is asked at the result.
         moved = numerator * exp(min((here - log(target.delta)) / slope, 30.0)) * (1 + 4e-6)
         numerator = min(max(ceil(moved), floor, 1), STRENGTHS - 1)
     return numerator

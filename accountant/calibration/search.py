@@ -1,4 +1,4 @@
-"""The least strength of a family that meets a target: what decides is the bound itself, at the strength returned."""
+"""Finds the least strength of a family that meets a target; the bound itself decides, at the strength returned."""
 
 from __future__ import annotations
 

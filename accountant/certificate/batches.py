@@ -1,4 +1,4 @@
-"""From what was counted to what the accountant is asked: used alike where a statement is made and where it is checked.
+"""Turns counts into questions for the accountant, alike where a statement is made and where it is checked.
 
 Only the question is shared. The answer is checked in another way than it was found: a stored ε by the bound's δ at it.
 """
@@ -85,6 +85,7 @@ def local_sum(mechanisms: Sequence[LocalMechanism]) -> float:
     """Return Σ ε_local, never below the exact sum."""
     total = sum((Fraction(mechanism.epsilon_local) for mechanism in mechanisms), Fraction(0))
     result = float(total)
+    # A sum of doubles would round at each step, maybe down; this rounds once, and up.
     return result if Fraction(result) >= total else math.nextafter(result, math.inf)
 
 

@@ -1,4 +1,4 @@
-"""The members of a certificate: which there are and of what kind, so that nothing is written in one unchecked."""
+"""The members of a certificate and the kind of value of each; a member that is not listed here is refused."""
 
 from collections.abc import Callable, Mapping
 from math import inf
@@ -15,6 +15,7 @@ Kind = Callable[[Any], bool]
 
 
 def _count(value: Any) -> bool:
+    # By type, not isinstance: True is an int to Python, but not a count.
     return type(value) is int and value >= 0
 
 

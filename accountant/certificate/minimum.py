@@ -1,4 +1,4 @@
-"""What a round costs at the minimum of reports that is fixed beforehand: known before anyone is asked."""
+"""What a round costs at the minimum of reports. It is fixed beforehand, so the cost is known before anyone is asked."""
 
 from __future__ import annotations
 

@@ -24,6 +24,7 @@ Laws = tuple[tuple[Fraction, ...], tuple[Fraction, ...], tuple[Fraction, ...]]
 def rappor_attack_sums(mechanism: RAPPOR, reports: int, epsilon: float) -> tuple[IidSum, ...]:
     """Sums whose positive parts are divergences of data sets: the largest one is the attack."""
     kinds = min(mechanism.categories, 3)
+    # The bits of a RAPPOR report are independent: those not looked at can be left out of the randomizer.
     seen = RAPPOR(kinds, mechanism.truthful, mechanism.other)
     first, second = seen.law(0), seen.law(1)
     both = ((first, second, first), (first, second, second))

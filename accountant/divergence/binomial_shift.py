@@ -118,20 +118,26 @@ def _ends(shift: Shift, zeros: Array, ones: Array) -> tuple[Array, Array]:
     counts = np.column_stack([zeros, ones, np.full(len(zeros), float(shift.dummies))])
     best = log(shift.lose / shift.keep) if shift.growth > 0 else 0.0
     unknown = np.full(len(zeros), log_keep_up(shift))
+    # ε is all but the local one: not worth an evaluation, and the δ of one report alone is safe.
     if best > _TILT_LIMIT:
         return np.full(len(zeros), -np.inf), unknown
     law = _tilted(shift, best)
     mean, variance = law.means(counts), law.variances(counts)
+    # The best c lies above the mean and less than 2 beyond it. The mean is known to ±doubt; while doubt < 0.4, the
+    # four whole numbers from `centre` on hold every candidate.
     doubt = _ROUNDING * (mean + variance * (1 + best) + 1)
     centre = np.floor(mean - doubt) + 1
     wrong = _ROUNDING * (counts @ np.abs(law.moments) + best * (mean + 1) + 8)
+    # Chernoff's bound falls as the mean grows, so the smallest mean that is possible is the safe one.
     upper = np.minimum(unknown + counts @ law.moments - best * (mean - doubt - 1) + wrong, unknown)
     lower = np.full(len(zeros), -np.inf)
     open_ = (upper > _FLOOR) & (doubt < 0.4)
     if np.any(open_):
+        # Any θ > 0 is right, but near 0 the kernel has a pole and aliases hardly fade: θ is kept away from it.
         tilt = max(best, 1 / sqrt(max(float(np.min(variance[open_])), 1.0)))
         found = _evaluate(shift, _tilted(shift, tilt), counts[open_], centre[open_])
         lower[open_], upper[open_] = found[0], np.minimum(found[1], upper[open_])
+    # Where the mean is not known well enough to place c, only the δ of one report alone is certain.
     return lower, np.where(doubt < 0.4, upper, unknown)
 
 
@@ -190,6 +196,7 @@ def _period(law: _Tilted, counts: Array, centre: Array, peak: Array) -> tuple[in
     ahead = (rise + 8 * larger + _ALIAS) / (larger - law.tilt)
     chosen = float(larger[int(np.argmin(ahead))])
     behind = (float(np.max(-peak)) + _ALIAS) / law.tilt + 8
+    # Odd, so that nodes are 0 and pairs ±t, and none lies at π without its partner.
     period = ceil(max(behind, float(np.min(ahead)), 9.0)) | 1
     left = np.exp(np.minimum(-law.tilt * (period - 4) - peak, 700.0))
     gain = (chosen - law.tilt) * period - 4 * chosen

@@ -28,6 +28,7 @@ DIRECT_POINTS = 1 << 14
 
 def stirling_error(x: Array) -> Array:
     """Return ln Γ(x+1) − ((x+½) ln x − x + ½ ln 2π), absolute error below 1e-14, for x > 0."""
+    # Both formulas run over all of x and one is chosen afterwards; clipping keeps each within its own range.
     large = np.maximum(x, 16.0)
     square = 1.0 / (large * large)
     series = (1 / 12 - (1 / 360 - (1 / 1260 - (1 / 1680 - square / 1188) * square) * square) * square) / large
@@ -41,6 +42,7 @@ def stirling_error(x: Array) -> Array:
 def deviance(difference: Array, mean: Array | float) -> Array:
     """Return x ln(x/mean) + mean − x for x = mean + difference, without cancellation (relative error about 1e-15)."""
     ratio = difference / np.maximum(mean, 1e-300)
+    # Near the mean the direct form subtracts almost equal numbers; the series has nothing to subtract.
     near = np.clip(ratio, -0.1, 0.1)
     series = np.zeros_like(ratio)
     for order in range(17, 1, -1):
@@ -62,6 +64,7 @@ def fair_mass(x: Array, trials: Array) -> Array:
 
 
 def _mass(x: Array, trials: Array, exponent: Array, edge: Array) -> Array:
+    # The ends are apart: there Stirling's form divides by 0, and the mass is a plain power.
     inside = (x > 0) & (x < trials)
     left, right = np.where(inside, x, 1.0), np.where(inside, trials - x, 1.0)
     errors = stirling_error(np.asarray(trials)) - stirling_error(left) - stirling_error(right)
@@ -92,6 +95,7 @@ class Binomial:
         if self.probability in (0, 1):
             return np.where(x == self.trials * int(self.probability), 0.0, np.inf)
         exact = self.trials * self.probability
+        # The mean as two doubles: near 10^12 trials one double is too coarse for the difference x − mean.
         high = float(exact)
         low = float(exact - Fraction(high))
         difference = (x - high) - low
@@ -111,12 +115,14 @@ class Binomial:
         if self.trials == 0 or self.probability in (0, 1):
             fixed = self.trials * int(self.probability)
             return fixed, fixed
+        # The exponent grows away from the mean, so each edge is found by halving.
         middle = int(self.trials * self.probability)
         low = _last_within(middle, -1, lambda x: x < 0 or self._reaches(x, log_tail))
         high = _last_within(middle + 1, self.trials + 1, lambda x: x > self.trials or self._reaches(x, log_tail))
         return low, high
 
     def _reaches(self, x: int, log_tail: float) -> bool:
+        # A little further out than asked: the exponent is rounded, the tail must still be small enough.
         return float(self.exponent(np.asarray(float(x)))) >= log_tail * (1 + 1e-9)
 
     def bins(self, edges: NDArray[np.int64]) -> tuple[Array, Array]:

@@ -92,6 +92,7 @@ def _laid(laid: tuple[Cell, ...]) -> Points:
     for cell in laid:
         top = min(cell.first, cell.high * cell.second)
         lost += cell.first - top
+        # Keeps both masses of the cell: their sum is `second`, and up·high + (second − up)·low is `top`.
         up = (top - cell.low * cell.second) / (cell.high - cell.low) if cell.high > cell.low else cell.second
         spread += [(cell.high, up), (cell.low, cell.second - up)]
     joined = [(cell.first / cell.second, cell.second) for cell in laid]
@@ -104,6 +105,7 @@ def _mirrored(half: list[tuple[Fraction, Fraction]]) -> tuple[Point, ...]:
     for place, mass in half:
         masses[place] = masses.get(place, Fraction(0)) + mass
     one = Fraction(1)
+    # (1, 1) is its own mirror image, so the masses of both halves meet there.
     middle = tuple(Point(one, one, 2 * mass) for place, mass in masses.items() if place == 1)
     outer = [(place, mass) for place, mass in masses.items() if place != 1]
     left = tuple(Point(place, one, mass) for place, mass in outer)

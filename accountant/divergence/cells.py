@@ -58,6 +58,7 @@ def gaussian_cells(mechanism: Gaussian, missing: float, count: int = CELLS) -> t
     spaced = NormalDist(-0.5, _WIDER * sigma)
     low, high = spaced.cdf(cut), spaced.cdf(0.5)
     inner = [spaced.inv_cdf(low + (high - low) * place / count) for place in range(1, count)]
+    # Any ends of cells are right; the masses between them are computed from the very doubles chosen here.
     places = [Fraction(cut), *(Fraction(y) for y in inner if cut < y < 0.5), Fraction(1, 2)]
     ratios = [_gaussian_ratio(mechanism, y) for y in places]
     masses = [[Fraction(mechanism.below(Fraction(x), y)) for y in places] for x in (0, 1)]

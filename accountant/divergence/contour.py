@@ -73,6 +73,7 @@ def positive_part(sums: IidSum, precision: float) -> LogBracket:
     `precision` is the smoothing in units of 1/θ: the relative width is about its square where S has a
     density, and about `precision` where S sits on a few points.
     """
+    # Few draws sit on few points, where smoothing is at its worst; there the plain sum is cheap and nearly exact.
     return counted_positive_part(sums) if countable(sums) else integrated_positive_part(sums, precision)
 
 
@@ -83,9 +84,11 @@ def integrated_positive_part(sums: IidSum, precision: float) -> LogBracket:
     steps, masses = np.array(sums.steps), np.array(sums.masses)
     tilt = _saddle_point(sums, steps, masses)
     ceiling = _chernoff(sums, steps, masses, tilt)
+    # Far below the smallest δ that can be asked for (1e-100): Chernoff's bound is safe and precise enough.
     if ceiling < _FLOOR:
         return LogBracket(-inf, ceiling)
     contour = _choose_contour(sums, steps, masses, tilt, precision)
+    # One pass over the nodes gives both ends: they differ only in the kernel that each node is weighted with.
     value, bump, error = _integrate(sums, steps, masses, contour)
     return _assemble(sums, steps, masses, contour, (value, bump, error))
 
@@ -108,12 +111,14 @@ def _slope(sums: IidSum, steps: Array, masses: Array, tilts: Array) -> Array:
     exponents = np.multiply.outer(tilts, steps)
     weights = np.exp(exponents) @ (masses * steps)
     moment = 1 + np.expm1(exponents) @ masses
+    # The −2/θ is the slope of −2·ln θ: the integrand carries 1/z², so M(θ)/θ² is its size, not M(θ).
     slope: Array = sums.draws * (weights / moment + sums.rest) - 2 / tilts
     return slope
 
 
 def _saddle_point(sums: IidSum, steps: Array, masses: Array) -> float:
     """The minimum of M(θ)/θ² to about a per cent; any θ > 0 would be right, this one is precise."""
+    # Beyond it e^(θ·step) would leave the range of doubles, which ends at e^709.
     top = 500.0 / float(np.max(steps))
     grid = top * np.geomspace(1e-24, 1.0, 120)
     for _ in range(2):
@@ -129,14 +134,17 @@ def _choose_contour(sums: IidSum, steps: Array, masses: Array, tilt: float, prec
     larger = tilt * (1 + np.geomspace(0.02, 30.0, 60))
     larger = larger[larger * float(np.max(steps)) < 600.0]
     here = _log_peak(sums, steps, masses, smoothing, np.array([tilt]))[0]
+    # Aliases with m > 0: e^(−θP)·P has to be small beside K(θ) = e^here, so the smaller the result, the longer P.
     behind = max(0.0, -here + log(max(tilt * abs(sums.draws * sums.rest), 1.0))) + _ALIAS
     period = (behind + log1p(behind)) / tilt
     if larger.size:
+        # Aliases with m < 0: every s > θ bounds them; the s that needs the shortest period is taken.
         there = _log_peak(sums, steps, masses, smoothing, larger)
         needed = (there - here + _ALIAS + 4) / (larger - tilt)
         period = max(period, float(np.min(needed)))
     nodes, limit = ceil(_CUT / smoothing * period / (2 * pi)), min(_NODES_LIMIT, _TERMS_LIMIT // len(steps))
     if nodes > limit:
+        # A wider bell fades sooner, so fewer nodes reach the cut. Both ends stay valid; they only lie further apart.
         smoothing *= nodes / limit
         nodes = limit
     return Contour(tilt, smoothing, period, nodes)
@@ -158,6 +166,8 @@ def _integrate(sums: IidSum, steps: Array, masses: Array, contour: Contour) -> t
         total += _node_sums(sums, steps, tilted, contour, index)
     step = 2 * pi / contour.period
     cut = step * contour.nodes
+    # For a falling f the nodes beyond c, times the step, sum to at most ∫_c f; and ∫_c e^(−h²t²/2) dt is at most
+    # e^(−h²c²/2)/(h²c). That is taken against 1/t² ≤ 1/c² for the value, and against h² for the bump.
     decay = float(np.exp(-((contour.smoothing * cut) ** 2) / 2)) * (1 + 1e-9)
     beyond = decay / pi * (1 / (contour.smoothing**2 * cut**3) + 1 / cut)
     value, bump, error = (float(part) * step / (2 * pi) for part in total)
@@ -185,6 +195,7 @@ def _power(sums: IidSum, steps: Array, tilted: Array, contour: Contour, t: Array
     a few u·x, x = Σ q_j |t d_j|, weighted with 2 + |θ d_j| for the rounding in q_j. Where the modulus is so
     small that its own error dominates, it is raised to a floor of the error's size, and charged as a whole.
     """
+    # e^(itd) − 1 by half angles: 2i·sin(td/2)·e^(itd/2) keeps its digits where td is tiny, cos(td) − 1 would not.
     half = np.multiply.outer(t, steps / 2)
     sine, cosine = np.sin(half), np.cos(half)
     real = -2 * (sine**2 @ tilted)
@@ -210,8 +221,11 @@ def _assemble(
     wrong = _peak_error(sums, steps, masses, contour.tilt, peak)
     scale = peak + log(sums.scale)
     upper = value + error - _resting_bump(sums, steps, masses, contour, peak)
+    # The error has drowned the value. The truth is above 0, so an upper end of 0 would be false; `not >` also
+    # catches NaN.
     if not upper > 0:
         return LogBracket(-inf, _chernoff(sums, steps, masses, contour.tilt))
+    # Smoothing and aliases only raise the value: an upper end may keep them, a lower end must give them back.
     lower = value - bump - error - _aliases(sums, steps, masses, contour, peak, value + error)
     top = scale + log(upper) + wrong
     return LogBracket(scale + log(lower) - wrong if lower > 0 else -inf, top)
@@ -245,6 +259,7 @@ def _aliases(sums: IidSum, steps: Array, masses: Array, contour: Contour, peak: 
     if far < 2:
         return inf
     wrap = float(np.exp(min(-far - peak, 700.0))) * contour.period + float(np.exp(-far)) * smoothed
+    # Any s > θ bounds the aliases on this side; the best of sixty is taken.
     larger = contour.tilt * (1 + np.geomspace(0.02, 30.0, 60))
     larger = larger[larger * float(np.max(steps)) < 600.0]
     if not larger.size:
@@ -252,4 +267,5 @@ def _aliases(sums: IidSum, steps: Array, masses: Array, contour: Contour, peak: 
     there = _log_peak(sums, steps, masses, contour.smoothing, larger) - peak
     gain = (larger - contour.tilt) * contour.period
     ahead = np.where(gain > 1, there - gain - np.log(e * larger), 700.0)
+    # Twice the first term covers each sum over m, as far ≥ 2 and gain > 1 make both fall geometrically.
     return 2 * (wrap + float(np.exp(min(float(np.min(ahead)), 700.0)))) * (1 + 1e-6)

@@ -47,6 +47,7 @@ def counted_positive_part(sums: IidSum) -> LogBracket:
     values = counts @ steps + sums.draws * sums.rest
     doubt = 8 * UNIT_ROUNDOFF * (counts @ np.abs(steps) + sums.draws * abs(sums.rest))
     logs = _log_probabilities(sums, counts)
+    # x₊ rises with x: values moved up by what they may be wrong give the upper end, moved down the lower.
     top, bottom = _log_mean(logs, values + doubt), _log_mean(logs, values - doubt)
     scale = log(sums.scale)
     return LogBracket(bottom + scale - _RELATIVE, top + scale + _RELATIVE)
@@ -58,6 +59,7 @@ def _log_mean(logs: Array, values: Array) -> float:
     if not np.any(positive):
         return -inf
     terms = logs[positive] + np.log(values[positive])
+    # The largest term is taken out before exponentials: all of them may be below the smallest double.
     peak = float(np.max(terms))
     return peak + log(float(np.sum(np.exp(terms - peak)))) if peak > -inf else -inf
 
@@ -67,6 +69,7 @@ def _log_probabilities(sums: IidSum, counts: Array) -> Array:
     table = _log_factorials(sums.draws)
     logs: Array = table[sums.draws] - table[resting.astype(np.int64)]
     logs = logs - np.sum(table[counts.astype(np.int64)], axis=1) + counts @ np.log(np.array(sums.masses))
+    # With no mass to rest, an outcome in which something rests is impossible, and 0·log(0) would be NaN.
     alone: Array = resting * log(sums.rest_mass) if sums.rest_mass > 0 else np.where(resting > 0, -np.inf, 0.0)
     return logs + alone
 

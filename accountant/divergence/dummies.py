@@ -35,6 +35,8 @@ def diluted_blanket(mechanism: KRR, reports: int, epsilon: float, dummies: int, 
     values = [
         positive_part(blanket_draws_sum(mechanism, int(edge) + dummies + 1, epsilon), smoothing) for edge in edges
     ]
+    # g falls: a bin's left edge bounds it from above, its right edge from below. What lies outside the window is
+    # added to the upper end only, as if all of it had g = 1.
     high = _total(masses, [value.upper for value in values[:-1]]) * (1 + 2 * MASS_ERROR)
     low = _total(masses, [value.lower for value in values[1:]]) * (1 - 2 * MASS_ERROR)
     return LogBracket(log(low) if low > 0 else -inf, log(high + 2 * exp(-_TAIL)))

@@ -20,6 +20,7 @@ def gaussian_delta(mechanism: Gaussian, epsilon: float) -> float:
     """Return δ at `epsilon` ≥ 0 of one report, never below the truth and within an ulp of it."""
     sigma = Fraction(mechanism.sigma)
     near, far = 1 / (2 * sigma) - Fraction(epsilon) * sigma, -1 / (2 * sigma) - Fraction(epsilon) * sigma
+    # The term that is added is rounded up, the one that is subtracted down: the difference is not below δ.
     above = Fraction(normal_below(near)) * (1 + _PAD)
     below = Fraction(exp_decimal(epsilon)) * Fraction(normal_below(far)) * (1 - _PAD)
     return fraction_up(max(above - below, Fraction(0)))
@@ -38,6 +39,7 @@ def gaussian_epsilon(mechanism: Gaussian, delta: float) -> float:
         raise OutsideConditions(
             f"sigma {mechanism.sigma:g} gives no epsilon up to {EPSILON_LIMIT:g} at delta {delta:g}; raise either"
         )
+    # Only `high` was checked to hold, at every step; so `high` is returned.
     low = 0.0
     while high - low > 1e-6 * high:
         middle = (low + high) / 2

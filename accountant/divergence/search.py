@@ -1,4 +1,4 @@
-"""From δ(ε) to ε(δ): a root that is returned from the side that was checked to hold."""
+"""Solves δ(ε) = δ for ε: both ends that are returned were checked, the solver's own guess never is returned."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -52,8 +52,10 @@ def find_epsilon(evaluate: Evaluate, delta: float, largest: float, guess: float,
 
     `upper` is 0 only where the upper end of δ(0) is at most `delta`. Without `refine`, one smoothing has to do.
     """
+    # Two roundings of ln δ: at or below `target` proves δ(ε) ≤ delta, above `above` proves δ(ε) > delta.
     target, above = log_down(delta), log_up(delta)
     start = evaluate(0.0, COARSE)
+    # Coarse smoothing raises the upper end by about 1 %: near the target it could hide that δ(0) is small enough.
     if start.upper <= target + 0.1:
         start = evaluate(0.0, FINE)
     if start.upper <= target:
@@ -64,6 +66,7 @@ def find_epsilon(evaluate: Evaluate, delta: float, largest: float, guess: float,
     for finer in (precision, precision / 8, max(precision / 64, 2e-4)):
         upper, seen, slope = _fine_upper(evaluate, target, largest, (root, slope), finer)
         lower = _fine_lower(evaluate, above, (upper, seen.lower), slope, finer)
+        # Each pass has checked its own ends, so the best of all passes may be kept.
         ends = EpsilonEnds(min(ends.upper, upper), max(ends.lower, lower))
         if not refine or ends.upper - ends.lower <= _SLACK * ends.upper or ends.upper > _HOPELESS * largest:
             break
@@ -75,6 +78,7 @@ def _coarse_root(
     evaluate: Evaluate, target: float, largest: float, guess: float, at_zero: float
 ) -> tuple[float, float]:
     """(ε, −d ln δ/dε) near the root, by a secant in ε² (ln δ is nearly linear in it), kept in a bracket."""
+    # This finds a place and proves nothing; `_fine_upper` and `_fine_lower` check what is returned.
     low, high = (0.0, at_zero - target), (largest, -inf)
     epsilon, slope = min(max(guess, 1e-12), largest / 2), 1e-300
     for attempt in range(60):
@@ -112,6 +116,7 @@ def _fine_upper(
 ) -> tuple[float, LogBracket, float]:
     """(ε, the bracket there, slope): an ε whose upper end is at most `target`, hardly more than needed."""
     epsilon, slope = near
+    # `largest` needs no check: it holds by itself, and is the answer if nothing smaller can be shown.
     best, low = (largest, LogBracket(-inf, -inf)), 0.0
     before: tuple[float, float] | None = None
     for attempt in range(10):
@@ -126,6 +131,7 @@ def _fine_upper(
         gap = max(seen.upper - target, -0.5 * slope * epsilon)
         onward = epsilon + (gap / slope + 5e-7 * epsilon) * (1.0 if attempt < 4 else 2.0**attempt)
         epsilon = onward if low < onward < best[0] else (low + best[0]) / 2
+    # An ε is only ever taken after its upper end was seen to be at most the target.
     return best[0], best[1], slope
 
 
@@ -144,6 +150,7 @@ def _fine_lower(evaluate: Evaluate, target: float, above: tuple[float, float], s
         slope = _secant(before, here) or slope
         more = 1.1 * (target - here[1]) / slope if here[1] > -inf else 2 * width
         width, before = max(width + more, 1.2 * width * (1 + attempt // 4)), here
+    # Nothing was shown from below; 0 is always a lower end.
     return 0.0
 
 

@@ -44,7 +44,9 @@ class IidSum:
 
 
 def _build(draws: int, values: tuple[Fraction, ...], masses: tuple[Fraction, ...], rest: Fraction) -> IidSum:
+    # A step of mass 0 goes: its logarithm is −∞, and `best` must be a value that can be drawn.
     kept = [(value, mass) for value, mass in zip(values, masses, strict=True) if mass > 0]
+    # Subtracted as fractions: the difference of two rounded doubles would be off by more than half an ulp.
     steps = tuple(float(value - rest) for value, _ in kept)
     left = 1 - sum(mass for _, mass in kept)
     best = max([value for value, _ in kept] + ([rest] if left > 0 else []))
@@ -61,6 +63,8 @@ def points_sum(draws: int, points: Sequence[tuple[Fraction, Fraction, Fraction]]
     drawn = sorted((first - factor * second, mass) for first, second, mass in points)
     left, rest = 1 - sum(mass for _, mass in drawn), Fraction(0)
     if left < _NOTHING_LEFT:
+        # Rounding is charged on what leaves the resting value, so the likeliest point rests. Not the highest one: the
+        # contour scales its tilts by the largest step, which must be above 0.
         rest, _ = drawn.pop(max(range(len(drawn) - 1), key=lambda place: drawn[place][1]))
     return _build(draws, tuple(value for value, _ in drawn), tuple(mass for _, mass in drawn), rest)
 
@@ -77,6 +81,7 @@ def blanket_draws_sum(mechanism: KRR, draws: int, epsilon: float) -> IidSum:
     """The sum over exactly `draws` blanket reports, L each: what draws - 1 known blankets of others give."""
     up, down, base = _blanket_values(mechanism, epsilon)
     each = Fraction(1, mechanism.categories)
+    # Without a third value, a report that does not fall on the first value falls on the second: there Y rests.
     if mechanism.categories == 2:
         return _build(draws, (up,), (each,), down)
     return _build(draws, (up, down), (each, each), base)
@@ -92,6 +97,7 @@ def _blanket_values(mechanism: KRR, epsilon: float) -> tuple[Fraction, Fraction,
 def _pair_sum(reports: int, others: Fraction, first: Fraction, second: Fraction, epsilon: float) -> IidSum:
     """Victim (first, second, remainder) or its swap, over others (others, others, remainder)."""
     factor = Fraction(exp_decimal(epsilon))
+    # With `others` = 1/2 no report ever rests, and the quotient would be 0/0.
     rest = (1 - first - second) * (1 - factor) / (1 - 2 * others) if others < Fraction(1, 2) else Fraction(0)
     up, down = (first - factor * second) / others, (second - factor * first) / others
     return _build(reports, (up, down), (others, others), rest)

@@ -28,7 +28,7 @@ _DELTA_MARGINS = (1e-9, 1e-4, 5e-4, 2e-3, 6e-3, 2e-2, 0.1, 0.7, 3.0)
 """The same for ln δ."""
 
 _SMALL = 2_000
-"""Up to so many reports every number of ones is looked at by itself."""
+"""Up to this many reports every number of ones is looked at by itself."""
 
 
 def delta_ends(mechanism: KRR, reports: int, epsilon: float, dummies: int) -> tuple[float, float]:
@@ -37,9 +37,11 @@ def delta_ends(mechanism: KRR, reports: int, epsilon: float, dummies: int) -> tu
     if shift is None:
         return 0.0, 0.0
     attack = best_attack(shift, reports)
+    # No cover can show less than an attack reaches. The margins rise: the first cover that holds is the tightest.
     for margin in _margins(_DELTA_MARGINS, reports):
         if covered(shift, reports, attack.upper + margin):
             return exp_down(attack.lower), min(1.0, exp_up(attack.upper + margin))
+    # No cover held within its limit of blocks. One report alone gives a δ that holds whatever others send.
     return exp_down(attack.lower), exp_up(log_keep_up(shift))
 
 
@@ -53,6 +55,8 @@ def epsilon_ends(mechanism: KRR, reports: int, delta: float, dummies: int) -> Ep
 
     guess = two_rr_guess(float(mechanism.other), reports + dummies, delta)
     attack = find_epsilon(evaluate, delta, local, guess)
+    # At ε = 0 the attacks that were tried stay below delta; others may not. So 0 is answered only where a cover
+    # shows it, and otherwise the margins start from a tiny ε.
     if attack.upper == 0:
         attack = EpsilonEnds(local * 1e-9, 0.0)
         zero = shift_at(mechanism, 0.0, dummies)
@@ -80,6 +84,7 @@ def best_attack(shift: Shift, reports: int) -> LogBracket:
         lower, upper = log_delta_ends(shift, reports - 1 - tried, tried)
         place = int(np.argmax(lower))
         best = LogBracket(max(best.lower, float(lower[place])), max(best.upper, float(np.max(upper))))
+        # Any number is a valid attack; looking closer around the best only makes the lower end better.
         left, right = tried[max(place - 1, 0)], tried[min(place + 1, len(tried) - 1)]
         if right - left <= 2:
             break
@@ -91,6 +96,7 @@ def _spread_out(reports: int) -> Array:
     others = reports - 1
     if others <= 64:
         return np.arange(others + 1.0)
+    # The worst number need not be 0: two ones can beat it. So both ends are searched densely, the middle sparsely.
     near = np.concatenate([np.arange(8.0), np.rint(np.geomspace(8, others / 2, 24))])
     return np.unique(np.concatenate([near, others - near]))
 
@@ -104,8 +110,11 @@ def covered(shift: Shift, reports: int, target: float) -> bool:
         count += first.size
         if count > _BLOCKS:
             return False
+        # In every case of the block at least `first` ones and reports − 1 − last zeros are there; the rest is dropped,
+        # which never lowers a divergence (Lemma A.2).
         _, upper = log_delta_ends(shift, reports - 1 - last, first)
         open_ = upper > target
+        # A single number of ones cannot be split any further.
         if np.any(open_ & (first == last)):
             return False
         first, last = _split(first[open_], last[open_])

@@ -1,1 +1,1 @@
-"""What hubbub's services do not ask and others may: a person's several devices, secret subsets, other libraries."""
+"""Accounting that hubbub's services do not use, for others: one person's devices, secret subsets, other tools."""

@@ -44,6 +44,7 @@ def group_epsilon(
 def _chained(part: Part, devices: int, delta: float) -> float:
     """Return g·ε for the smallest ε found with δ(ε)(e^{gε} − 1)/(e^ε − 1) ≤ δ, checked, else g·ε_local."""
     curve = one_round_delta(part, delta)
+    # At the local ε δ is 0, so `high` holds from the start; only it is ever returned.
     low, high = 0.0, part.mechanism.epsilon_local
     while high - low > 1e-6 * high:
         middle = (low + high) / 2

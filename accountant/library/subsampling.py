@@ -40,6 +40,7 @@ def subsampled_epsilon(mechanism: AnyMechanism, reports: int, clients: int, delt
 def subsampled_delta(mechanism: AnyMechanism, reports: int, clients: int, epsilon: float) -> DeltaBracket:
     """Return δ of one round at `epsilon`; `delta_upper` is never below the truth. See `subsampled_epsilon`."""
     share = _share(reports, clients)
+    # δ falls with ε, so the inner ε is rounded down: that can only raise δ.
     inner = math.log1p(math.expm1(checked_epsilon(epsilon)) / share) / ROOM
     found = delta_bracket(mechanism, reports, min(inner, 100.0))
     upper = min(1.0, found.delta_upper * share * ROOM)

@@ -43,15 +43,19 @@ class Tilted:
 
     def delta(self, epsilon: float) -> float:
         """Return Σ P(ℓ)·(1 − e^{ε−ℓ})₊, what was lost charged against (pessimistic: for) the caller."""
+        # Losses up to ε have weight 0; leaving them out also keeps 1 − e^(ε−ℓ) from being negative.
         start = max(0, math.floor(epsilon / self.step) + 1 - self.first)
         beyond = self.losses[start:] - epsilon
         found = float(self.masses[start:] @ (np.exp(-self.tilt * beyond) * -np.expm1(-beyond)))
         charge = self.lost * worst_weight(self.tilt)
+        # Cut mass may have counted in full, and transforms err either way: the charge raises an upper end and lowers a
+        # lower one.
         total = found * (1 + 1e-11) + charge if self.pessimistic else found * (1 - 1e-11) - charge
         exponent = self.log_scale - self.tilt * epsilon
         if total <= 0:
             return 0.0
         value = math.exp(min(exponent + math.log(total), 0.0))
+        # A positive upper value that underflows must not turn into 0.
         return max(value, SMALLEST) if self.pessimistic else value
 
 
@@ -72,6 +76,7 @@ def tilted(grid: LossGrid, tilt: float) -> Tilted:
     """Tilt one round's losses."""
     exponents = tilt * grid.losses
     top = float(exponents[grid.masses > 0].max())
+    # Masses that underflow next to the largest one are covered by what counts as lost, 1e-300 for each.
     masses = grid.masses * np.exp(np.minimum(exponents - top, 0.0))
     raw = Tilted(tilt, grid.step, grid.first, masses, top, 1e-300 * len(masses), grid.pessimistic)
     return _normalised(raw)
@@ -82,6 +87,7 @@ def power(base: Tilted, rounds: int, tolerance: float) -> Tilted:
     result: Tilted | None = None
     remaining = rounds
     while True:
+        # What is cut now goes into about `remaining` copies of this law, so each cut gets that part of the tolerance.
         cut = max(tolerance / remaining, 4e-15)
         if remaining % 2:
             result = base if result is None else convolve(result, base, cut)
@@ -94,13 +100,16 @@ def power(base: Tilted, rounds: int, tolerance: float) -> Tilted:
 def convolve(left: Tilted, right: Tilted, cut: float) -> Tilted:
     """Return the law of the sum of the two; tails of tilted mass up to `cut` on each side are cut."""
     left, right = trim(left, cut), trim(right, cut)
+    # Steps are powers of two, so the finer law reaches the other's step by doubling its own.
     while left.step < right.step or len(left.masses) > MAX_POINTS:
         left = coarsen(left)
     while right.step < left.step or len(right.masses) > MAX_POINTS:
         right = coarsen(right)
+    # The second loop may have made the right law the coarser one: start again.
     if left.step < right.step:
         return convolve(left, right, cut)
     masses, error = _product(left.masses, right.masses)
+    # Both laws have total 1 without what they lost: (1 + l)(1 + r) − 1, and the transforms' error.
     lost = left.lost + right.lost + left.lost * right.lost + error
     raw = replace(left, first=left.first + right.first, masses=masses, lost=lost)
     return trim(_normalised(replace(raw, log_scale=left.log_scale + right.log_scale)), cut)
@@ -120,6 +129,7 @@ def _product(left: Array, right: Array) -> tuple[Array, float]:
     norms = [(float(np.abs(side).sum()), float(np.sqrt(side @ side))) for side in (left, right)]
     weight = 2 * norms[0][0] * norms[1][1] + 2 * norms[0][1] * norms[1][0]
     error = 8 * math.log2(length + 1) * ROUNDING * weight * math.sqrt(length)
+    # The true masses are not negative, so raising a negative one to 0 brings it nearer to the truth.
     return np.maximum(result, 0.0), error
 
 
@@ -133,8 +143,10 @@ def trim(law: Tilted, cut: float) -> Tilted:
     masses = law.masses
     low = int(np.searchsorted(np.cumsum(masses), cut))
     high = len(masses) - int(np.searchsorted(np.cumsum(masses[::-1]), cut))
+    # Nothing would be left: a law whose mass is all tail stays as it is.
     if high <= low:
         return law
+    # A lower end may leave tails out without a charge: that only lowers δ.
     gone = float(masses[:low].sum() + masses[high:].sum()) * (1 + 1e-12) if law.pessimistic else 0.0
     return replace(law, first=law.first + low, masses=masses[low:high], lost=law.lost + gone)
 
@@ -148,6 +160,8 @@ def coarsen(law: Tilted) -> Tilted:
         masses = np.append(masses, 0.0)
     first = (law.first - law.first % 2) // 2
     even, odd = masses[::2], masses[1::2]
+    # A point between two others goes up with share u and down with 1 − u. Its Q-mass is kept where
+    # u·e^(−h) + (1 − u)·e^h = 1, that is u = 1/(1 + e^(−h)). Tilted mass carries e^(θℓ), so it changes as it moves.
     rise = 1 / (1 + math.exp(-law.step))
     shift = math.exp(law.tilt * law.step)
     to_right = np.append(0.0, odd * (rise * shift))

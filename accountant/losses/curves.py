@@ -1,4 +1,4 @@
-"""Blankets that are no walk: RAPPOR and Laplace noise, from upper bounds on δ(ε) of their pair.
+"""Blankets that are not walks, those of RAPPOR and Laplace noise, from upper bounds on δ(ε) of their pair.
 
 The blanket's pair dominates a batch's views for every two inputs, and is symmetric (`divergence.blankets`). Its curve
 δ(ε) is convex in e^ε; so it lies below the lower convex hull of upper bounds at single points, and that hull is itself
@@ -47,6 +47,7 @@ def blanket_curve(points: Points, epsilon_local: float, people: int, log_tail: f
     """Evaluate δ(ε) of the blanket's pair from ε = 0 until it is below e^−log_tail, at the local ε at the latest."""
     at_zero = points.upper_sum(people, 0.0)
     variance = sum(mass * step**2 for mass, step in zip(at_zero.masses, at_zero.steps, strict=True))
+    # With few people the deviation can exceed the local ε, where the curve ends; then that sets the step.
     local = grid_step(epsilon_local, 8 * PER_DEVIATION)
     step = min(grid_step(math.sqrt(variance / people), PER_DEVIATION), local)
 
@@ -55,6 +56,7 @@ def blanket_curve(points: Points, epsilon_local: float, people: int, log_tail: f
             return -math.inf
         return positive_part(points.upper_sum(people, place * step), PRECISION).upper
 
+    # δ(ε) is 0 from the local ε on, so the loop ends there at the latest.
     places, seen = [0], [evaluate(0)]
     while seen[-1] > -log_tail:
         places.append(places[-1] + (1 if places[-1] < FAR * PER_DEVIATION else 2))
@@ -76,6 +78,7 @@ def grid_below(curve: Curve) -> LossGrid:
     q = np.maximum(np.append(slopes[:-1] - slopes[1:], slopes[-1:]), 0.0)
     ratio = 1 + x[corners[1:]]
     total = float(q @ (1 + ratio))
+    # Laws have mass 1 at most. Scaling down lowers the curve, which is the safe side here.
     q = q / max(1.0, total)
     p, loss, even = q * ratio, np.log(ratio), max(0.0, 1 - total)
     return merge_ratios(np.concatenate([p, q, [even]]), np.concatenate([loss, -loss, [0.0]]))

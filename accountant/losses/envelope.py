@@ -1,9 +1,9 @@
 """kRR with k = 2: a pair from the largest δ(ε) over all inputs of the others, and the attack on zeros.
 
-The truth is the maximum over the number of ones among the others. Dropping others never lowers a
-divergence (balle-2019, Lemma A.2), which bounds blocks of these numbers; at each ε the largest block bounds δ(ε). Every
-true hockey-stick curve is convex in e^ε and so lies below the *lower convex hull* of upper bounds at single points; the
-hull is itself the curve of a pair, which therefore dominates every single one. Both directions are covered, since
+The truth is the maximum over the number of ones among the others. Dropping others never lowers a divergence
+(balle-2019, Lemma A.2), which bounds blocks of these numbers; at each ε the largest block bounds δ(ε). Every true
+hockey-stick curve is convex in e^ε and so lies below the *lower convex hull* of upper bounds at single points; the hull
+is itself the curve of a pair, which therefore dominates every single one. Both directions are covered, since
 exchanging ones and zeros exchanges P and Q; so the pair is taken symmetric.
 """
 
@@ -25,7 +25,7 @@ PER_DEVIATION = 16
 """Points of the curve per standard deviation of the loss: chords add 1/(6·16²) to its variance, 0.03 % of ε."""
 
 FAR = 8
-"""Beyond so many deviations the points lie twice as far apart."""
+"""Beyond this many deviations the points lie twice as far apart."""
 
 
 def two_rr_grid(mechanism: KRR, reports: int, dummies: int, log_tail: float) -> LossGrid:
@@ -51,6 +51,7 @@ def _largest(mechanism: KRR, reports: int, dummies: int, epsilon: float) -> floa
     if shift is None:
         return 0.0
     edges = np.unique(np.rint(np.linspace(0, reports, min(BLOCKS, reports) + 1)))
+    # A block runs from edges[i] to edges[i+1] − 1 ones: edges[i] ones and reports − edges[i+1] zeros are certain.
     _, upper = log_delta_ends(shift, reports - edges[1:], edges[:-1])
     return min(1.0, math.exp(float(np.max(upper))) * (1 + 1e-14))
 
@@ -66,11 +67,14 @@ def grid_from_curve(places: np.ndarray[tuple[int], np.dtype[np.int64]], values: 
     values[0] = min([values[0], *((above[1:] + 2 * values[1:]) / (above[1:] + 2))])
     corners = lower_hull(above, values)
     slopes = -np.diff(values[corners]) / np.diff(above[corners])
+    # The curve is Σ qᵢ(xᵢ − x)₊, so the Q-mass at a corner is its change of slope, and the P-mass xᵢ times that.
+    # What the curve has left at its last point is P-mass at an infinite loss.
     q = np.append(slopes[:-1] - slopes[1:], slopes[-1:])
     half = np.zeros(int(places[corners[-1]]) + 1)
     half[places[corners[1:]]] = np.maximum(q, 0.0) * (1 + above[corners[1:]])
     infinite = float(values[-1])
     mirrored = float(half @ (1 + np.exp(-step * np.arange(len(half)))))
+    # What P has left is put at ratio 1, where it adds to no δ(ε) with ε ≥ 0.
     half[0] = max(0.0, 1 - infinite - mirrored)
     return symmetric_grid(half, step, infinite)
 
@@ -94,6 +98,7 @@ def zeros_grid(mechanism: KRR, reports: int, log_tail: float) -> LossGrid:
     The losses are those of the zero against the one: the heavier tail.
     """
     q, gain, ratio = zeros_law(mechanism, reports, log_tail)
+    # Near 1, ln r loses its digits and log1p(r − 1) keeps them; far from 1 it is the other way round.
     return merge_ratios(q, -np.where(np.abs(gain) < 0.5, np.log1p(np.maximum(gain, -0.5)), np.log(ratio)))
 
 

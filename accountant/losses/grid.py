@@ -71,12 +71,14 @@ def connect_dots(chunks: Iterable[Atoms]) -> LossGrid:
         index, up = _shares(loss, step)
         mass = part.q + part.gap
         half += np.bincount(index, mass * (1 - up), len(half)) + np.bincount(index + 1, mass * up, len(half))
+    # Mass at loss 0 is its own mirror image: the atoms' images put as much there as the atoms.
     half[0] = 2 * half[0] + sum(part.even for part in parts)
     return symmetric_grid(half, step, sum(part.cut for part in parts))
 
 
 def _shares(loss: Array, step: float) -> tuple[np.ndarray[tuple[int], np.dtype[np.int64]], Array]:
     """Return the grid point at or below each loss, and the share of the P-mass that goes to the next one."""
+    # Shares are linear in e^(−ℓ), not in ℓ: that is what keeps the Q-mass. The minimum takes off rounding.
     index = np.floor(loss / step).astype(np.int64)
     return index, np.minimum(np.expm1(-(loss - index * step)) / math.expm1(-step), 1.0)
 
@@ -151,6 +153,7 @@ def balance(left: Array, left_gap: Array, right: Array, right_gap: Array) -> Arr
     """
     share = np.ones_like(left)
     surplus = left_gap > right_gap
+    # Only as much of the left goes in as the right's gap can balance: the merged ratio has to be the point's.
     share[surplus] = right_gap[surplus] / left_gap[surplus]
     merged = right + share * left
     merged[:-1] += ((1 - share) * left)[1:]

@@ -294,6 +294,7 @@ def _spread_columns(walk: Walk, low: int, high: int, plan: _Plan) -> tuple[_Colu
     down, up = _split_bins(law, edges, plan.count_step, plan.count_step)
     count = edges.astype(float)
     weight = np.append(down, 0.0) + np.append(0.0, up)
+    # Signs of the bin's larger end: a sum of more fair signs is a spread of a sum of fewer.
     more = np.append(count[1:], count[-1])
     columns = _Columns(weight, _base(walk, count, low), count, np.arange(len(count)))
     return columns, _spread_signs(more, plan)
@@ -315,6 +316,7 @@ def _contracted_columns(walk: Walk, low: int, high: int, plan: _Plan) -> tuple[_
 
 
 def _even_edges(low: int, high: int, step: int) -> NDArray[np.int64]:
+    # Even numbers of signs only: D/2 is then a whole number, with one place at 0.
     start = low - low % 2
     return np.asarray(start + step * np.arange((high - start) // step + 2), dtype=np.int64)
 
@@ -354,6 +356,7 @@ def _spread_signs(count: Array, plan: _Plan) -> _Signs:
     down = np.maximum(mass - up, 0.0)
     masses = down.copy()
     masses[:, 1:] += up[:, :-1]
+    # Both sides reach the place 0, and both counted the mass at D = 0 itself.
     masses[:, 0] = 2 * down[:, 0] - centre
     places = np.broadcast_to(2.0 * plan.sign_step * np.arange(mass.shape[1]), mass.shape)
     return _Signs(places, masses)

@@ -59,7 +59,7 @@ def normal_below(z: Fraction) -> Decimal:
     """Return Φ(z) to 70 digits, relatively, for |z| up to about 60.
 
     Φ(z) − 1/2 = φ(z)·(z + z³/3 + z⁵/15 + …), a series of one sign. For z < 0 the difference to 1/2 cancels, by
-    about z²/2 in the exponent: so many digits are carried more.
+    about z²/2 in the exponent: that many more digits are carried.
     """
     size = abs(z)
     context = Context(prec=90 + ceil(float(size) ** 2 / 4), Emin=-99999, Emax=99999)

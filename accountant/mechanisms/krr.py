@@ -66,15 +66,16 @@ class KRR:
     def from_local_epsilon(cls, categories: int, epsilon_local: float) -> "KRR":
         """The mechanism of local privacy `epsilon_local`, as the real number it is.
 
-        Its gamma is never above k / (e^epsilon_local + k - 1) and within 1e-50 of it relatively: less
-        blanket is less privacy, so bounds computed for it hold for the mechanism that was meant. Its
-        `epsilon_local` is the number given: that of the mechanism that was meant.
+        Its gamma is never above k / (e^epsilon_local + k - 1) and within 1e-50 of it relatively: less blanket is less
+        privacy, so bounds computed for it hold for the mechanism that was meant. Its `epsilon_local` is the number
+        given: that of the mechanism that was meant.
         """
         check_categories(categories)
         local = checked_epsilon_local(epsilon_local)
         if local == 0:
             return cls(categories, Fraction(1))
         mechanism = cls(categories, Fraction(categories) / (grown_exp(local) + categories - 1))
+        # Where the cached property looks first: it answers the number given, not the log of the rounded ratio.
         mechanism.__dict__["epsilon_local"] = local
         return mechanism
 

@@ -33,7 +33,7 @@ ENUMERATED = 16
 """Most categories whose 2^d reports are listed one by one."""
 
 _EXACT_BITS = 20_000
-"""A power with at most so many bits is kept as the exact fraction."""
+"""A power with at most this many bits is kept as the exact fraction."""
 
 
 @dataclass(frozen=True)
@@ -94,6 +94,7 @@ class RAPPOR:
         else:
             checked_probability("truthful", truthful)
             mechanism = cls(categories, truthful, truthful / (truthful + grown_exp(local) * (1 - truthful)))
+        # Where the cached property looks first: it answers the number given, not the log of the rounded ratio.
         mechanism.__dict__["epsilon_local"] = local
         return mechanism
 

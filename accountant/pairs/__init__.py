@@ -1,4 +1,4 @@
-"""Pairs: what bounds everything that a person's report reveals in one round, a module a mechanism.
+"""Pairs of laws that bound all that a person's report reveals in one round: one module for each mechanism.
 
 `pairs_of` is the one place that maps a mechanism to what is known of it; `Part` is a query over its rounds, and the
 grids are its losses, ready to be composed.

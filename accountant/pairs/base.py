@@ -1,7 +1,7 @@
-"""What the accountant asks of a mechanism, whichever it is; one subclass of `MechanismPairs` each answers it all.
+"""The questions that the accountant asks of every mechanism; each mechanism answers them in a `MechanismPairs`.
 
-Nobody else asks which mechanism it is, but where a theorem is about kRR alone. What a mechanism does not override here
-is not proven for it: the default says so, and never falls back on another mechanism's numbers.
+No other module asks which mechanism it has, except where a theorem is about kRR alone. What a mechanism does not
+override here is not proven for it: the default says so, and never falls back on another mechanism's numbers.
 
 A *pair* is two laws that dominate everything seen of one round, for every two inputs of the victim. It is symmetric and
 fixed before the round, so pairs compose over rounds, adaptively (Zhu, Dong and Wang, 2022, Thm 10).

@@ -41,7 +41,7 @@ BIN_BUDGET = 200_000
 
 @dataclass(frozen=True)
 class KrrPairs(LocalPairs[KRR]):
-    """kRR of three or more values: what is generous to the observer here costs nothing, as the attack shows."""
+    """kRR of three or more values: the observer is given more than it sees, at hardly any cost, as the attack shows."""
 
     exact_blanket: ClassVar[bool] = True
 
@@ -87,6 +87,7 @@ class KrrPairs(LocalPairs[KRR]):
         if not dummies or counted.upper == -math.inf:
             return counted
         diluted = diluted_blanket(self.mechanism, reports, epsilon, dummies, precision)
+        # Both are bounds on the same batch, so the smaller holds. Its lower end must not lie above it: cut it there.
         upper = min(diluted.upper, counted.upper)
         return LogBracket(min(diluted.lower, upper), upper)
 
@@ -116,6 +117,7 @@ class KrrPairs(LocalPairs[KRR]):
             yield from contracted_atoms(self._walk(part), log_tail)
             return
         for walk, mass in self._kinder_walks(part, log_tail):
+            # From below a bin may be left out: that only lowers δ.
             if mass > math.exp(-log_tail):
                 atoms = contracted_atoms(walk, log_tail + math.log(mass) + 8, thin=8)
                 yield from (_scaled(each, mass) for each in atoms)
@@ -133,6 +135,7 @@ class KrrPairs(LocalPairs[KRR]):
         Given that m = B + 1 + D uniform values are shown, the densities (γ + (1−γ)k·N_j/m) form a reverse martingale
         in m, so a smaller m dominates: each bin of m is counted at its smallest m.
         """
+        # The two tails of B that no bin covers.
         yield Atoms(np.zeros(0), np.zeros(0), 0.0, 2 * math.exp(-log_tail))
         for smallest, _, mass in self._blanket_bins(part, log_tail):
             yield from _bin_atoms(self._fixed(smallest, part), mass, log_tail)
@@ -144,6 +147,7 @@ class KrrPairs(LocalPairs[KRR]):
         victim, and adding people who come by chance, whoever the victim is, is a post-processing: each bin of t is
         counted at its largest t.
         """
+        # The two tails of t that no bin covers.
         yield Atoms(np.zeros(0), np.zeros(0), 0.0, 2 * math.exp(-log_tail))
         for _, largest, mass in self._truthful_bins(part, rate, log_tail):
             yield from _bin_atoms(self._poisson(largest, part, rate), mass, log_tail)
@@ -177,9 +181,11 @@ class KrrPairs(LocalPairs[KRR]):
 
 def _bin_atoms(walk: Walk, mass: float, log_tail: float) -> Iterator[Atoms]:
     """Yield atoms of a pair that is the case with probability `mass`."""
+    # So light a bin is not worth a pair: it counts as cut, all such bins together as e^−log_tail at most.
     if mass < math.exp(-log_tail) / BLANKET_BINS:
         yield Atoms(np.zeros(0), np.zeros(0), 0.0, mass)
         return
+    # What is cut here is scaled by the bin's mass, so a rare bin may cut more.
     for atoms in spread_atoms(walk, max(log_tail + math.log(mass), 8.0), BIN_BUDGET):
         yield _scaled(atoms, mass)
 

@@ -18,6 +18,7 @@ def laid_out_delta(points: Points, people: int, epsilon: float, precision: float
     """
     above = positive_part(points.upper_sum(people, epsilon), precision)
     below = ZERO if precision >= COARSE else positive_part(points.lower_sum(people, epsilon), precision)
+    # Raising a tiny upper end to e^−700 is safe, and keeps the sum from underflowing.
     total = exp(max(above.upper, -700.0)) + fraction_up(points.missing)
     upper = log(total) + 1e-15 * (1 + abs(log(total)))
     return LogBracket(min(below.lower, upper), upper)

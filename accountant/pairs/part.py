@@ -1,4 +1,4 @@
-"""What one person sends, as the accountant is asked about it: one query over its rounds."""
+"""The question put to the accountant: one query over its rounds, to which a person sends one report in each."""
 
 from __future__ import annotations
 

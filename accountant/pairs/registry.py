@@ -1,4 +1,4 @@
-"""From a mechanism to what is known of it.
+"""Looks up what is known of a mechanism.
 
 To add a mechanism, write a module with its `MechanismPairs` and add a line to `PAIRS`.
 """

@@ -123,6 +123,7 @@ def excess(x: Array, order: float) -> Array:
     Where x is not small it is h((1+x)L − x) + (1+x)(e^{hL} − 1 − hL), h = λ − 1 and L = ln(1+x): two terms ≥ 0, which
     vanish with h.
     """
+    # Keeps ln(0) away at a ratio of 0; the value moves by far less than `ERROR`.
     x = np.maximum(x, -1 + 1e-16)
     small = np.abs(x) * order < 0.01
     series = np.ones_like(x)

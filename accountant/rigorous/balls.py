@@ -68,6 +68,7 @@ def _chernoff(trials: int, least: int, chance: Fraction) -> arb:
     """At least P(B(trials, chance) ≥ least)."""
     if least > trials or chance == 0:
         return arb(0 if least > 0 else 1)
+    # Up to the mean Chernoff's bound says nothing.
     if Fraction(least) <= trials * chance:
         return arb(1)
     rate = least * ball(Fraction(least) / (trials * chance)).log()

@@ -86,6 +86,8 @@ def _finished(
 ) -> Enclosure:
     """Scale the two ends of E[(N₁ − t)₊] to δ, and charge the cut and the rounding of α and β."""
     scale = setting.growth * (1 + setting.factor) * ball(share / reports)
+    # α and β were rounded down, so t is too small and E[(N₁ − t)₊] too large: safe above. Below, what t may be off is
+    # taken off: M and S are at most n.
     low = scale * (ends[0] - setting.doubt * reports)
     upper = scale * ends[1] + ball(1 - setting.mechanism.gamma) * lost
     return Enclosure(low if bool(low >= 0) else arb(0), upper, terms)
@@ -185,6 +187,7 @@ def _diluted(setting: _Setting, reports: int, dummies: int, bins: int, nats: flo
     lower = upper = arb(0)
     for i in range(len(edges) - 1):
         mass = above[i] - above[i + 1]
+        # A bin of a single number is exact from both sides; a wider one counts from below at the next bin's start.
         last = values[i if edges[i + 1] == edges[i] + 1 else i + 1]
         lower, upper = lower + mass * last.lower, upper + mass * values[i].upper
     upper += above[-1] * values[-1].upper + cut(reports - 1, gamma, low, reports - 1)
@@ -196,6 +199,7 @@ def _given(setting: _Setting, blankets: int, nats: float) -> Enclosure:
     chance = setting.confused
     low, high = window(blankets, chance, nats)
     lost = cut(blankets - 1, chance, low - 1, high - 1)
+    # One number of blankets only, so M is known and nothing has to be approximated.
     excess = Excess(setting.bits, setting.alpha * blankets, setting.beta, low)
     ends = _expected(excess, blankets, chance, high)
     # g(m) has 1/m where δ has 1/(γn).

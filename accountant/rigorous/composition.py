@@ -59,6 +59,7 @@ def prove_composed(parts: Sequence[Part], epsilon: float, delta: float, progress
     if batches > BATCHES_LIMIT:
         raise NotProvenError(f"{batches} batches are more than the {BATCHES_LIMIT} that are composed in balls", False)
     try:
+        # Where the stated ε is at least the sum of the local ones, it holds without any shuffling.
         return prove_local(tuple(part.mechanism for part in parts for _ in range(part.rounds)), epsilon)
     except NotProvenError:
         stated, target = written(epsilon), written(delta)
@@ -117,6 +118,7 @@ class Composed:
             found = _point(part, len(curve) * self._step, self._target * _NEGLIGIBLE)
             self.terms += found.terms
             curve.append(found.upper.upper())
+            # One point tells about what all will cost: better to give up now than after minutes.
             if max(found.terms * _POINTS, self.terms - before) > budget:
                 raise NotProvenError(f"composing it in balls takes more than {COMPOSED_TERMS} summands", False)
         return curve
@@ -125,6 +127,7 @@ class Composed:
         """At least the composed δ at `epsilon`."""
         with precision(_BITS):
             coefficients = self._masses.coeffs()
+            # What is in no coefficient has an infinite ratio in some round, and counts in full at every ε.
             total = self._whole - sum(coefficients, arb(0))
             for place, mass in enumerate(coefficients, self._lowest):
                 if place * self._step > epsilon:
@@ -146,6 +149,7 @@ def _masses(curve: Sequence[arb], step: Fraction) -> list[arb]:
     """P-masses at the exponents −l … l of a curve with the upper values Uᵢ at 0 … l."""
     last = len(curve) - 1
     points = [ball(i * step).exp() for i in range(-last, last + 1)]
+    # Below ratio 1 the curve follows from the swapped inputs: H(1/x) = 1 − 1/x + H(x)/x.
     heights = [1 - points[last - i] + points[last - i] * curve[i] for i in range(last, 0, -1)] + list(curve)
     slopes, before = [], (arb(0), arb(1))
     for here in zip(points, heights, strict=True):

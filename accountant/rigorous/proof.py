@@ -1,4 +1,4 @@
-"""What a proof says, and how it fails."""
+"""The result of a proof, and the error where there is none."""
 
 from __future__ import annotations
 

@@ -31,6 +31,7 @@ def prove_local(mechanisms: tuple[LocalMechanism, ...], epsilon: float) -> Proof
         product = ball(1)
         for mechanism in mechanisms:
             product *= ball(exact_ratio(mechanism))
+        # A comparison of balls is true only if it holds for all numbers in them.
         if bool(ball(stated).exp() >= product):
             return Proof(stated, Fraction(0), stated, "local", len(mechanisms))
         refuted = bool(ball(stated).exp() < product)
@@ -74,6 +75,7 @@ def prove(
         with precision(256):
             if bool(found.upper <= ball(target)):
                 return Proof(stated * multiple, target, stated, route.name, terms)
+            # The claim is refuted only where the whole ball lies above the target; one that covers it decides nothing.
             if bool(found.lower > ball(target)):
                 raise NotProvenError(_message(stated * multiple, found, delta), True)
     raise NotProvenError(f"{_message(stated * multiple, found, delta)}; that decides nothing", False)

@@ -1,4 +1,4 @@
-"""By which theorem a mechanism's batch is proven: the proof mode's own registry, apart from the fast path's.
+"""The theorem that proves each mechanism's batch: a registry of the proof mode's own, apart from the fast path's.
 
 Sharing `pairs` would share its mistakes. Here a mechanism brings its exact likelihood ratio and sums in balls, or it is
 not proven: the message says so. The fast path's check of the certificate does not depend on it.

@@ -1,4 +1,4 @@
-"""What of a certificate's statement is proven in balls: every query of its round, and the totals as far as it goes.
+"""The numbers of a certificate that are proven in balls: those of every query, and the totals where a proof is found.
 
 The honest reports are counted here anew, in exact arithmetic, from the counts and the task's share alone.
 """
@@ -88,6 +88,7 @@ def _part(terms: Terms, mechanism: LocalMechanism, counts: Mapping[str, Any], mi
     if counts["honest_reports"] != reports:
         raise CertificateError(f"honest_reports is {counts['honest_reports']!r}, it must be {reports}")
     if minimum is not None:
+        # Fewer people hide less, so the smaller number is the safe one.
         reports = min(reports, honest(minimum, minimum, terms.honest_share))
     return Part(mechanism, max(1, reports), dummies=terms.dummies)
 

@@ -28,6 +28,7 @@ class BinomialTail:
             self.mass, self.tail = arb(0), arb(1 if at < 0 else 0)
             return
         self.mass = binomial_mass(trials, at, self._p_exact)
+        # The side away from the mean is summed: there terms fall from `at` on, so it can end early and bound the rest.
         self.tail = self._summed_up() if at > trials * self._p_exact else 1 - self._summed_down()
 
     def _summed_up(self) -> arb:

@@ -122,19 +122,22 @@ class _Cover:
         """Split the worst block again and again, and say what is then known."""
         while self._waiting and self._terms < terms and not self._refuted():
             _, first, last, _ = heapq.heappop(self._waiting)
+            # The worst block decides what can be shown, so it is the one to split.
             middle = (first + last) // 2
             self._add(first, middle)
             self._add(middle + 1, last)
         upper = self._upper
+        # Blocks that still wait count with the bound they have: it is valid, only not yet tight.
         for *_, value in self._waiting:
             upper = value.max(upper)
         return Enclosure(self._lower, upper, self._terms)
 
 
 def _block(setting: _Setting, others: int, ones: tuple[int, int], dummies: int) -> Enclosure:
-    """δ where so many of the others hold a one, both included; the lower end means something only for one number."""
+    """δ where first to last of the others hold a one; the lower end means something only where both are equal."""
     first, last = ones
     gamma = setting.mechanism.gamma
+    # Only coins that are almost surely there are kept. Where there are fewer, δ counts as a: no report is worth more.
     coins = window(last - first, gamma, setting.nats)[0]
     fewer = cut(last - first, gamma, coins, last - first)
     found = _counted(setting, others - last, first, coins + dummies)
@@ -142,7 +145,7 @@ def _block(setting: _Setting, others: int, ones: tuple[int, int], dummies: int) 
 
 
 def _counted(setting: _Setting, zeros: int, ones: int, coins: int) -> Enclosure:
-    """δ beside so many known zeros, known ones and fair coins."""
+    """δ among that many known zeros, known ones and fair coins."""
     mechanism, nats = setting.mechanism, setting.nats
     sides = ((zeros, mechanism.other), (ones, mechanism.truthful), (coins, Fraction(1, 2)))
     law = _sum_law([_binomial(trials, chance, nats) for trials, chance in sides if trials])
@@ -155,6 +158,7 @@ def _counted(setting: _Setting, zeros: int, ones: int, coins: int) -> Enclosure:
         if place <= high:
             value = setting.keep * law.masses[place - 1 - law.first] - setting.growth * tail
             best, above = value.max(best), value.max(above)
+    # Mass outside the windows counts as if each such count were worth a, the most that one report is.
     charge = law.missing * setting.keep
     return Enclosure(best - law.missing * (1 + setting.growth), above + charge, len(law.masses))
 

@@ -1,4 +1,4 @@
-"""The tables of the analyzer's store. Who changes them raises the version and adds a migration from the one before.
+"""The tables of the analyzer's store. A change raises the version and adds a migration from the one before.
 
 A batch is committed when it has a number of valid reports; a round is certified when it has a certificate. Private keys
 have a table of their own, so that destroying one is deleting its row.

@@ -97,6 +97,7 @@ class Tables:
         )
         if row is None:
             return None
+        # A destroyed key has no row in private_keys; its signed record stays.
         private = None if row[0] is None else taken_out(row[0])
         return StoredKey(private, SignedDocument(row[1], row[2]), row[3])
 
@@ -116,6 +117,7 @@ class Tables:
 
     def expire_keys(self, now: float) -> int:
         """Destroy the keys whose time is over and that no batch came for; return how many."""
+        # A batch that was announced still needs the key, however late it is.
         expired = self._run(
             "DELETE FROM private_keys WHERE round IN (SELECT id FROM rounds WHERE not_after < ?"
             " AND NOT EXISTS (SELECT 1 FROM batches WHERE batches.round = rounds.id))",
@@ -163,6 +165,7 @@ class Tables:
         if delivery is None or delivery.committed is not None:
             return stretch.offset if delivery is None else delivery.position
         row = self._batch(stretch.batch)
+        # What is sent again must be what is stored: two deliveries of one batch must not be mixed.
         self._check_repetition(row, stretch.offset, stretch.envelopes[:repeated])
         if repeated < count:
             envelopes = b"".join(stretch.envelopes[repeated:])
@@ -201,6 +204,7 @@ class Tables:
         known = self.batch(batch)
         if known is None:
             raise HubbubError(f"batch {batch.query} of round {batch.round} is to be committed, but was not announced")
+        # Before the charges: a commit that is repeated must not be charged twice.
         if known.committed is not None:
             return known.committed
         insert_charges(self._connection, batch.task_id, charges)
@@ -274,6 +278,7 @@ class Tables:
         Nobody can open the round's envelopes then; `erase_some` takes them away.
         """
         round_row = self._round(task_id, round_number)
+        # There is one already: the key and the withheld counts went with it.
         if not self._run("INSERT OR IGNORE INTO certificates (round, document) VALUES (?, ?)", round_row, document):
             return
         self._run("DELETE FROM private_keys WHERE round = ?", round_row)
@@ -298,6 +303,7 @@ class Tables:
         some = f"SELECT id FROM stretches WHERE {of_round} LIMIT {ERASED_AT_ONCE}"  # noqa: S608 - constants
         self._run(f"DELETE FROM stretches WHERE id IN ({some})", round_row)  # noqa: S608
         more = self._one(f"SELECT 1 FROM stretches WHERE {of_round} LIMIT 1", round_row) is not None  # noqa: S608
+        # Cleaning the files takes long, so it is done once, after the last rows.
         self._remains.erased |= not more
         return more
 

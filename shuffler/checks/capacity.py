@@ -1,4 +1,4 @@
-"""Capacity: at most so many submissions are in work at once, so that memory is bounded under any load."""
+"""Capacity: a limit on the submissions in work at once, so that memory stays bounded under any load."""
 
 from __future__ import annotations
 

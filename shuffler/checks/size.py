@@ -1,4 +1,4 @@
-"""Size: every envelope of a task is of one length, or its length would tell its device apart."""
+"""Size: all envelopes of a task have one length; otherwise an envelope's length would tell devices apart."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hubbub.shuffler.checks.check import Arrival, Verdict
 
 
 def size(arrival: Arrival) -> Verdict:
-    """WRONG_SIZE. It comes first: such an envelope is not of this task, whatever else is said of its round."""
+    """WRONG_SIZE. It comes first: such an envelope is not of this task, whatever its round's state."""
     expected = outer_bytes(arrival.task.inner_bytes)
 
     def verdict(submission: Submission) -> Refusal | None:

@@ -75,6 +75,7 @@ class _Part:
         first = int(keys.searchsorted(key))
         if first == len(keys) or keys[first] != key:
             return None
+        # Ids with the same first 8 bytes lie side by side; the rest tells them apart.
         alike = rests[first : int(keys.searchsorted(key, "right"))]
         rest = np.frombuffer(submission_id[_KEY_BYTES:], dtype=np.uint8)
         (places,) = np.nonzero((alike[:, :_REST_BYTES] == rest).all(axis=1))

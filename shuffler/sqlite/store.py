@@ -74,6 +74,7 @@ class SqliteStore:
 
     def close(self) -> None:
         """Write what is waiting and close the file."""
+        # The writer first: it still writes what waits.
         self._writer.close()
         self._database.close()
 
@@ -111,6 +112,7 @@ class SqliteStore:
 
     def count(self, task_id: bytes, number: int, names: Mapping[str, int]) -> None:
         """Count refusals, to be written with the next commit: a kill loses at most those since the last one."""
+        # Only rounds that were begun have counts of their own: invented numbers must not fill the store.
         begun = (task_id, number) in self._view.rounds
         self._view.add_pending({(task_id, number if begun else ANY_ROUND): Counter(names)})
         self._write_counts()
@@ -142,6 +144,7 @@ class SqliteStore:
 
         def work(unit: Unit) -> Round:
             current = unit.current(round_)
+            # Devices may have sealed for the first key set already, so a second one never replaces it.
             if current.keys is not None or current.state is not RoundState.OPEN:
                 return current
             return unit.write_keys(replace(current, keys=keys))

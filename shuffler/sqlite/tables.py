@@ -22,6 +22,7 @@ from hubbub.shuffler.sqlite.ids import Ids
 from hubbub.shuffler.sqlite.view import View
 
 _ENTRY_BYTES = SUBMISSION_ID_BYTES + DIGEST_BYTES
+# A key is round << 32 | query << 26 | block: a round, and each of its queries, is one range of keys.
 _ROUND_SHIFT = 32
 _QUERY_SHIFT = 26
 

@@ -66,6 +66,8 @@ class Unit:
         inners = self._inners.setdefault(round_.key, [])
         outcomes = []
         for submission in submissions:
+            # Known ids come first, so that a retry after the cut still gets its receipt. `fresh` is asked too: the same
+            # transaction may have brought two copies.
             digest = known.get(submission.id) or fresh.get(submission.id)
             if digest is not None:
                 outcomes.append(Held.SAME if digest == submission.digest else Held.CONFLICT)
@@ -127,6 +129,7 @@ class Unit:
         """Delete envelopes, ids and the private key."""
         tables.delete_arrived(self._connection, round_)
         tables.delete_rest(self._connection, round_)
+        # What this very transaction gathered for the round must not be written after all.
         self._fresh.pop(round_.key, None)
         self._inners.pop(round_.key, None)
         return self.write_state(_without_private_key(round_))
@@ -159,6 +162,7 @@ class Unit:
         self._view.rounds.update(self._rounds)
         for round_ in self._rounds.values():
             if is_over(round_):
+                # A round that is over answers no retries.
                 self._view.known.pop(round_.key, None)
 
     def abandon(self) -> None:
