@@ -98,7 +98,7 @@ class Fields:
         # Not isinstance: True would be a numerator of 1.
         if isinstance(value, list) and len(value) == 2:
             numerator, denominator = value
-            if type(numerator) is int and 0 < numerator < DENOMINATOR and denominator == DENOMINATOR:
+            if type(numerator) is type(denominator) is int and 0 < numerator < denominator == DENOMINATOR:
                 return numerator
         limit = f"it must be [w, {DENOMINATOR}] with w from 1 to {DENOMINATOR - 1}: {remedy}"
         raise FieldError(self.table, key, f"is {shown(value)}; {limit}")

@@ -190,7 +190,7 @@ def calibrate(
     reports: Reports,
     categories: Annotated[int | None, typer.Option("--categories", help="Categories of the histogram.")] = None,
     optional: Annotated[bool, typer.Option("--optional", help="Devices may have no answer.")] = False,
-    randomizer: Annotated[str, typer.Option("--randomizer", help="Kind of randomizer: krr or unary.")] = "krr",
+    randomizer: Annotated[str, typer.Option("--randomizer", help="Kind of randomizer, as a task names it.")] = "krr",
     honest_share: HonestShare = 1.0,
     dummies: Dummies = 0,
     local_epsilon_cap: Cap = None,

@@ -19,7 +19,7 @@ from hubbub.protos.results import QueryState
 from hubbub.protos.signed import Label, SignedDocument, canonical, parse_canonical
 from hubbub.protos.task import Task
 from support.queries import unary_query
-from support.rows import counts, row
+from support.rows import counts
 from support.rows import number as number_of
 from support.samples import Parties, sample_task, signed
 
@@ -233,7 +233,7 @@ async def test_unary_reports_are_counted_bit_by_bit_and_published(bench: Bench) 
     bench.store.close()
     bench.task = sample_task(bench.parties, minimum_reports=5, queries=queries)
     bench.signed = signed(bench.task, bench.parties)
-    bench.start()
+    await bench.start()
     await bench.deliver(0, await bench.seal_reports(0, [b"\x01", b"\x03", b"\x00", b"\x07", b"\x01", b"\x08", b"\xff"]))
     nine = [b"\x00\x01", b"\x80\x00", b"\xff\x01", b"\x00\x00", b"\x01\x00", b"\x01\x02", b"\x00\x80"]
     await bench.deliver(1, await bench.seal_reports(1, nine))
@@ -246,10 +246,11 @@ async def test_unary_reports_are_counted_bit_by_bit_and_published(bench: Bench) 
     assert number_of(answered.estimates, "answered").value == 5
     # The last bit, "no answer", is set twice, the first and the last step's twice, those between once.
     found = [(2 - 1.25) * 2, *[(1 - 1.25) * 2] * 6, (2 - 1.25) * 2]
-    assert number_of(timed.estimates, "answered").value == pytest.approx(sum(found))
-    total = sum((-30 + 30 * step) * count for step, count in enumerate(found))
+    people = 5 - (2 - 1.25) * 2  # all but those without an answer
+    assert number_of(timed.estimates, "answered").value == pytest.approx(people)
+    total = -30 * people + sum(30 * step * count for step, count in enumerate(found))
     assert number_of(timed.estimates, "sum").value == pytest.approx(total)
-    assert row(timed.estimates, "mean").estimate is None
+    assert number_of(timed.estimates, "mean").value == pytest.approx(total / people)
 
 
 async def test_waiting_is_bounded_and_ends_with_the_certificate(bench: Bench) -> None:
