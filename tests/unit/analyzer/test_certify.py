@@ -59,7 +59,7 @@ async def test_a_task_of_an_earlier_version_is_run_as_it_is_and_certified_in_the
     bench.task = replace(bench.task, format="hubbub-task/1")
     bench.signed = signed(bench.task, bench.parties)
     bench.state = accountant_statement
-    bench.start()
+    await bench.start()
     await bench.deliver_round()
     results = await bench.results.get_results(bench.task.id, 0, 0)
     verified = verify(results.certificate, Pins(*(identity.public for identity in bench_parties(bench))))
