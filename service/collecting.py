@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from abc import abstractmethod
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from typing import Any, Generic, TypeVar
 
@@ -42,13 +43,13 @@ class PictureCollector(Collector, Generic[P]):
         self._loop = asyncio.get_running_loop()
         self._lock = threading.Lock()
 
+    @abstractmethod
     async def _picture(self) -> P:
         """Return the service as it is now."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _metrics(self, picture: P) -> Iterator[Metric]:
         """Return the metrics of a picture; it may take its time, as nothing but the one who asks waits for it."""
-        raise NotImplementedError
 
     def collect(self) -> Iterator[Metric]:
         """Return everything as it is now; blocks, and is called in any thread but the event loop's.
