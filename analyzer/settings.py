@@ -29,7 +29,7 @@ class Settings(Table):
         description="host:port where Prometheus reads metrics, over mutual TLS unless on loopback; empty for none",
     )
     tasks: tuple[File, ...] = Field(description="signed task files, or folders of them (*.json)", min_length=1)
-    data: File = Field(description="folder of the analyzer's store; made if missing, for its owner alone")
+    data: File = Field(description="folder of the analyzer's store, which `--create-store` makes, for its owner alone")
     identity: File = Field(description="PEM private key (Ed25519) that signs key records and certificates")
     operator_key: File = Field(description="PEM public key of the operator, who signed the tasks")
     shuffler_key: File = Field(description="PEM public key of the shuffler, who signed the tasks and signs batches")

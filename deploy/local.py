@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 import grpc
 
+from hubbub.analyzer.sqlite import SqliteStore as AnalyzerStore
 from hubbub.client import Device
 from hubbub.deploy.initialise import Folder, initialise, make_empty
 from hubbub.deploy.planning import plan
@@ -28,6 +29,7 @@ from hubbub.protos.task import Draft, Identities
 from hubbub.protos.transport import TLS, open_channel
 from hubbub.protos.wire import ControlCaller, ResultsCaller
 from hubbub.service.health import is_serving
+from hubbub.shuffler.sqlite import SqliteStore as ShufflerStore
 
 CALL_SECONDS = 30.0
 """Deadline of a control call."""
@@ -48,8 +50,8 @@ class LocalPipeline:
             await pipeline.close_round(0)
             results = await pipeline.results(0)
 
-    Entering the context makes keys and certificates, plans and signs the task, starts both services and waits until
-    their health checks say SERVING. Leaving it, also by an error or Ctrl-C, drains and stops them. `directory` holds
+    Entering the context makes keys, certificates and stores, plans and signs the task, starts both services and waits
+    until their health checks say SERVING. Leaving it, also by an error or Ctrl-C, drains and stops them. `directory` holds
     `task.json`, `logs/` and a folder for each party. It must be new or empty; where none is given, a temporary one is
     made and removed at the end.
 
@@ -92,6 +94,8 @@ class LocalPipeline:
         make_empty(self.directory)
         self.logs.mkdir()
         self.folder = initialise(self.directory / "parties")
+        for role, store in ((Role.SHUFFLER, ShufflerStore), (Role.ANALYZER, AnalyzerStore)):
+            store.create(self.folder.of(role.value) / "data")
         self.task = await asyncio.to_thread(self._make_task)
         for role in (Role.SHUFFLER, Role.ANALYZER):
             (self.folder.of(role.value) / "tasks" / "task.json").write_bytes(self.task.encode())

@@ -21,6 +21,9 @@ _VERSION_FIELD = slice(60, 64)
 
 _HEADER_BYTES = 100
 
+KINDS = {"known": "shuffler's store", "certificates": "analyzer's store", "submission": "state file"}
+"""What a file is, by a table that this kind alone has, in every version: versions say nothing about the kind."""
+
 Migration = Callable[[sqlite3.Connection], None]
 """Changes the tables from one version to the next, inside a transaction that the caller begins and ends.
 
@@ -59,8 +62,11 @@ def check_version(path: Path, layout: Layout, error: type[HubbubError]) -> None:
     found = version_of(path)
     if found is None:
         return
-    if found < 0 or (found == 0 and _has_tables(path)):
+    tables = _tables(path) if found >= 0 else set()
+    if found < 0 or (found == 0 and tables != set()):
         raise error(f"{path} is not a file of this kind ({layout.what}); nothing was touched, name another place")
+    for kind in {KINDS[table] for table in KINDS.keys() & (tables or set())} - {layout.what}:
+        raise error(f"{path} is not the {layout.what} but the {kind}; nothing was touched, put each file in its place")
     if found:
         _check_known(path, found, layout, error)
 
@@ -139,13 +145,13 @@ def version_of(path: Path) -> int | None:
     return int.from_bytes(header[_VERSION_FIELD], "big")
 
 
-def _has_tables(path: Path) -> bool:
-    """Return whether the file itself, without its log, has any table; True where that cannot be read."""
+def _tables(path: Path) -> set[str] | None:
+    """Return the names of the tables in the file itself, without its log; None where they cannot be read."""
     # `immutable` keeps SQLite from making locks and logs beside a file that may not be ours.
     connection = sqlite3.connect(f"file:{quote(str(path.absolute()))}?mode=ro&immutable=1", uri=True)
     try:
-        return bool(connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0])
+        return {name for (name,) in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
     except sqlite3.DatabaseError:
-        return True
+        return None
     finally:
         connection.close()

@@ -7,16 +7,13 @@ zeroed), `auto_vacuum` (they are given back) and the write-ahead log cut to noth
 from __future__ import annotations
 
 import contextlib
-import fcntl
-import os
 import sqlite3
 from pathlib import Path
 
-from hubbub.protos.stored import Layout, bring_forward, check_version
+from hubbub.protos.stored import Layout, bring_forward
 from hubbub.service import erasing
 from hubbub.service.errors import StoreError
-
-LOCK_NAME = "lock"
+from hubbub.service.store_file import check_there, locked, unusable
 
 VACUUM_PAGES = 2000
 """Free pages given back at once: about 0.1 s, so that what else is to be written need not wait for all of it."""
@@ -29,7 +26,7 @@ BUSY_SECONDS = 10.0
 
 
 class Database:
-    """A file in a folder (made with mode 0700): a connection to write, one to read, and the folder's lock.
+    """A file in a folder: a connection to write, one to read, and the folder's lock.
 
     Attributes:
         path: the file.
@@ -44,45 +41,30 @@ class Database:
         layout: Layout,
         connection: type[sqlite3.Connection] = sqlite3.Connection,
     ) -> None:
-        """Open the file, making it or bringing it forward; `connection` is the class of both connections.
+        """Open the file, bringing it forward; `connection` is the class of both connections.
 
         Raises:
-            StoreError: where another process uses it, or a version wrote it that cannot be read; then nothing was
-                touched.
+            StoreError: where there is none (`service.store_file` makes one), another process uses it, or a version
+                wrote it that cannot be read; then nothing was made or touched.
         """
         self.path = folder / file_name
         self._layout = layout
         self._opened = contextlib.ExitStack()
         try:
             with self._opened:
-                folder.mkdir(mode=0o700, parents=True, exist_ok=True)
                 self._open(folder, connection)
                 self._opened = self._opened.pop_all()
         except (OSError, sqlite3.Error) as error:
-            raise StoreError(f"cannot use the store in {folder}: {error}; check the disk and who owns it") from error
+            raise unusable(folder, error) from error
 
     def _open(self, folder: Path, connection: type[sqlite3.Connection]) -> None:
-        # First, so that a file that cannot be read is not touched.
-        check_version(self.path, self._layout, StoreError)
-        self._opened.callback(os.close, self._lock(folder / LOCK_NAME))
-        # SQLite would make the file with the permissions that the umask leaves.
-        os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))
+        # First, so that nothing is made beside a store that is missing, and one that cannot be read is not touched.
+        check_there(self.path, self._layout)
+        self._opened.enter_context(locked(folder, self._layout))
         self.writer = self._connect(connection)
         self._prepare()
         self.reader = self._connect(connection)
         self.reader.execute("PRAGMA query_only = ON")
-
-    def _lock(self, path: Path) -> int:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-        try:
-            # The lock is the flock, not the file: the kernel frees it however the process ends.
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            os.close(descriptor)
-            raise StoreError(
-                f"{path.parent} ({self._layout.what}) is in use by another process; stop it, or name another folder"
-            ) from error
-        return descriptor
 
     def _connect(self, factory: type[sqlite3.Connection]) -> sqlite3.Connection:
         connection = sqlite3.connect(
@@ -95,8 +77,6 @@ class Database:
 
     def _prepare(self) -> None:
         """Have the tables of this version; cut the log that a killed process left, which may hold what was erased."""
-        # Both settings are the file's own and change nothing in one that has tables; a new one needs them before any.
-        self.writer.execute("PRAGMA auto_vacuum = INCREMENTAL")
         self.writer.execute("PRAGMA journal_mode = WAL").fetchall()
         bring_forward(self.writer, self.path, self._layout, StoreError)
         # Only now: a migration may drop and make anew a table that others refer to.

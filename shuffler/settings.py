@@ -30,7 +30,7 @@ class Settings(Table):
         description="host:port where Prometheus reads metrics, over mutual TLS unless on loopback; empty for none",
     )
     tasks: tuple[File, ...] = Field(description="signed task files, or folders of them (*.json)", min_length=1)
-    data: File = Field(description="folder of the shuffler's store; made if missing, for its owner alone")
+    data: File = Field(description="folder of the shuffler's store, which `--create-store` makes, for its owner alone")
     identity: File = Field(description="PEM private key (Ed25519) that signs key records and batch records")
     operator_key: File = Field(description="PEM public key of the operator, whom tasks must be signed by")
     processes: int = Field(default=0, ge=0, le=1024, description="processes that open envelopes; 0 is one per core")

@@ -29,7 +29,7 @@ def _one_ledger_for_both_services(connection: sqlite3.Connection) -> None:
 LAYOUT = Layout(
     what="analyzer's store",
     version=3,
-    older="run the version that wrote it until its tasks are over, and start new tasks in an empty folder",
+    older="run the version that wrote it until its tasks are over, and start new tasks in a store of another folder",
     migrations={2: _one_ledger_for_both_services},
     script=f"""
 CREATE TABLE tasks (id INTEGER PRIMARY KEY, task_id BLOB NOT NULL UNIQUE, name TEXT NOT NULL, queries INTEGER NOT NULL,

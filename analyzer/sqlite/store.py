@@ -33,6 +33,7 @@ from hubbub.service.keys import NewRoundKey
 from hubbub.service.ledger_table import all_charges, charges_of
 from hubbub.service.receiving import Check, StoredKey
 from hubbub.service.stages import Observe, unobserved
+from hubbub.service.store_file import create
 
 RETRY_SECONDS = 5.0
 """When to try again after the disk refused a write."""
@@ -67,6 +68,15 @@ class TablesTransaction:
 class SqliteStore:
     """The store (`analyzer.store.Store`) in a folder, for one process at a time."""
 
+    @staticmethod
+    def create(folder: Path) -> Path:
+        """Make a new store in `folder`, and return its file.
+
+        Raises:
+            StoreError: where there is one already, or something is left of one; nothing was made then.
+        """
+        return create(folder, FILE_NAME, LAYOUT)
+
     def __init__(
         self,
         folder: Path,
@@ -75,13 +85,13 @@ class SqliteStore:
         connection: type[sqlite3.Connection] = sqlite3.Connection,
         commits: type[GroupCommit[TablesTransaction]] = GroupCommit,
     ) -> None:
-        """Open or make the store in `folder`; `observe` is told how many seconds each transaction took.
+        """Open the store in `folder`; `observe` is told how many seconds each transaction took.
 
         `connection` is the class of the connections to the file, `commits` that of what writes through them.
 
         Raises:
-            StoreError: where another process uses it, or a version wrote it that cannot be read; then nothing was
-                touched.
+            StoreError: where there is none, another process uses it, or a version wrote it that cannot be read; then
+                nothing was made or touched.
         """
         self._database = Database(folder, FILE_NAME, LAYOUT, connection)
         self._reading = threading.Lock()

@@ -87,6 +87,8 @@ next: plan the task, sign it as operator and as shuffler, and give it to everyon
   cp {operator}/task.json {shuffler}/tasks/
   cp {operator}/task.json {analyzer}/tasks/
   cp {operator}/task.json {client}/
-then run the services
+then make each service's store, once, and run the services
+  hubbub analyzer {analyzer}/analyzer.toml --create-store
+  hubbub shuffler {shuffler}/shuffler.toml --create-store
   hubbub analyzer {analyzer}/analyzer.toml
   hubbub shuffler {shuffler}/shuffler.toml"""

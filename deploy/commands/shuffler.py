@@ -7,25 +7,42 @@ from typing import Annotated
 
 import typer
 
-from hubbub.deploy.output import Json, failures, print_json
+from hubbub.deploy.output import Json, console, failures, print_json
 
 
 def command(
     settings: Annotated[Path, typer.Argument(metavar="SETTINGS.toml", help="The settings file `hubbub init` made.")],
+    create_store: Annotated[
+        bool, typer.Option("--create-store", help="Make the store, once, before the first start; then exit.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Run the shuffler until SIGTERM or Ctrl-C, then drain. With --json it prints its addresses once it serves.
 
-    Example: hubbub shuffler deployment/shuffler/shuffler.toml
+    It starts only on a store that is there: one that went missing is never replaced in silence. The first one is made
+    by --create-store, which serves nothing and refuses where there is a store.
+
+    Examples: hubbub shuffler deployment/shuffler/shuffler.toml --create-store;
+    hubbub shuffler deployment/shuffler/shuffler.toml
     """
     with failures(as_json):
         import asyncio
 
         from hubbub.shuffler.server import serve
         from hubbub.shuffler.settings import load
+        from hubbub.shuffler.sqlite import SqliteStore
+
+        found = load(settings)
+        if create_store:
+            made = SqliteStore.create(found.data)
+            if as_json:
+                print_json({"service": "shuffler", "store": str(made)})
+            else:
+                console().print(f"made {made}, empty; now start the shuffler", markup=False, soft_wrap=True)
+            return
 
         def announce(addresses: dict[str, str]) -> None:
             if as_json:
                 print_json({"service": "shuffler", "addresses": addresses})
 
-        asyncio.run(serve(load(settings), announce=announce))
+        asyncio.run(serve(found, announce=announce))

@@ -10,7 +10,7 @@ FILE_NAME = "shuffler.db"
 LAYOUT = Layout(
     what="shuffler's store",
     version=2,
-    older="run the version that wrote it until its tasks are over, and start new tasks in an empty folder",
+    older="run the version that wrote it until its tasks are over, and start new tasks in a store of another folder",
     script=f"""
 CREATE TABLE round (
     key INTEGER PRIMARY KEY,

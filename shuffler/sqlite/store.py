@@ -25,6 +25,7 @@ from hubbub.service.commits import GroupCommit
 from hubbub.service.database import Database
 from hubbub.service.ledgers import check_ledgers
 from hubbub.service.stages import Observe, unobserved
+from hubbub.service.store_file import create
 from hubbub.shuffler.keys import RoundKeys
 from hubbub.shuffler.mix import Inners
 from hubbub.shuffler.records import ANY_ROUND, RETRIED, Held, Opened, Round, StoredBatch, StoreError, Tally, is_over
@@ -40,6 +41,15 @@ _LOG = logging.getLogger(__name__)
 class SqliteStore:
     """The store (`shuffler.store.Store`) in a folder, for one process at a time."""
 
+    @staticmethod
+    def create(folder: Path) -> Path:
+        """Make a new store in `folder`, and return its file.
+
+        Raises:
+            StoreError: where there is one already, or something is left of one; nothing was made then.
+        """
+        return create(folder, FILE_NAME, LAYOUT)
+
     def __init__(
         self,
         folder: Path,
@@ -48,13 +58,13 @@ class SqliteStore:
         connection: type[sqlite3.Connection] = sqlite3.Connection,
         commits: type[GroupCommit[Unit]] = GroupCommit,
     ) -> None:
-        """Open or make the store in `folder`; `observe` is told how many seconds each transaction took.
+        """Open the store in `folder`; `observe` is told how many seconds each transaction took.
 
         `connection` is the class of the connections to the file, `commits` that of what writes through them.
 
         Raises:
-            StoreError: where another process uses it, or another version wrote it; then nothing was touched. Also where
-                a task's ledger does not hold.
+            StoreError: where there is none, another process uses it, or another version wrote it; then nothing was
+                made or touched. Also where a task's ledger does not hold.
         """
         self._database = Database(folder, FILE_NAME, LAYOUT, connection)
         try:

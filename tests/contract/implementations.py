@@ -19,6 +19,7 @@ from hubbub.analyzer.sqlite import SqliteStore as AnalyzerSqlite
 from hubbub.analyzer.store import Store as AnalyzerStore
 from hubbub.shuffler.sqlite import SqliteStore as ShufflerSqlite
 from hubbub.shuffler.store import Store as ShufflerStore
+from support.stores import store_in
 
 S = TypeVar("S")
 
@@ -88,8 +89,8 @@ def _full_disk() -> Exception:
 SHUFFLER_STORES: tuple[Implementation[ShufflerStore], ...] = (
     Implementation(
         "sqlite",
-        ShufflerSqlite,
-        lambda folder, watch: ShufflerSqlite(folder, connection=_watched(watch)),
+        lambda folder: store_in(ShufflerSqlite, folder),
+        lambda folder, watch: store_in(ShufflerSqlite, folder, connection=_watched(watch)),
         _copy_files,
         _full_disk,
     ),
@@ -98,8 +99,8 @@ SHUFFLER_STORES: tuple[Implementation[ShufflerStore], ...] = (
 ANALYZER_STORES: tuple[Implementation[AnalyzerStore], ...] = (
     Implementation(
         "sqlite",
-        AnalyzerSqlite,
-        lambda folder, watch: AnalyzerSqlite(folder, connection=_watched(watch)),
+        lambda folder: store_in(AnalyzerSqlite, folder),
+        lambda folder, watch: store_in(AnalyzerSqlite, folder, connection=_watched(watch)),
         _copy_files,
         _full_disk,
     ),

@@ -183,6 +183,7 @@ def agree(fleet: Fleet) -> None:
 def test_two_hosts_run_the_pipeline_with_what_the_units_start(fleet: Fleet) -> None:
     set_up(fleet)
     for service in SERVICES:
+        fleet.hosts[service].hubbub(service, fleet.settings(service), "--create-store")
         fleet.start(service)
     for service in SERVICES:
         assert fleet.healthy(service), fleet.log(service)

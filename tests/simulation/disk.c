@@ -232,6 +232,22 @@ int unlink(const char *path) {
     return done;
 }
 
+int rename(const char *path, const char *to) {
+    REAL(rename, int, const char *, const char *);
+    char whole[PATH_MAX], new[PATH_MAX];
+    int known = realpath(path, whole) != NULL && is_watched(whole);
+    if (known) at("before", "write");
+    pthread_mutex_lock(&lock);
+    int done = real_rename(path, to);
+    if (known && done == 0 && realpath(to, new)) {
+        const char *name = new + strlen(folder);
+        note('R', whole + strlen(folder), 0, name, strlen(name), 1);
+    }
+    pthread_mutex_unlock(&lock);
+    if (known) at("after", "write");
+    return done;
+}
+
 int mkdir(const char *path, mode_t mode) {
     REAL(mkdir, int, const char *, mode_t);
     char whole[PATH_MAX];

@@ -38,7 +38,10 @@ def environment(library: Path, folder: Path, log: Path, **more: str) -> dict[str
 
 @dataclass(frozen=True)
 class Event:
-    """Something that was done: to a file ("C"reate, "W"rite, "T"runcate, "S"ync, "U"nlink), or a se"N"d on a socket."""
+    """Something that was done: to a file ("C"reate, "W"rite, "T"runcate, "S"ync, "U"nlink, "R"ename), or a se"N"d.
+
+    `data` is what was written, or the new name.
+    """
 
     kind: str
     path: str
@@ -55,7 +58,7 @@ def events(log: Path) -> Iterator[Event]:
         place += _HEADER.size
         path = content[place : place + path_bytes].decode()
         place += path_bytes
-        data = content[place : place + count] if kind == b"W" else b""
+        data = content[place : place + count] if kind in b"WR" else b""
         place += len(data)
         yield Event(kind.decode(), path, offset, data, nanoseconds / 1e9)
 
@@ -80,6 +83,8 @@ class Platter:
         """Do what was done."""
         if event.kind == "U":
             self.names.pop(event.path, None)
+        elif event.kind == "R":
+            self.names[event.data.decode()] = self.names.pop(event.path)
         elif event.kind == "C":
             self.names[event.path] = _File()
         elif event.kind in "WT" and event.path in self.names:

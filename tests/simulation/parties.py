@@ -30,6 +30,7 @@ from hubbub.shuffler.control import Control
 from hubbub.shuffler.opening import Openers
 from hubbub.shuffler.rounds import Rounds
 from hubbub.shuffler.sqlite import SqliteStore
+from support.stores import store_in
 
 if TYPE_CHECKING:
     from simulation.world import Simulation
@@ -260,7 +261,7 @@ class ShufflerParty(Party):
     async def _begin(self, life: Life) -> None:
         world, task = self.world, self.world.task
         tasks = {task.id: task}
-        self.store = SqliteStore(life.folder, connection=watched(life), commits=LoopCommits)
+        self.store = store_in(SqliteStore, life.folder, connection=watched(life), commits=LoopCommits)
         self.openers = Openers(1)
         line = world.delivery_line(life)
         identity = world.parties.shuffler
@@ -283,7 +284,7 @@ class AnalyzerParty(Party):
     async def _begin(self, life: Life) -> None:
         world = self.world
         signed = {world.task.id: world.signed}
-        self.store = AnalyzerStore(life.folder, connection=watched(life), commits=LoopCommits)
+        self.store = store_in(AnalyzerStore, life.folder, connection=watched(life), commits=LoopCommits)
         await self.store.add_tasks(signed.values())
         await analyzer_server.check_store(self.store)
         certifier = Certifier(world.parties.analyzer, self.store, quick_statement)

@@ -26,6 +26,7 @@ from hubbub.protos.messages import RoundState
 from hubbub.protos.signed_task import SignedTask
 from hubbub.shuffler.sqlite import SqliteStore, tables
 from support.queries import INNER_BYTES
+from support.stores import store_in
 
 TESTS = Path(__file__).parents[1]
 Marks = list[dict[str, Any]]
@@ -88,7 +89,7 @@ def restored(folder: Path, image: Image) -> Iterator[Path]:
 
 def check_shuffler(folder: Path, task: bytes, marks: Marks) -> None:
     task_id = SignedTask.decode(task).task.id
-    with contextlib.closing(SqliteStore(folder)) as store:
+    with contextlib.closing(store_in(SqliteStore, folder)) as store:
         asyncio.run(_check_acknowledged(store, task_id, marks))
 
 
@@ -118,7 +119,7 @@ def _held(store: SqliteStore, round_: Any) -> int:
 
 def check_analyzer(folder: Path, task: bytes, marks: Marks) -> None:
     task_id = SignedTask.decode(task).task.id
-    with contextlib.closing(AnalyzerStore(folder)) as store:
+    with contextlib.closing(store_in(AnalyzerStore, folder)) as store:
         asyncio.run(_check_answered(store, task_id, marks))
 
 

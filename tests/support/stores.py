@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
-from typing import Any
+from pathlib import Path
+from typing import Any, TypeVar
 
 from hubbub.analyzer.sqlite import SqliteStore as AnalyzerStore
 from hubbub.client.state import Round, State
@@ -13,6 +14,15 @@ from hubbub.shuffler.records import FINAL
 from hubbub.shuffler.records import Round as ShufflerRound
 from hubbub.shuffler.sqlite import SqliteStore as ShufflerStore
 from support.queries import INNER_BYTES
+
+S = TypeVar("S", AnalyzerStore, ShufflerStore)
+
+
+def store_in(kind: type[S], folder: Path, **named: Any) -> S:
+    """Open the store of that kind in a folder, which is made first where there is no file of a store."""
+    if not any(folder.glob("*.db")):
+        kind.create(folder)
+    return kind(folder, **named)
 
 
 def _digest(parts: Iterable[bytes]) -> str:

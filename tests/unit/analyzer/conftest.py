@@ -23,6 +23,7 @@ from hubbub.protos.signed import SignedDocument
 from hubbub.protos.task import Schedule, Task
 from support.queries import report
 from support.samples import Parties, sample_task, signed
+from support.stores import store_in
 
 # Eight reports of the histogram (3 symbols), eight of the optional sum (9 symbols).
 SYMBOLS = ([0, 0, 0, 1, 1, 2, 2, 0], [0, 7, 8, 8, 3, 3, 4, 1])
@@ -50,7 +51,7 @@ class Bench:
         self.state: Statement = quick_statement
 
     async def start(self) -> None:
-        self.store = SqliteStore(self.folder)
+        self.store = store_in(SqliteStore, self.folder)
         await self.store.add_tasks([self.signed])
         self.certifier = Certifier(self.parties.analyzer, self.store, self.state)
         self.acceptor = Acceptor(

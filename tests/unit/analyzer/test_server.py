@@ -17,6 +17,7 @@ import pytest
 
 from hubbub.analyzer.server import serve
 from hubbub.analyzer.settings import Settings
+from hubbub.analyzer.sqlite import SqliteStore
 from hubbub.protos import transport
 from hubbub.protos.batch import BatchId, BatchRecord, released_digest
 from hubbub.protos.envelope import Destination, Sealer, generate_key
@@ -50,6 +51,7 @@ class Deployment:
         (folder / "tasks").mkdir()
         task = sample_task(parties, minimum_reports=20)
         (folder / "tasks" / "flights.json").write_bytes(signed(task, parties).encode())
+        SqliteStore.create(folder / "data")
         own = tls["analyzer"]
         assert own.certificate is not None
         assert own.key is not None

@@ -17,6 +17,7 @@ from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.signed_task import SignedTask
 from hubbub.service.errors import StoreError
 from support.samples import Parties, sample_task, signed
+from support.stores import store_in
 
 PARTIES = Parties.generate()
 
@@ -27,7 +28,7 @@ def task(name: str) -> SignedTask:
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[SqliteStore]:
-    store = SqliteStore(tmp_path / "data")
+    store = store_in(SqliteStore, tmp_path / "data")
     yield store
     store.close()
 

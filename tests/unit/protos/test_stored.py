@@ -21,7 +21,7 @@ from hubbub.protos.errors import HubbubError
 from hubbub.protos.stored import Layout, bring_forward, check_version, statements, version_of
 from hubbub.shuffler.sqlite import SqliteStore as ShufflerStore
 from hubbub.shuffler.sqlite.schema import LAYOUT as SHUFFLER
-from support.stores import analyzer_content, shuffler_content, state_content
+from support.stores import analyzer_content, shuffler_content, state_content, store_in
 
 VECTORS = sorted((Path(__file__).parents[2] / "vectors" / "stores").glob("*.db.gz"))
 FILES = {"shuffler": "shuffler.db", "analyzer": "analyzer.db", "state": "state.db"}
@@ -30,12 +30,12 @@ VERSIONS = {name: layout.version for name, layout in LAYOUTS.items()}
 
 
 def read_shuffler(folder: Path, _expected: dict[str, Any]) -> dict[str, Any]:
-    with closing(ShufflerStore(folder)) as store:
+    with closing(store_in(ShufflerStore, folder)) as store:
         return asyncio.run(shuffler_content(store))
 
 
 def read_analyzer(folder: Path, _expected: dict[str, Any]) -> dict[str, Any]:
-    with closing(AnalyzerStore(folder)) as store:
+    with closing(store_in(AnalyzerStore, folder)) as store:
         return asyncio.run(analyzer_content(store))
 
 

@@ -21,13 +21,14 @@ from hubbub.shuffler.keys import RoundKeys, make_keys
 from hubbub.shuffler.records import Held, Opened, StoreError
 from hubbub.shuffler.sqlite import SqliteStore
 from support.samples import Parties, sample_task
+from support.stores import store_in
 
 TASK = bytes(32)
 
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[SqliteStore]:
-    store = SqliteStore(tmp_path / "data")
+    store = store_in(SqliteStore, tmp_path / "data")
     yield store
     store.close()
 
@@ -132,7 +133,7 @@ async def test_device_is_told_to_come_again_when_the_disk_is_full(world: World) 
 
 
 async def test_counts_alone_are_on_disk_after_a_drain(tmp_path: Path) -> None:
-    store = SqliteStore(tmp_path / "data")
+    store = store_in(SqliteStore, tmp_path / "data")
     for _ in range(3):
         store.count(TASK, 0, {"wrong_size": 2})
     store.close()
@@ -163,7 +164,7 @@ async def test_acknowledgements_rest_on_full_synchronisation_and_secure_deletion
 
 
 async def test_closed_store_says_so(tmp_path: Path) -> None:
-    store = SqliteStore(tmp_path / "data")
+    store = store_in(SqliteStore, tmp_path / "data")
     store.close()
     with pytest.raises(StoreError, match="stopping"):
         await store.add_round(TASK, 0)

@@ -28,6 +28,7 @@ from hubbub.service.settings import TLSSettings
 from hubbub.shuffler.records import StoreError
 from hubbub.shuffler.server import serve
 from hubbub.shuffler.settings import Settings
+from hubbub.shuffler.sqlite import SqliteStore
 from support.queries import report
 from support.samples import Parties, make_tls, sample_task, signed
 
@@ -46,6 +47,7 @@ class Deployment:
         self.parties.shuffler.save(folder / "identity.pem")
         self.parties.operator.save_public(folder / "operator.pub.pem")
         self.write(signed(self.task, self.parties))
+        SqliteStore.create(folder / "data")
 
     def write(self, task: SignedTask) -> None:
         (self.folder / "tasks").mkdir(exist_ok=True)
@@ -200,12 +202,10 @@ async def test_start_without_an_identity_is_refused(deployment: Deployment) -> N
 
 async def test_store_of_another_version_is_refused_untouched(deployment: Deployment) -> None:
     data = deployment.folder / "data"
-    data.mkdir()
     with contextlib.closing(sqlite3.connect(data / "shuffler.db")) as connection:
         connection.execute("PRAGMA user_version = 99")
-        connection.execute("CREATE TABLE other (x)")
     before = (data / "shuffler.db").read_bytes()
     with pytest.raises(StoreError, match="of version 99, this hubbub knows 2; nothing was touched: install the newer"):
         await _refused(deployment)
-    assert [path.name for path in data.iterdir()] == ["shuffler.db"]
+    assert sorted(path.name for path in data.iterdir()) == ["lock", "shuffler.db"]
     assert (data / "shuffler.db").read_bytes() == before

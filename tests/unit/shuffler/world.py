@@ -25,6 +25,7 @@ from hubbub.shuffler.rounds import Rounds
 from hubbub.shuffler.sqlite import SqliteStore
 from support.queries import report, symbol
 from support.samples import START, Parties, sample_task
+from support.stores import store_in
 
 MINIMUM = 20
 SCHEDULE = Schedule(START, length=3600, grace=60, rounds=3)
@@ -118,7 +119,7 @@ class World:
         self.folder = folder / "0"
 
     async def start(self, *, ready: bool = True) -> None:
-        self.store = SqliteStore(self.folder)
+        self.store = store_in(SqliteStore, self.folder)
         self.openers = Openers(1)
         self.rounds = Rounds(
             self.tasks,

@@ -1,0 +1,27 @@
+"""`hubbub shuffler|analyzer SETTINGS.toml --create-store`: the one way to a new store; without it none is made."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from hubbub.deploy.initialise import initialise
+from support.command import hubbub
+
+SERVICES = ("shuffler", "analyzer")
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_a_store_is_made_once_and_not_replaced(tmp_path: Path, service: str) -> None:
+    folder = initialise(tmp_path / "deployment").of(service)
+    words, store = (service, folder / f"{service}.toml", "--create-store"), folder / "data" / f"{service}.db"
+    made = hubbub(*words, "--json")
+    assert (made.status, made.err) == (0, "")
+    assert made.json == {"service": service, "store": str(store)}
+    again = hubbub(*words)
+    assert again.status == 1
+    assert f"error: {store} exists; nothing was made" in again.err
+    shutil.rmtree(folder / "data")
+    assert f"made {store}, empty; now start the {service}" in hubbub(*words).out
