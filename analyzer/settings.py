@@ -6,26 +6,23 @@ from pathlib import Path
 
 from pydantic import Field
 
-from hubbub.service.settings import ADDRESS, File, LogSettings, Table, TLSSettings
+from hubbub.service.settings import File, Listen, LogSettings, OptionalListen, Table, TLSSettings
 from hubbub.service.settings import load as load_table
 
 
 class Settings(Table):
     """Everything an analyzer is started with. Relative paths are relative to the settings file."""
 
-    delivery_listen: str = Field(
+    delivery_listen: Listen = Field(
         default="127.0.0.1:7401",
-        pattern=ADDRESS,
         description="host:port where the shuffler delivers batches; port 0 takes a free one",
     )
-    results_listen: str = Field(
+    results_listen: Listen = Field(
         default="127.0.0.1:7402",
-        pattern=ADDRESS,
         description="host:port where readers ask for results; port 0 takes a free one",
     )
-    metrics_listen: str = Field(
+    metrics_listen: OptionalListen = Field(
         default="",
-        pattern=f"{ADDRESS}|^$",
         description="host:port where Prometheus reads metrics, over mutual TLS unless on loopback; empty for none",
     )
     tasks: tuple[File, ...] = Field(description="signed task files, or folders of them (*.json)", min_length=1)

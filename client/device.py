@@ -41,6 +41,7 @@ class Device(Participant):
     Raises:
         SignatureError: where a key is not one, or the task is not signed by both.
         TaskError: where the task is not one to run.
+        HostError: where `shuffler` is not host:port.
     """
 
     def __init__(

@@ -16,6 +16,7 @@ from hubbub.client.rounds import RoundKeys, choose_round
 from hubbub.client.state import Round, State
 from hubbub.client.submit import Link, Pacing
 from hubbub.client.trust import trusted_task
+from hubbub.protos.hosts import checked_address
 from hubbub.protos.keys import KeySet
 from hubbub.protos.refusals import Reason
 from hubbub.protos.times import forgotten_after
@@ -50,7 +51,7 @@ class Participant:
         """See `Device` and `Gateway`."""
         self.task = trusted_task(task, operator_key, shuffler_key)
         self._state = State(state)
-        self._address = shuffler
+        self._address = checked_address(shuffler)
         self._tls = TLS(authority)
         self._pacing = pacing or Pacing()
         self._random = random

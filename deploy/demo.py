@@ -22,7 +22,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from hubbub.deploy.data import Dataset, truth_of
-from hubbub.deploy.initialise import make_empty
+from hubbub.deploy.folders import new_folder
 from hubbub.deploy.local import LocalPipeline
 from hubbub.deploy.troupe import Played, play
 from hubbub.deploy.verification import Pins, Verified, verify
@@ -106,14 +106,18 @@ def draft_for(dataset: Dataset, options: Options) -> Draft:
 async def run(dataset: Dataset, options: Options, out: Path, console: Console) -> dict[str, Any]:
     """Run the demo; return its JSON document. Task, certificates, results and logs are kept in `out`, new or empty.
 
-    Keys and stores are in a temporary folder, which is removed at the end. Logs are kept even if the demo fails.
+    Keys and stores are in a temporary folder, which is removed at the end. If the demo fails, `out` is left with the
+    logs alone, and where nothing was logged yet, as it was before.
 
     Raises:
         HubbubError: where a part of it fails, saying which and what to do.
     """
-    make_empty(out)
     truths = {question.name: truth_of(dataset, question) for question in dataset.questions}
-    with tempfile.TemporaryDirectory(prefix="hubbub-demo-") as scratch, Stages(console) as stages:
+    with (
+        new_folder(out, keep="logs"),
+        tempfile.TemporaryDirectory(prefix="hubbub-demo-") as scratch,
+        Stages(console) as stages,
+    ):
         pipeline = LocalPipeline(draft_for(dataset, options), Path(scratch) / "pipeline")
         async with contextlib.AsyncExitStack() as stack:
             # Registered before the pipeline is entered, so that it runs after the services have stopped.
@@ -126,7 +130,7 @@ async def run(dataset: Dataset, options: Options, out: Path, console: Console) -
             ]
             with stages.stage("stop", "stop the services"):
                 await stack.aclose()
-    (out / "task.json").write_bytes(pipeline.task.encode())
+        (out / "task.json").write_bytes(pipeline.task.encode())
     return _document(pipeline, dataset, rounds, stages.seconds, out)
 
 

@@ -14,12 +14,14 @@ from __future__ import annotations
 import importlib.resources
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 from hubbub.deploy.authority import Authority
-from hubbub.protos.errors import HubbubError
+from hubbub.deploy.errors import BadUse
+from hubbub.deploy.folders import new_folder
+from hubbub.protos.hosts import bracketed, checked_host
 from hubbub.protos.keys import Identity, Role, load_public, save_public
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
@@ -83,24 +85,48 @@ def sample(name: str) -> str:
 def initialise(root: Path, placement: Placement = HERE, now: datetime | None = None) -> Folder:
     """Make keys, certificates, settings and a sample task in `root`, a folder that is new or empty.
 
+    Where it fails, nothing of it is left.
+
     Raises:
         HubbubError: where the folder holds something already.
+        HostError: where a host of the placement is not one.
         SignatureError: where a file that was handed over holds no public key.
+        BadUse: where two parties hand over the same key.
     """
     folder = Folder(root)
-    # Read before anything is made: a file that is not a key must not leave half a deployment behind.
+    placement = _checked(placement)
     public = {role: load_public(path) for role, path in placement.public_keys.items()}
-    make_empty(root)
-    authority = Authority.generate()
-    for party in TRUST:
-        for part in ("trust", "tls"):
-            (folder.of(party) / part).mkdir(parents=True, mode=0o700)
-        folder.of(party).chmod(0o700)
-        authority.save_certificate(folder.of(party) / "tls" / "authority.pem")
-    _make_identities(folder, public)
-    _issue(folder, authority, placement)
-    _write_settings(folder, placement, now or datetime.now(UTC))
+    _check_different(public, placement.public_keys)
+    with new_folder(root):
+        authority = Authority.generate()
+        for party in TRUST:
+            for part in ("trust", "tls"):
+                (folder.of(party) / part).mkdir(parents=True, mode=0o700)
+            folder.of(party).chmod(0o700)
+            authority.save_certificate(folder.of(party) / "tls" / "authority.pem")
+        _make_identities(folder, public)
+        _issue(folder, authority, placement)
+        _write_settings(folder, placement, now or datetime.now(UTC))
     return folder
+
+
+def _checked(placement: Placement) -> Placement:
+    """Return the placement with its hosts as they go into certificates and settings."""
+    hosts = {role: [checked_host(host) for host in given] for role, given in placement.hosts.items()}
+    listen = {role: checked_host(host, listening=True) for role, host in placement.listen.items()}
+    return replace(placement, hosts=hosts, listen=listen)
+
+
+def _check_different(public: Mapping[Role, bytes], paths: Mapping[Role, Path]) -> None:
+    """Return only if no two parties have one key: they would be one party, which no (ε, δ) survives."""
+    seen: dict[bytes, Role] = {}
+    for role, key in public.items():
+        other = seen.setdefault(key, role)
+        if other is not role:
+            raise BadUse(
+                f"{paths[other]} and {paths[role]} are the same key: {other.value} and {role.value} must be two "
+                f"parties; give each its own, from `hubbub identity` where it runs"
+            )
 
 
 def _make_identities(folder: Folder, handed_over: Mapping[Role, bytes]) -> None:
@@ -113,17 +139,6 @@ def _make_identities(folder: Folder, handed_over: Mapping[Role, bytes]) -> None:
     for party, roles in TRUST.items():
         for role in roles:
             save_public(folder.trusted(party, role), public[role])
-
-
-def make_empty(root: Path) -> None:
-    """Make the folder, or take it if it is empty.
-
-    Raises:
-        HubbubError: where it holds something, or is a file.
-    """
-    if root.exists() and (not root.is_dir() or any(root.iterdir())):
-        raise HubbubError(f"{root} is not an empty folder; name one that is new or empty, nothing is overwritten")
-    root.mkdir(parents=True, exist_ok=True)
 
 
 def _issue(folder: Folder, authority: Authority, placement: Placement) -> None:
@@ -168,8 +183,3 @@ def _placed(settings: str, party: str, placement: Placement) -> str:
             line = line.replace('"data"', json.dumps(str(placement.data / party), ensure_ascii=False))
         lines.append(line)
     return "\n".join(lines) + "\n"
-
-
-def bracketed(host: str) -> str:
-    """Return a host as it is written before a port: an IPv6 address in brackets."""
-    return f"[{host}]" if ":" in host and not host.startswith("[") else host

@@ -15,8 +15,9 @@ import grpc
 
 from hubbub.analyzer.sqlite import SqliteStore as AnalyzerStore
 from hubbub.client import Device
-from hubbub.deploy.initialise import Folder, initialise, make_empty
-from hubbub.deploy.planning import plan
+from hubbub.deploy.folders import check_new
+from hubbub.deploy.initialise import Folder, initialise
+from hubbub.deploy.planning import Plan, plan
 from hubbub.deploy.supervise import Service, ServiceError
 from hubbub.protos.draft import read_draft
 from hubbub.protos.errors import Unreachable
@@ -51,9 +52,9 @@ class LocalPipeline:
             results = await pipeline.results(0)
 
     Entering the context makes keys, certificates and stores, plans and signs the task, starts both services and waits
-    until their health checks say SERVING. Leaving it, also by an error or Ctrl-C, drains and stops them. `directory` holds
-    `task.json`, `logs/` and a folder for each party. It must be new or empty; where none is given, a temporary one is
-    made and removed at the end.
+    until their health checks say SERVING. Leaving it, also by an error or Ctrl-C, drains and stops them. `directory`
+    holds `task.json`, `logs/` and a folder for each party. It must be new or empty; where none is given, a temporary
+    one is made and removed at the end.
 
     Args:
         draft: the task, as a `Draft` or as TOML text.
@@ -91,12 +92,14 @@ class LocalPipeline:
 
     async def _start(self) -> None:
         self.directory = self._given or Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="hubbub-")))
-        make_empty(self.directory)
-        self.logs.mkdir()
+        check_new(self.directory)
+        # Before anything is made: a draft that cannot be planned leaves nothing behind.
+        planned = await asyncio.to_thread(plan, self._draft)
+        self.logs.mkdir(parents=True, exist_ok=True)
         self.folder = initialise(self.directory / "parties")
         for role, store in ((Role.SHUFFLER, ShufflerStore), (Role.ANALYZER, AnalyzerStore)):
             store.create(self.folder.of(role.value) / "data")
-        self.task = await asyncio.to_thread(self._make_task)
+        self.task = self._signed(planned)
         for role in (Role.SHUFFLER, Role.ANALYZER):
             (self.folder.of(role.value) / "tasks" / "task.json").write_bytes(self.task.encode())
         # The stack stops them in the opposite order: the shuffler first, while the analyzer still answers it.
@@ -111,9 +114,9 @@ class LocalPipeline:
         self._set(Role.SHUFFLER, "analyzer", self.services[Role.ANALYZER].addresses["delivery"])
         await self.start(Role.SHUFFLER)
 
-    def _make_task(self) -> SignedTask:
+    def _signed(self, planned: Plan) -> SignedTask:
         keys = {role.value: load_public(self.folder.trusted("operator", role)) for role in Role}
-        unsigned = SignedTask(plan(self._draft).task(Identities(**keys)))
+        unsigned = SignedTask(planned.task(Identities(**keys)))
         operator, shuffler = (Identity.load(self.folder.identity(role)) for role in (Role.OPERATOR, Role.SHUFFLER))
         signed = unsigned.signed_by(operator).signed_by(shuffler)
         (self.directory / "task.json").write_bytes(signed.encode())

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from hubbub.service.settings import ADDRESS, File, Table, TLSSettings
+from hubbub.service.settings import Address, File, Table, TLSSettings
 
 
 class ClientSettings(Table):
     """The settings that `hubbub submit` reads."""
 
     task: File = Field(description="the signed task")
-    shuffler: str = Field(pattern=ADDRESS, description="where devices submit, host:port")
+    shuffler: Address = Field(description="where devices submit, host:port")
     operator_key: File = Field(description="whom the task must be signed by")
     shuffler_key: File = Field(description="and countersigned by")
     state: File = Field(description="what this device sent")
@@ -21,6 +21,6 @@ class ClientSettings(Table):
 class OperatorSettings(Table):
     """The settings that `hubbub close`, `status` and `results` read."""
 
-    shuffler_control: str = Field(pattern=ADDRESS, description="the shuffler's control port, host:port")
-    analyzer_results: str = Field(pattern=ADDRESS, description="the analyzer's results port, host:port")
+    shuffler_control: Address = Field(description="the shuffler's control port, host:port")
+    analyzer_results: Address = Field(description="the analyzer's results port, host:port")
     tls: TLSSettings = Field(description="the operator's TLS files")

@@ -21,6 +21,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 
 from hubbub.protos.envelope import NUMBER_LIMIT, PUBLIC_KEY_BYTES, SUITE_NAME
 from hubbub.protos.errors import KeyRecordError, SignatureError
+from hubbub.protos.pem import what_it_is
 from hubbub.protos.signed import IDENTITY_BYTES, Label, SignedDocument, from_hex
 from hubbub.queries.errors import shown
 
@@ -63,11 +64,14 @@ class Identity:
         Raises:
             SignatureError: where there is no such file, or it holds no Ed25519 private key.
         """
+        content = _read(path)
         # OpenSSL reports some malformed files as an internal error, which is not a ValueError.
         try:
-            key = serialization.load_pem_private_key(_read(path), password=None)
+            key = serialization.load_pem_private_key(content, password=None)
         except (ValueError, TypeError, UnsupportedAlgorithm, InternalError) as error:
-            raise SignatureError(f"{path} holds no readable private key; `hubbub init` makes one") from error
+            raise SignatureError(
+                f"{path} holds no readable private key, it is {what_it_is(content)}; `hubbub identity` makes one"
+            ) from error
         if not isinstance(key, Ed25519PrivateKey):
             raise SignatureError(f"{path} holds a {type(key).__name__}, an identity is an Ed25519 key")
         return cls(key)
@@ -127,7 +131,9 @@ def parse_public(pem: bytes, name: str = "the key") -> bytes:
     try:
         key = serialization.load_pem_public_key(pem)
     except (ValueError, UnsupportedAlgorithm, InternalError) as error:
-        raise SignatureError(f"{name} holds no readable public key; give the file *.pub.pem") from error
+        raise SignatureError(
+            f"{name} holds no readable public key, it is {what_it_is(pem)}; give the file *.pub.pem"
+        ) from error
     if not isinstance(key, Ed25519PublicKey):
         raise SignatureError(f"{name} holds a {type(key).__name__}, an identity is an Ed25519 key")
     return key.public_bytes_raw()

@@ -8,6 +8,7 @@ sign the task. Its id is the SHA-256 of its canonical bytes.
 from __future__ import annotations
 
 import hashlib
+import itertools
 import math
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -80,11 +81,24 @@ class Privacy:
 
 @dataclass(frozen=True)
 class Identities:
-    """The raw Ed25519 public keys (32 bytes each) of the three parties."""
+    """The raw Ed25519 public keys (32 bytes each) of the three parties, no two of them the same.
+
+    Raises:
+        TaskError: where two parties have one key.
+    """
 
     operator: bytes
     shuffler: bytes
     analyzer: bytes
+
+    def __post_init__(self) -> None:
+        # One party that is both shuffler and analyzer could open every envelope and see who sent which report.
+        for one, other in itertools.combinations(Role, 2):
+            if self.of(one) == self.of(other):
+                raise TaskError(
+                    f"{one.value} and {other.value} have the same key, and must be two parties; "
+                    "each makes its own with `hubbub identity`"
+                )
 
     def of(self, role: Role) -> bytes:
         """The identity of a role."""

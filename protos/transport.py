@@ -15,8 +15,6 @@ MAXIMUM_MESSAGE_BYTES = 8 * 1024 * 1024
 MAXIMUM_SUBMISSIONS = 10_000
 """Most submissions in one call: a message of the largest size could otherwise hold millions of empty ones."""
 
-LARGEST_PORT = 65_535
-
 SIZE_OPTIONS: tuple[tuple[str, int], ...] = (
     ("grpc.max_receive_message_length", MAXIMUM_MESSAGE_BYTES),
     ("grpc.max_send_message_length", MAXIMUM_MESSAGE_BYTES),

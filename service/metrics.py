@@ -26,7 +26,9 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from hubbub.protos.errors import HubbubError
-from hubbub.protos.transport import LARGEST_PORT, TLS
+from hubbub.protos.hosts import checked_address
+from hubbub.protos.transport import TLS
+from hubbub.service.listening import cannot_listen, resolved
 from hubbub.service.stages import Observe
 
 MONITORS = frozenset({"monitor", "operator"})
@@ -149,18 +151,16 @@ class MetricsPort:
         Raises:
             HubbubError: where the address or, beyond loopback, a TLS file cannot be used.
         """
-        host, _, port = address.rpartition(":")
+        address = checked_address(address, listening=True)
+        family, where = resolved(address)[0]
+        loopback = ipaddress.ip_address(where[0]).is_loopback
+        context = None if loopback else _context(tls)
         try:
-            if int(port) > LARGEST_PORT:  # getaddrinfo would take 65,537 for 1
-                raise OverflowError(f"a port is at most {LARGEST_PORT}")
-            found = socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_STREAM)
-            family, *_, where = found[0]
-            loopback = ipaddress.ip_address(where[0]).is_loopback
-            self._server = _Server(family, where, None if loopback else _context(tls))
-        except (OSError, OverflowError, ssl.SSLError) as error:
-            raise HubbubError(f"cannot listen on {address} for metrics: {error}") from error
+            self._server = _Server(family, where, context)
+        except OSError as error:
+            raise cannot_listen(f"{address} for metrics", error) from error
         self._server.set_app(_app(registry, None if loopback else MONITORS))
-        self.address = f"{host}:{self._server.server_port}"
+        self.address = f"{address.rpartition(':')[0]}:{self._server.server_port}"
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.1,), name="metrics", daemon=True)
         self._thread.start()
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import difflib
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, ValidationInfo
 
 from hubbub.protos.errors import HubbubError
+from hubbub.protos.hosts import HostError, checked_address
 from hubbub.protos.transport import TLS
 
 
@@ -25,8 +27,34 @@ def _placed(path: Path, info: ValidationInfo) -> Path:
 File = Annotated[Path, AfterValidator(_placed)]
 """A path; a relative one is relative to the settings file."""
 
-ADDRESS = r"^[^\s/]+:[0-9]{1,5}$"
-"""Form of host:port."""
+
+def _called(address: str) -> str:
+    return _host(lambda: checked_address(address))
+
+
+def _listened(address: str) -> str:
+    return _host(lambda: checked_address(address, listening=True))
+
+
+def _listened_if_any(address: str) -> str:
+    return address and _listened(address)
+
+
+def _host(check: Callable[[], str]) -> str:
+    try:
+        return check()
+    except HostError as error:  # pydantic takes no other error of ours for a wrong value
+        raise ValueError(str(error)) from error
+
+
+Address = Annotated[str, AfterValidator(_called)]
+"""host:port of somebody who is called."""
+
+Listen = Annotated[str, AfterValidator(_listened)]
+"""host:port at which is listened; port 0 is any free one."""
+
+OptionalListen = Annotated[str, AfterValidator(_listened_if_any)]
+"""host:port at which is listened, or empty for none."""
 
 
 SHOWN_CHARACTERS = 80
@@ -92,6 +120,8 @@ def _first_problem(error: ValidationError, kind: type[Table], whose: str) -> str
         return f"{key} is not a setting of the {whose}; {_instead(problem['loc'], kind)}"
     if problem["type"] == "missing":
         return f"{key} is missing; add it"
+    if problem["type"] == "value_error":
+        return f"{key}: {problem['ctx']['error']}"
     return f"{key} is {_shown(problem['input'])}: {problem['msg'].lower()}"
 
 

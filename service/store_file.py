@@ -24,7 +24,8 @@ BESIDE = ("-wal", "-shm", "-journal")
 
 _HOW_TO_GO_ON = (
     "Is a volume not mounted, or was a file moved? Only if there never was a store here, make one: run the same "
-    "command once with --create-store. A lost store has lost what its tasks spent: end them, and start new ones in a new store"
+    "command once with --create-store. A lost store has lost what its tasks spent: end them, and start new ones in a "
+    "new store"
 )
 
 

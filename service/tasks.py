@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
@@ -23,7 +24,7 @@ def read_tasks(paths: Iterable[Path], check: Callable[[SignedTask], None]) -> di
         except (HubbubError, ValueError) as error:
             raise TaskError(f"{path}: {error}") from error
         except OSError as error:
-            raise TaskError(f"cannot read {path}: {error.strerror}; give a signed task file or a folder") from error
+            raise _unreadable(path, error) from error
         tasks[signed.task.id] = signed
     if not tasks:
         raise TaskError("there is no task to run; sign one with `hubbub plan` and `hubbub sign`, and name its folder")
@@ -32,7 +33,16 @@ def read_tasks(paths: Iterable[Path], check: Callable[[SignedTask], None]) -> di
 
 def _files(paths: Iterable[Path]) -> Iterator[Path]:
     for path in paths:
-        if path.is_dir():
-            yield from sorted(path.glob("*.json"))
-        else:
+        try:
+            # Not `glob`, which takes a folder that cannot be read for an empty one.
+            yield from sorted(each for each in path.iterdir() if each.suffix == ".json")
+        except NotADirectoryError:
             yield path
+        except OSError as error:
+            raise _unreadable(path, error) from error
+
+
+def _unreadable(path: Path, error: OSError) -> TaskError:
+    if path.is_symlink() and not os.path.exists(path):  # noqa: PTH110 - Path.exists raises where it may not look
+        return TaskError(f"{path} is a link to {path.readlink()}, which is not there; put the task there, or remove it")
+    return TaskError(f"cannot read {path}: {error.strerror}; give a signed task file, or a folder, that can be read")

@@ -6,27 +6,24 @@ from pathlib import Path
 
 from pydantic import Field
 
-from hubbub.service.settings import ADDRESS, File, LogSettings, Table, TLSSettings
+from hubbub.service.settings import Address, File, Listen, LogSettings, OptionalListen, Table, TLSSettings
 from hubbub.service.settings import load as load_table
 
 
 class Settings(Table):
     """Everything a shuffler is started with. Relative paths are relative to the settings file."""
 
-    listen: str = Field(
+    listen: Listen = Field(
         default="127.0.0.1:7301",
-        pattern=ADDRESS,
         description="host:port where devices submit; port 0 takes a free one",
     )
-    control_listen: str = Field(
+    control_listen: Listen = Field(
         default="127.0.0.1:7302",
-        pattern=ADDRESS,
         description="host:port where the operator controls rounds; port 0 takes a free one",
     )
-    analyzer: str = Field(pattern=ADDRESS, description="host:port of the analyzer's delivery port")
-    metrics_listen: str = Field(
+    analyzer: Address = Field(description="host:port of the analyzer's delivery port")
+    metrics_listen: OptionalListen = Field(
         default="",
-        pattern=f"{ADDRESS}|^$",
         description="host:port where Prometheus reads metrics, over mutual TLS unless on loopback; empty for none",
     )
     tasks: tuple[File, ...] = Field(description="signed task files, or folders of them (*.json)", min_length=1)

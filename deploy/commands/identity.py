@@ -26,6 +26,11 @@ def command(
         from hubbub.protos.keys import Identity
         from hubbub.protos.signed import fingerprint
 
+        if file.name.endswith(".pub.pem"):
+            raise HubbubError(
+                f"{file} is the name of a public key, which is written beside the private one; name that, "
+                f"such as {file.with_name((file.name.removesuffix('.pub.pem') or 'identity') + '.pem')}"
+            )
         public = file.with_suffix(".pub.pem")
         taken = [path for path in (file, public) if path.exists()]
         if file.suffix != ".pem" or taken:

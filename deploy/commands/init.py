@@ -45,19 +45,27 @@ def command(
 
     Each of operator/, shuffler/, analyzer/ and client/ gets its keys (private ones with mode 0600), certificates,
     settings documented line by line, and the public keys it trusts; operator/ also a sample task. A party whose public
-    key is handed over keeps its private key to itself, and its folder holds no identity.
+    key is handed over keeps its private key to itself, and its folder holds no identity. Hosts are names (international
+    ones too) or addresses, without ports. Where anything is wrong, nothing is made.
 
     Example: hubbub init deployment
     """
     with failures(as_json):
         from hubbub.deploy.initialise import Placement, initialise
+        from hubbub.deploy.options import hosts_given
         from hubbub.protos.keys import Role, load_public
         from hubbub.protos.signed import fingerprint
 
         keys = {Role.SHUFFLER: shuffler_key, Role.ANALYZER: analyzer_key}
         placement = Placement(
-            hosts={Role.SHUFFLER: shuffler_host or [], Role.ANALYZER: analyzer_host or []},
-            listen={Role.SHUFFLER: shuffler_listen, Role.ANALYZER: analyzer_listen},
+            hosts={
+                Role.SHUFFLER: hosts_given("--shuffler-host", shuffler_host),
+                Role.ANALYZER: hosts_given("--analyzer-host", analyzer_host),
+            },
+            listen={
+                Role.SHUFFLER: hosts_given("--shuffler-listen", [shuffler_listen], listening=True)[0],
+                Role.ANALYZER: hosts_given("--analyzer-listen", [analyzer_listen], listening=True)[0],
+            },
             data=data,
             public_keys={role: key for role, key in keys.items() if key is not None},
         )

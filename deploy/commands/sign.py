@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from hubbub.deploy.output import Json, console, failures, print_json
+from hubbub.deploy.output import Json, console, failures, print_json, progress_console
 
 
 def command(
@@ -22,8 +22,12 @@ def command(
     with failures(as_json):
         from hubbub.deploy.files import signed_task_in
         from hubbub.protos.keys import Identity
+        from hubbub.protos.pem import readable_by_others
 
         identity = Identity.load(key)
+        exposed = readable_by_others(key)
+        if exposed:
+            progress_console().print(f"warning: {exposed}", markup=False, soft_wrap=True)
         signed = signed_task_in(task).signed_by(identity)
         task.write_bytes(signed.encode())
         pairs = (("operator", signed.operator_signature), ("shuffler", signed.shuffler_signature))

@@ -50,7 +50,9 @@ def test_paths_are_relative_to_the_file_and_ports_on_loopback(tmp_path: Path) ->
         (("[tls]", "[log]\nlevel = 'loud'\n[tls]"), r"log\.level is 'loud'"),
         (('tasks = ["tasks", "/elsewhere/task.json"]', "tasks = []"), "tasks is"),
         (("data = ", "data ! "), "not TOML"),
-        (("data = ", "delivery_listen = '127.0.0.1'\ndata = "), "delivery_listen is"),
+        (("data = ", "delivery_listen = '127.0.0.1'\ndata = "), "delivery_listen: '127.0.0.1' is not host:port"),
+        (("data = ", "delivery_listen = 'a b:1'\ndata = "), "delivery_listen: 'a b' is not a host"),
+        (("data = ", "metrics_listen = 'http://x:1'\ndata = "), "metrics_listen: 'http://x:1' is a URL"),
     ],
 )
 def test_a_bad_setting_is_named(tmp_path: Path, change: tuple[str, str], problem: str) -> None:

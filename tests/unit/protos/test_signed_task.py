@@ -257,7 +257,7 @@ def test_unknown_member_is_refused(path: tuple[Any, ...]) -> None:
         (("schedule", "start"), "2026-1-1T00:00:00Z", "members or forms of another version"),
         (("schedule", "start"), "2026-01-01T00:00:00", "not a task of"),
         (("schedule", "start"), "1969-01-01T00:00:00Z", "before 1970"),
-        (("identities", "analyzer"), PARTIES.operator.public.hex(), "two of the three identities are the same"),
+        (("identities", "analyzer"), PARTIES.operator.public.hex(), "operator and analyzer have the same key"),
         (("identities", "analyzer"), "00" * 31, "must be 64 lower-case hex digits"),
         (("identities", "analyzer"), PARTIES.analyzer.public.hex().upper(), "lower-case hex"),
         (("queries",), [], "1 to 64 queries"),

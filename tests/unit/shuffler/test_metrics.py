@@ -18,6 +18,7 @@ from hubbub.protos.messages import RoundState, Submission
 from hubbub.protos.refusals import Reason
 from hubbub.protos.transport import TLS
 from hubbub.shuffler.metrics import ShufflerCollector
+from hubbub.shuffler.sqlite import SqliteStore
 from support.scrape import Scraped, scrape
 
 TIMINGS = "hubbub_shuffler_stage_duration_seconds_count"
@@ -125,7 +126,7 @@ async def test_a_metrics_port_in_use_stops_the_start(deployment: Deployment) -> 
         assert "metrics" not in addresses
         taken = addresses["submission"]
         settings = deployment.settings("127.0.0.1:1")
-        changes = {"metrics_listen": taken, "data": deployment.folder / "other"}
+        changes = {"metrics_listen": taken, "data": SqliteStore.create(deployment.folder / "other").parent}
         with pytest.raises(HubbubError, match=f"cannot listen on {taken} for metrics"):
             async with running(settings.model_copy(update=changes)):
                 pass

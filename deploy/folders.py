@@ -1,0 +1,54 @@
+"""Folders that commands make: new or empty before, whole afterwards, or not there at all."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from hubbub.protos.errors import HubbubError
+
+
+def check_new(root: Path) -> None:
+    """Return only if there is nothing at `root` yet, or an empty folder.
+
+    Raises:
+        HubbubError: where it holds something, or is a file.
+    """
+    if root.is_symlink() and not root.exists():
+        raise HubbubError(f"{root} is a link to {root.readlink()}, which is not there; name a folder")
+    if root.exists() and (not root.is_dir() or any(root.iterdir())):
+        raise HubbubError(f"{root} is not an empty folder; name one that is new or empty, nothing is overwritten")
+
+
+@contextlib.contextmanager
+def new_folder(root: Path, keep: str = "") -> Iterator[None]:
+    """Make the folder, or take it if it is empty. Where the block fails, nothing that was made is left of it.
+
+    `keep` names an entry that stays even so, where there is anything in it.
+
+    Raises:
+        HubbubError: where it holds something, or is a file.
+    """
+    check_new(root)
+    missing = [folder for folder in (root, *root.parents) if not folder.exists()]
+    root.mkdir(parents=True, exist_ok=True)
+    try:
+        yield
+    except BaseException:
+        _empty(root, keep)
+        # The nearest first: each is empty once those inside it are gone.
+        for folder in missing:
+            with contextlib.suppress(OSError):
+                folder.rmdir()
+        raise
+
+
+def _empty(root: Path, keep: str) -> None:
+    for path in root.iterdir():
+        if path.is_dir() and not path.is_symlink():
+            if path.name != keep or not any(path.iterdir()):
+                shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)

@@ -1,0 +1,118 @@
+"""Hosts: the names and addresses that parties are called by and listen at, checked here and nowhere else.
+
+A name is returned as it goes over the wire and into a certificate: lower case, an international one in its ASCII form
+(IDNA 2008, UTS 46), without the dot of the root. An IPv6 address has brackets only where a port follows it.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+
+import idna
+
+from hubbub.protos.errors import HubbubError
+
+LONGEST_NAME = 253
+"""Most characters of a name in the DNS."""
+
+LONGEST_LABEL = 63
+"""Most characters of one of its parts."""
+
+LARGEST_PORT = 65_535
+
+# An underscore is not for hosts, but container networks hand out such names, and they work.
+_LABEL = re.compile(r"[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?")
+_NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
+_PORT = re.compile(r"[0-9]{1,5}")
+_EXAMPLE = "such as shuffler.example.org, 192.0.2.7 or 2001:db8::7"
+
+
+class HostError(HubbubError):
+    """A text that is not a host, or not host:port: which it is, and what is wrong with it."""
+
+
+def bracketed(host: str) -> str:
+    """Return a host as it is written before a port: an IPv6 address in brackets."""
+    return f"[{host}]" if ":" in host else host
+
+
+def checked_host(host: str, *, listening: bool = False) -> str:
+    """Return a name or an address that others can call, or with `listening` one that a port can be opened at.
+
+    Raises:
+        HostError: saying what the text is instead, and what to give.
+    """
+    bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
+    try:
+        address = ipaddress.ip_address(bare)
+    except ValueError:
+        return _checked_name(host)
+    if "%" in bare:
+        raise HostError(f"{host!r} has a zone, which means something on one machine only; give an address without one")
+    if address.is_unspecified and not listening:
+        raise HostError(f"{host} is every address of a machine: it can be listened at, not called; give {_EXAMPLE}")
+    return str(address)
+
+
+def _checked_name(host: str) -> str:
+    if not host:
+        raise HostError(f"a host is empty; give a name or an address, {_EXAMPLE}")
+    if "/" in host:
+        raise HostError(f"{host!r} is a URL or a path; give the host alone, {_EXAMPLE}")
+    if ":" in host:
+        raise HostError(f"{host!r} is neither a name nor an IPv6 address; give the host alone, without a port")
+    name = _ascii(host).lower().removesuffix(".")
+    labels = name.split(".")
+    if len(name) > LONGEST_NAME or max(map(len, labels)) > LONGEST_LABEL:
+        raise HostError(
+            f"{host[:80]!r}… is too long: a name has at most {LONGEST_NAME} characters, and each part of it "
+            f"{LONGEST_LABEL}; give {_EXAMPLE}"
+        )
+    for label in labels:
+        if not _LABEL.fullmatch(label):
+            raise HostError(
+                f"{host!r} is not a host: its part {label!r} is not letters, digits and inner hyphens; give {_EXAMPLE}"
+            )
+    # Resolvers take such names for IPv4 addresses: 127.1 is 127.0.0.1 to them.
+    if _NUMBER.fullmatch(labels[-1]):
+        raise HostError(f"{host!r} ends in a number and is not an IPv4 address; give four numbers from 0 to 255")
+    return name
+
+
+def _ascii(host: str) -> str:
+    if host.isascii():
+        return host
+    try:
+        return idna.encode(host, uts46=True).decode("ascii")
+    except idna.IDNAError as error:
+        raise HostError(f"{host!r} is not an international name: {error}; give {_EXAMPLE}") from error
+
+
+def checked_address(address: str, *, listening: bool = False) -> str:
+    """Return host:port with its host checked; with `listening`, port 0 is any free one.
+
+    Raises:
+        HostError: where it is not host:port, or its host is not one.
+    """
+    host, port = parted(address)
+    host = checked_host(host, listening=listening)
+    if port == 0 and not listening:
+        raise HostError(f"{address!r} has port 0, where nobody can be called; give the port that is listened at")
+    return f"{bracketed(host)}:{port}"
+
+
+def parted(address: str) -> tuple[str, int]:
+    """Return the host, as it is written, and the port of host:port.
+
+    Raises:
+        HostError: where there is no port from 0 to 65535, or an IPv6 address without brackets before it.
+    """
+    if "/" in address:
+        raise HostError(f"{address!r} is a URL or a path; give host:port alone, such as shuffler.example.org:7301")
+    host, _, port = address.rpartition(":")
+    if not host or not _PORT.fullmatch(port) or int(port) > LARGEST_PORT:
+        raise HostError(f"{address!r} is not host:port with a port from 0 to {LARGEST_PORT}")
+    if ":" in host and not host.startswith("["):
+        raise HostError(f"{address!r}: an IPv6 address before a port is in brackets, such as [2001:db8::7]:7301")
+    return host, int(port)

@@ -1,0 +1,142 @@
+"""`hubbub init`, `identity` and `demo --out`: what cannot be used is refused before anything is made."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+
+from hubbub.deploy import initialise as initialising
+from hubbub.deploy.folders import new_folder
+from hubbub.deploy.initialise import Placement, initialise
+from hubbub.deploy.local import LocalPipeline
+from hubbub.deploy.settings import ClientSettings
+from hubbub.protos.draft import read_draft
+from hubbub.protos.errors import HubbubError, TaskError
+from hubbub.protos.keys import Identity, Role
+from hubbub.protos.task import Draft, Identities
+from hubbub.service.settings import load
+from support.command import hubbub
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("--shuffler-host", "https://x/"),
+        ("--shuffler-host", "host:7301"),
+        ("--analyzer-host", ""),
+        ("--analyzer-host", "a b"),
+        ("--analyzer-host", "0.0.0.0"),
+        ("--shuffler-listen", "127.0.0.1:7301"),
+    ],
+)
+def test_a_host_that_is_none_is_bad_use_and_nothing_is_made(tmp_path: Path, option: str, value: str) -> None:
+    ran = hubbub("init", "new/deployment", option, value, folder=tmp_path)
+    assert ran.status == 2
+    assert ran.err.startswith(f"error: {option}: ")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_international_names_stand_in_settings_and_certificates_as_they_are_called(tmp_path: Path) -> None:
+    hosts = {Role.SHUFFLER: ["münchen.example"], Role.ANALYZER: ["[2001:DB8::7]"]}
+    folder = initialise(tmp_path / "deployment", Placement(hosts))
+    settings = load(folder.of("client") / "client.toml", ClientSettings, "client")
+    assert settings.shuffler == "xn--mnchen-3ya.example:7301"
+    certificate = x509.load_pem_x509_certificate((folder.of("shuffler") / "tls/shuffler.pem").read_bytes())
+    names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    assert names.get_values_for_type(x509.DNSName) == ["xn--mnchen-3ya.example", "localhost"]
+
+
+def test_one_key_for_two_parties_is_refused(tmp_path: Path) -> None:
+    Identity.generate().save_public(tmp_path / "one.pub.pem")
+    words = ("init", "deployment", "--shuffler-key", "one.pub.pem", "--analyzer-key", "one.pub.pem")
+    ran = hubbub(*words, folder=tmp_path)
+    assert ran.status == 2
+    assert "are the same key: shuffler and analyzer must be two parties" in ran.err
+    assert [path.name for path in tmp_path.iterdir()] == ["one.pub.pem"]
+
+
+@pytest.mark.parametrize("equal", [(0, 1), (0, 2), (1, 2)])
+def test_no_task_names_one_key_for_two_parties(equal: tuple[int, int]) -> None:
+    keys = [bytes([number]) * 32 for number in range(3)]
+    keys[equal[1]] = keys[equal[0]]
+    with pytest.raises(TaskError, match="have the same key, and must be two parties"):
+        Identities(*keys)
+
+
+@pytest.mark.parametrize("there", ["nothing", "an empty folder"])
+def test_a_failure_leaves_what_was_there_before(tmp_path: Path, there: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = tmp_path / "a" / "b"
+    if there == "an empty folder":
+        root.mkdir(parents=True)
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(initialising, "_write_settings", full)
+    with pytest.raises(OSError, match="No space"):
+        initialise(root)
+    assert list(tmp_path.rglob("*")) == ([] if there == "nothing" else [tmp_path / "a", root])
+
+
+def test_a_folder_that_holds_something_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "mine").write_text("kept")
+    for words in (("init", tmp_path), ("demo", "--devices", "100", "--out", tmp_path)):
+        ran = hubbub(*words)
+        assert ran.status == 1
+        assert "is not an empty folder" in ran.err
+        assert [path.name for path in tmp_path.rglob("*")] == ["mine"]
+
+
+def test_a_link_that_leads_nowhere_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "gone")
+    with pytest.raises(HubbubError, match=r"is a link to .*gone, which is not there"):
+        initialise(tmp_path / "link")
+
+
+def test_a_demo_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:
+    ran = hubbub("demo", "--devices", "100", "--epsilon", "-1", "--out", tmp_path / "new" / "demo")
+    assert ran.status != 0
+    assert list(tmp_path.iterdir()) == []
+
+
+def fill(root: Path, names: list[str]) -> None:
+    """Begin a folder with logs, and fail."""
+    with new_folder(root, keep="logs"):
+        (root / "logs").mkdir()
+        for name in names:
+            (root / name).touch()
+        (root / "missing").read_bytes()
+
+
+def test_what_is_to_be_kept_of_a_failure_is_kept(tmp_path: Path) -> None:
+    for content, left in (([], []), (["logs/a.log", "results.csv"], ["logs", "logs/a.log"])):
+        root = tmp_path / "out"
+        with pytest.raises(FileNotFoundError):
+            fill(root, content)
+        assert sorted(str(path.relative_to(root)) for path in root.rglob("*")) == left
+
+
+def test_a_draft_that_cannot_be_planned_leaves_no_pipeline_behind(tmp_path: Path) -> None:
+    async def run(draft: Draft) -> None:
+        async with LocalPipeline(draft, tmp_path / "pipeline"):
+            pass
+
+    text = initialising.sample("task.toml").replace("@START@", "2026-01-01T00:00:00Z")
+    draft = read_draft(text.replace("epsilon = 1.0", "epsilon = 1e-9"))
+    with pytest.raises(HubbubError):
+        asyncio.run(run(draft))
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_the_name_of_a_public_key_is_no_place_for_a_private_one(tmp_path: Path, there: bool) -> None:
+    if there:
+        (tmp_path / "x.pub.pem").write_text("kept")
+    ran = hubbub("identity", "x.pub.pem", folder=tmp_path)
+    assert ran.status == 1
+    assert "x.pub.pem is the name of a public key" in ran.err
+    assert "such as x.pem" in ran.err
+    assert [path.read_text() for path in tmp_path.iterdir()] == ["kept"] * there

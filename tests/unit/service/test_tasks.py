@@ -1,0 +1,55 @@
+"""Task files that cannot be read are an error that names them, never no task."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hubbub.protos.errors import TaskError
+from hubbub.service.tasks import read_tasks
+from support.samples import Parties, sample_task, signed
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    folder, parties = tmp_path / "tasks", Parties.generate()
+    folder.mkdir()
+    (folder / "task.json").write_bytes(signed(sample_task(parties), parties).encode())
+    (folder / "notes.txt").write_text("not a task")
+    return folder
+
+
+def test_a_folder_s_tasks_and_single_files_are_read(folder: Path) -> None:
+    assert len(read_tasks([folder], lambda _: None)) == 1
+    assert len(read_tasks([folder / "task.json"], lambda _: None)) == 1
+
+
+def test_a_folder_that_cannot_be_read_is_not_an_empty_one(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def denied(path: Path) -> None:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "iterdir", denied)
+    with pytest.raises(TaskError, match=r"cannot read .*tasks: Permission denied"):
+        read_tasks([folder], lambda _: None)
+
+
+def test_a_missing_folder_and_an_empty_one_are_told_apart(tmp_path: Path) -> None:
+    with pytest.raises(TaskError, match=r"cannot read .*none: No such file or directory"):
+        read_tasks([tmp_path / "none"], lambda _: None)
+    with pytest.raises(TaskError, match="there is no task to run"):
+        read_tasks([tmp_path], lambda _: None)
+
+
+@pytest.mark.parametrize("name", ["other.json", "link"])
+def test_a_link_that_leads_nowhere_is_named(folder: Path, name: str) -> None:
+    (folder / name).symlink_to(folder / "gone.json")
+    path = folder if name.endswith(".json") else folder / name
+    with pytest.raises(TaskError, match=f"{name} is a link to .*gone.json, which is not there"):
+        read_tasks([path], lambda _: None)
+
+
+def test_a_folder_in_the_place_of_a_task_is_named(folder: Path) -> None:
+    (folder / "more.json").mkdir()
+    with pytest.raises(TaskError, match=r"cannot read .*more\.json: Is a directory"):
+        read_tasks([folder], lambda _: None)
