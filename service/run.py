@@ -40,15 +40,22 @@ async def run(
         HubbubError: where a part or a port cannot be used; nothing was served then.
     """
     logs.configure(log)
-    # From here on: a signal that comes while the service starts ends it as soon as it has.
-    with asked_to_stop(stop) as stopping:
-        async with assembled as service:
-            ports = Ports()
-            await service.listen(ports)
-            try:
-                await service.start()
-                await ports.serving(announce)
-                await stopping.wait()
-            finally:
-                await service.leave()
-                await ports.drain()
+    try:
+        # From here on: a signal that comes while the service starts ends it as soon as it has.
+        with asked_to_stop(stop) as stopping:
+            async with assembled as service:
+                await _serve(service, announce, stopping)
+    finally:
+        await asyncio.to_thread(logs.flush)
+
+
+async def _serve(service: Service, announce: Announce | None, stopping: asyncio.Event) -> None:
+    ports = Ports()
+    await service.listen(ports)
+    try:
+        await service.start()
+        await ports.serving(announce)
+        await stopping.wait()
+    finally:
+        await service.leave()
+        await ports.drain()
