@@ -90,7 +90,8 @@ class Service:
             text += line
             with contextlib.suppress(ValueError):
                 # Where it could not start, the document says so instead; its log does, too.
-                return json.loads(text).get("addresses")
+                addresses: dict[str, str] | None = json.loads(text).get("addresses")
+                return addresses
         return None
 
     async def ended(self) -> str:

@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from hubbub.deploy.output import Json, failures, print_json
+from hubbub.deploy.output import Json, failures
+from hubbub.deploy.streams import announcer, fill_closed
 
 
 def command(
@@ -16,16 +17,15 @@ def command(
 ) -> None:
     """Run the shuffler until SIGTERM or Ctrl-C, then drain. With --json it prints its addresses once it serves.
 
+    SIGHUP, SIGUSR1 and SIGUSR2 are ignored: settings are read at the start.
+
     Example: hubbub shuffler deployment/shuffler/shuffler.toml
     """
+    fill_closed()
     with failures(as_json):
         import asyncio
 
         from hubbub.shuffler.server import serve
         from hubbub.shuffler.settings import load
 
-        def announce(addresses: dict[str, str]) -> None:
-            if as_json:
-                print_json({"service": "shuffler", "addresses": addresses})
-
-        asyncio.run(serve(load(settings), announce=announce))
+        asyncio.run(serve(load(settings), announce=announcer("shuffler", as_json)))
