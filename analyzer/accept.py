@@ -25,6 +25,7 @@ from hubbub.protos.task import Task
 from hubbub.service.charges import Charges, LedgerMoved, TaskLocks
 from hubbub.service.keys import NewKey, make_key
 from hubbub.service.receiving import Receiver, check_key_set, check_record, erased, read_record
+from hubbub.service.troubles import Troubles
 
 RETRY_SECONDS = 2.0
 """When to ask again after the processes that open envelopes were killed."""
@@ -48,6 +49,7 @@ class Acceptor:
         *,
         committed: Callable[[], None] = lambda: None,
         new_key: NewKey = generate_key,
+        troubles: Troubles | None = None,
     ) -> None:
         self._tasks = tasks
         self._identity = identity
@@ -58,7 +60,7 @@ class Acceptor:
         self._new_key = new_key
         self._locks = TaskLocks()
         self._loading: asyncio.Task[None] | None = None
-        self.receiver: Receiver[StoredBatch] = Receiver(store, self._count)
+        self.receiver: Receiver[StoredBatch] = Receiver(store, self._count, troubles)
 
     async def get_key(self, task_id: bytes, round_number: int) -> SignedDocument:
         """Return the key record of a round, made at the first call; the same record each time.

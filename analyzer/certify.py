@@ -25,7 +25,9 @@ from hubbub.protos.keys import Identity
 from hubbub.protos.signed import Label, SignedDocument, canonical
 from hubbub.protos.signed_task import SignedTask
 from hubbub.protos.task import Task
+from hubbub.service.collecting import TASK_ID_DIGITS
 from hubbub.service.stages import Observe, unobserved
+from hubbub.service.troubles import Kind, Troubles
 
 _LOG = structlog.get_logger(__name__)
 
@@ -66,11 +68,13 @@ class Certifier:
         store: Store,
         state: Statement = accountant_statement,
         observe: Observe = unobserved,
+        troubles: Troubles | None = None,
     ) -> None:
         self._identity = identity
         self._store = store
         self._state = state
         self._observe = observe
+        self._troubles = troubles or Troubles()
         self._lock = asyncio.Lock()
         self._running: set[asyncio.Task[None]] = set()
         self.changed = asyncio.Event()
@@ -79,14 +83,18 @@ class Certifier:
 
     def start(self) -> None:
         """Certify in the background what is complete; called after each commit, and at the start."""
-        task = asyncio.create_task(self.run())
+        task = asyncio.create_task(self._run_unless_it_fails())
         self._running.add(task)
-        task.add_done_callback(self._done)
+        task.add_done_callback(self._running.discard)
 
-    def _done(self, task: asyncio.Task[None]) -> None:
-        self._running.discard(task)
-        if not task.cancelled() and task.exception() is not None:
-            _LOG.error("rounds not looked over", error=str(task.exception()))
+    async def _run_unless_it_fails(self) -> None:
+        try:
+            await self.run()
+        except Exception as error:
+            text = f"rounds that are complete could not be looked over: {error}; it is tried again every minute"
+            self._troubles.meet("certify", Kind.ROUNDS, "rounds not looked over", text, error)
+        else:
+            self._troubles.over("certify")
 
     async def settle(self) -> None:
         """Wait for what `start` began."""
@@ -116,12 +124,13 @@ class Certifier:
             withheld = [batch.id.query for batch in facts.batches if not is_published(facts.signed.task, batch)]
             await self._store.certify(task_id, round_number, document, withheld)
         except (HubbubError, AccountingError) as error:
-            self._failed(task_id, round_number, str(error))
+            self._failed(task_id, round_number, str(error), None)
         except Exception as error:
             # A round that cannot be certified, for whatever reason, must not keep others from it.
-            self._failed(task_id, round_number, f"the certificate could not be made: {error!r}")
+            self._failed(task_id, round_number, f"the certificate could not be made: {error!r}", error)
         else:
             self.failures.pop((task_id, round_number), None)
+            self._troubles.over((task_id, round_number))
             self._observe(time.perf_counter() - started)
             _LOG.info("round certified", task=facts.signed.task.name, round=round_number, withheld=len(withheld))
         self.announce()
@@ -132,9 +141,11 @@ class Certifier:
             raise HubbubError("the store holds a round without its task; it was damaged")
         return _Round(signed, round_number, await self._store.history(task_id, round_number))
 
-    def _failed(self, task_id: bytes, round_number: int, problem: str) -> None:
+    def _failed(self, task_id: bytes, round_number: int, problem: str, unforeseen: Exception | None) -> None:
         self.failures[task_id, round_number] = problem
-        _LOG.error("round not certified", round=round_number, error=problem)
+        text = f"round {round_number} of task {task_id.hex()[:TASK_ID_DIGITS]} is not certified: {problem}"
+        names = {"task_id": task_id.hex()[:TASK_ID_DIGITS], "round": round_number}
+        self._troubles.meet((task_id, round_number), Kind.ROUNDS, "round not certified", text, unforeseen, **names)
 
     def _document(self, facts: _Round) -> bytes:
         content = {

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from time import perf_counter
@@ -30,6 +30,7 @@ from hubbub.protos.signed import SignedDocument
 from hubbub.service.charges import Charges
 from hubbub.service.collecting import TASK, Ages, PictureCollector, Spent, names
 from hubbub.service.stages import Observe, unobserved
+from hubbub.service.troubles import Kind, Troubles
 
 PREFIX = "hubbub_analyzer"
 
@@ -105,15 +106,18 @@ class TimedAcceptor:
 
 @dataclass(frozen=True)
 class Picture:
-    """The analyzer at one moment: its tasks' rounds, those that could not be certified, and the charges by task."""
+    """The analyzer at one moment: its tasks' rounds, those that something holds up, and the charges by task."""
 
     rounds: Sequence[RoundProgress]
-    failures: Sequence[tuple[bytes, int]]
+    held_up: Collection[tuple[bytes, int]]
     charges: Mapping[bytes, Charges]
 
 
 class AnalyzerCollector(PictureCollector[Picture]):
-    """Reads rounds, counts and queues when Prometheus asks. `failures` are the rounds that could not be certified."""
+    """Reads rounds, counts and queues when Prometheus asks.
+
+    `failures` are the rounds that could not be certified; `troubles` knows those that could not be counted.
+    """
 
     def __init__(
         self,
@@ -122,8 +126,10 @@ class AnalyzerCollector(PictureCollector[Picture]):
         acceptor: TimedAcceptor,
         failures: Mapping[tuple[bytes, int], str],
         clock: Callable[[], float],
+        troubles: Troubles | None = None,
     ) -> None:
         super().__init__()
+        self._troubles = troubles or Troubles(clock)
         self._tasks = {task_id: signed.task for task_id, signed in tasks.items()}
         self._store = store
         self._acceptor = acceptor
@@ -133,7 +139,14 @@ class AnalyzerCollector(PictureCollector[Picture]):
 
     async def _picture(self) -> Picture:
         rounds = [progress for progress in await self._store.progress(None) if progress.id.task_id in self._tasks]
-        return Picture(rounds, list(self._failures), await self._store.ledgers())
+        return Picture(rounds, self._held_up(rounds), await self._store.ledgers())
+
+    def _held_up(self, rounds: Sequence[RoundProgress]) -> set[tuple[bytes, int]]:
+        uncounted = [key for key in self._troubles.keys(Kind.ROUNDS) if isinstance(key, BatchId)]
+        under_way = {(each.id.task_id, each.id.round) for each in rounds if progress_of(each) in AGING}
+        if self._troubles.count(Kind.STORE):
+            return under_way
+        return (set(self._failures) | {(batch.task_id, batch.round) for batch in uncounted}) & under_way
 
     def _metrics(self, picture: Picture) -> Iterator[Metric]:
         yield from (self._reports(picture.rounds), *self._of_rounds(picture), self._refused(), self._waiting())
@@ -157,7 +170,7 @@ class AnalyzerCollector(PictureCollector[Picture]):
         labels = (*TASK, "state")
         count = GaugeMetricFamily(f"{PREFIX}_rounds", "Rounds by state.", labels=labels)
         age = GaugeMetricFamily(f"{PREFIX}_round_age_seconds", AGE, labels=labels)
-        failed = GaugeMetricFamily(f"{PREFIX}_rounds_in_trouble", "Rounds that cannot be certified.", labels=TASK)
+        failed = GaugeMetricFamily(f"{PREFIX}_rounds_in_trouble", "Rounds that something holds up.", labels=TASK)
         states = [(each.id.task_id, each.id.round, progress_of(each)) for each in picture.rounds]
         ages = self._ages.of(each for each in states if each[2] in AGING)
         for task in self._tasks.values():
@@ -167,7 +180,7 @@ class AnalyzerCollector(PictureCollector[Picture]):
                 count.add_metric((*names(task), state.value), len(here))
                 if state in AGING:
                     age.add_metric((*names(task), state.value), max(map(ages.__getitem__, here), default=0.0))
-            failed.add_metric(names(task), sum(task_id == task.id for task_id, _ in picture.failures))
+            failed.add_metric(names(task), sum(task_id == task.id for task_id, _ in picture.held_up))
         yield from (count, age, failed)
 
     def _refused(self) -> Metric:

@@ -12,10 +12,12 @@ from hubbub.analyzer.progress import missing, standing_of
 from hubbub.analyzer.records import StoredBatch
 from hubbub.analyzer.store import Store
 from hubbub.protos.errors import HubbubError
+from hubbub.protos.messages import Condition
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.results import QueryResult, QueryState, RoundId, RoundResults, RoundStanding
 from hubbub.protos.task import Task
 from hubbub.queries.randomizer import Tally
+from hubbub.service.troubles import Troubles
 
 LONGEST_WAIT_SECONDS = 60.0
 """How long one call waits for a round that is not certified yet; a reader asks again after that."""
@@ -24,8 +26,9 @@ LONGEST_WAIT_SECONDS = 60.0
 class Results:
     """The results service. It answers for every task the store knows, served today or not."""
 
-    def __init__(self, store: Store, certifier: Certifier) -> None:
+    def __init__(self, store: Store, certifier: Certifier, troubles: Troubles | None = None) -> None:
         self._store = store
+        self._troubles = troubles or Troubles()
         self._certifier = certifier
         self._closed = False
 
@@ -52,6 +55,10 @@ class Results:
                 await asyncio.wait_for(changed.wait(), remaining)
             except TimeoutError:
                 continue
+
+    async def get_condition(self) -> Condition:
+        """Return what holds the analyzer up."""
+        return self._troubles.condition()
 
     async def list_results(self, task_id: bytes | None) -> list[RoundId]:
         """Return the certified rounds in the order in which they were certified, of one task or of all.

@@ -20,13 +20,13 @@ from hubbub.analyzer.store import Store
 from hubbub.analyzer.tasks import Tasks, load_tasks
 from hubbub.analyzer.workers import Workers
 from hubbub.protos import wire
-from hubbub.protos.errors import HubbubError
 from hubbub.protos.keys import Identity, load_public
 from hubbub.protos.task import Identities
 from hubbub.service import listening
-from hubbub.service.metrics import Disk, Metrics
+from hubbub.service.metrics import Conditions, Disk, Metrics
 from hubbub.service.ports import Announce, Ports
 from hubbub.service.run import run
+from hubbub.service.troubles import Kind, Troubles
 
 DELIVERERS = frozenset({"shuffler"})
 """Common names that may deliver batches."""
@@ -69,6 +69,7 @@ class _Analyzer:
     certifier: Certifier
     results: Results
     metrics: Metrics
+    troubles: Troubles
     clock: Callable[[], float]
     sweeping: asyncio.Task[None] | None = None
 
@@ -82,7 +83,7 @@ class _Analyzer:
         await ports.open_metrics(settings.metrics_listen, self.metrics.registry, settings.tls.paths())
 
     async def start(self) -> None:
-        self.sweeping = asyncio.create_task(sweep(self.store, self.certifier, self.clock))
+        self.sweeping = asyncio.create_task(sweep(self.store, self.certifier, self.clock, self.troubles))
 
     async def leave(self) -> None:
         """Let no reader wait any longer for results: calls in work could not finish otherwise."""
@@ -95,17 +96,19 @@ class _Analyzer:
 async def _assembled(settings: Settings, clock: Callable[[], float]) -> AsyncIterator[_Analyzer]:
     identity, tasks = _load(settings)
     shuffler = load_public(settings.shuffler_key)
-    metrics = Metrics("analyzer", Stage)
-    async with _opened(settings, metrics) as (store, workers):
+    metrics, troubles = Metrics("analyzer", Stage), Troubles()
+    async with _opened(settings, metrics, troubles) as (store, workers):
         await store.add_tasks(tasks.values())
         await check_store(store)
-        certifier = Certifier(identity, store, observe=metrics.stage(Stage.CERTIFY))
-        acceptor = Acceptor(tasks, identity, shuffler, store, workers, committed=certifier.start)
+        certifier = Certifier(identity, store, observe=metrics.stage(Stage.CERTIFY), troubles=troubles)
+        acceptor = Acceptor(tasks, identity, shuffler, store, workers, committed=certifier.start, troubles=troubles)
         timed = TimedAcceptor(acceptor, metrics.stage(Stage.ACCEPT), metrics.stage(Stage.COUNT))
-        metrics.registry.register(AnalyzerCollector(tasks, store, timed, certifier.failures, clock))
+        metrics.registry.register(AnalyzerCollector(tasks, store, timed, certifier.failures, clock, troubles))
         metrics.registry.register(Disk("analyzer", settings.data))
+        metrics.registry.register(Conditions("analyzer", troubles))
+        results = Results(store, certifier, troubles)
         try:
-            yield _Analyzer(settings, store, timed, certifier, Results(store, certifier), metrics, clock)
+            yield _Analyzer(settings, store, timed, certifier, results, metrics, troubles, clock)
         finally:
             # The ports have drained: what the last batch completed is still certified.
             await certifier.settle()
@@ -133,8 +136,11 @@ async def check_store(store: Store) -> None:
 
 
 @contextlib.asynccontextmanager
-async def _opened(settings: Settings, metrics: Metrics) -> AsyncIterator[tuple[SqliteStore, Workers]]:
-    store, workers = SqliteStore(settings.data, metrics.stage(Stage.STORE)), Workers(settings.processes)
+async def _opened(
+    settings: Settings, metrics: Metrics, troubles: Troubles
+) -> AsyncIterator[tuple[SqliteStore, Workers]]:
+    store = SqliteStore(settings.data, metrics.stage(Stage.STORE), troubles=troubles)
+    workers = Workers(settings.processes)
     try:
         yield store, workers
     finally:
@@ -142,13 +148,20 @@ async def _opened(settings: Settings, metrics: Metrics) -> AsyncIterator[tuple[S
         await asyncio.to_thread(store.close)
 
 
-async def sweep(store: Store, certifier: Certifier, clock: Callable[[], float]) -> None:
+async def sweep(
+    store: Store, certifier: Certifier, clock: Callable[[], float], troubles: Troubles | None = None
+) -> None:
     """Certify rounds that are complete, and destroy the keys whose time is over; now, and every minute."""
+    known = troubles or Troubles()
     while True:
         certifier.start()
         try:
             expired = await store.expire_keys(clock())
+        except Exception as error:
+            # Whatever it was: without this loop no certificate that failed would be tried again.
+            text = f"keys whose time is over could not be destroyed: {error}; it is tried again every minute"
+            known.meet("sweep", Kind.ROUNDS, "keys not looked over", text, error)
+        else:
+            known.over("sweep")
             _LOG.debug("keys of rounds that never came destroyed", keys=expired)
-        except HubbubError as error:
-            _LOG.warning("keys not looked over", error=str(error))
         await asyncio.sleep(SWEEP_SECONDS)

@@ -130,8 +130,9 @@ class Workers:
 
 
 def _begin() -> None:
-    """Leave interrupts to the parent, and go when it goes, however it went."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    """Leave interrupts to the parent, ignore what it ignores, and go when it goes, however it went."""
+    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
+        signal.signal(number, signal.SIG_IGN)
     threading.Thread(target=_leave_with_parent, daemon=True).start()
 
 

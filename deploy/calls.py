@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Mapping
-from dataclasses import dataclass
+import contextlib
+from collections.abc import Collection, Coroutine, Mapping
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from hubbub.deploy.errors import BadUse
 from hubbub.deploy.settings import OperatorSettings
 from hubbub.protos.errors import HubbubError, Unreachable
-from hubbub.protos.messages import RoundStatus
+from hubbub.protos.messages import Condition, RoundState, RoundStatus
 from hubbub.protos.results import RoundId, RoundResults, RoundStanding
+from hubbub.protos.task import Task
+from hubbub.protos.times import at
 from hubbub.protos.transport import open_channel
 from hubbub.protos.wire import ControlCaller, ResultsCaller
 
@@ -59,6 +63,46 @@ async def close_round(settings: OperatorSettings, task_id: bytes, round_number: 
         return await ControlCaller(channel).close_round(task_id, round_number, CALL_SECONDS)
 
 
+async def round_to_close(settings: OperatorSettings, task: Task, wanted: int | None, now: float) -> int:
+    """Return the round that is to be closed: the one that is wanted, or the only one that is open at `now`.
+
+    Raises:
+        HubbubError: where the round wanted is closed already, or none is open.
+        BadUse: where several are open.
+    """
+    async with open_channel(settings.shuffler_control, settings.tls.paths()) as channel:
+        rounds = {each.round: each for each in await ControlCaller(channel).get_status(task.id, CALL_SECONDS)}
+    if wanted is not None:
+        _check_open(task, rounds.get(wanted))
+        return wanted  # what else may be wrong with it is the shuffler's to say
+    # Rounds are prepared before they open, and are OPEN at the shuffler from then on.
+    taking = [number for number, each in rounds.items() if each.state is RoundState.OPEN and began(task, number, now)]
+    if not taking:
+        known = ", ".join(f"round {number} is {_state(task, each, now)}" for number, each in rounds.items())
+        raise HubbubError(f"no round of {task.name} is open: {known or 'none has begun'}")
+    if len(taking) > 1:
+        listed = " and ".join(map(str, taking))
+        raise BadUse(f"rounds {listed} of {task.name} are open; name one with --round")
+    return taking[0]
+
+
+def began(task: Task, number: int, now: float) -> bool:
+    """Return whether a round takes submissions by the task's schedule, or did."""
+    return task.schedule.opens(number) <= now
+
+
+def _state(task: Task, status: RoundStatus, now: float) -> str:
+    return (
+        status.state.value if began(task, status.round, now) else f"open from {at(task.schedule.opens(status.round))}"
+    )
+
+
+def _check_open(task: Task, status: RoundStatus | None) -> None:
+    if status is not None and status.state is not RoundState.OPEN:
+        what = f"it is {status.state.value}, with {status.submissions} submissions"
+        raise HubbubError(f"round {status.round} of {task.name} was closed before: {what}; `hubbub status` shows more")
+
+
 async def fetch_status(settings: OperatorSettings) -> list[RoundStatus]:
     """Return the states of all rounds at the shuffler."""
     async with open_channel(settings.shuffler_control, settings.tls.paths()) as channel:
@@ -78,6 +122,8 @@ class Overview:
     shuffler: list[RoundStatus] | None
     analyzer: list[RoundStanding] | None
     errors: Mapping[str, str]
+    conditions: Mapping[str, Condition] = field(default_factory=dict)
+    """What holds each service up; without one that did not answer, or is of a version that cannot say."""
 
 
 async def fetch_overview(settings: OperatorSettings) -> Overview:
@@ -96,4 +142,20 @@ async def fetch_overview(settings: OperatorSettings) -> Overview:
         asked("shuffler", settings.shuffler_control, fetch_status(settings)),
         asked("analyzer", settings.analyzer_results, fetch_standings(settings)),
     )
-    return Overview(shuffler, analyzer, dict(sorted(errors.items())))
+    return Overview(shuffler, analyzer, dict(sorted(errors.items())), await _conditions(settings, errors))
+
+
+async def _conditions(settings: OperatorSettings, silent: Collection[str]) -> dict[str, Condition]:
+    """Ask the services that answered what holds them up."""
+    places: dict[str, tuple[str, type[ControlCaller | ResultsCaller]]] = {
+        "shuffler": (settings.shuffler_control, ControlCaller),
+        "analyzer": (settings.analyzer_results, ResultsCaller),
+    }
+    found = {}
+    for name, (address, caller) in places.items():
+        # Rounds are what was asked for: a service that cannot say more is no failure.
+        with contextlib.suppress(HubbubError):
+            if name not in silent:
+                async with open_channel(address, settings.tls.paths()) as channel:
+                    found[name] = await caller(channel).get_condition(CALL_SECONDS)
+    return found

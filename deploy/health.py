@@ -11,7 +11,7 @@ from cryptography import x509
 
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.transport import TLS, open_channel
-from hubbub.service.health import is_serving
+from hubbub.service.health import is_serving, parts_in_trouble
 
 PAUSE_SECONDS = 0.1
 """Pause between two questions to a port that is open but does not serve yet."""
@@ -46,6 +46,24 @@ def _listens(service: str, settings: Path) -> tuple[dict[str, str], TLS]:
 
     analyzer = load_analyzer(settings)
     return {"delivery": analyzer.delivery_listen, "results": analyzer.results_listen}, analyzer.tls.paths()
+
+
+def store_of(service: str, settings: Path) -> Path:
+    """Return the folder of a service's store ("shuffler" or "analyzer")."""
+    if service == "shuffler":
+        from hubbub.shuffler.settings import load as load_shuffler
+
+        return load_shuffler(settings).data
+    from hubbub.analyzer.settings import load as load_analyzer
+
+    return load_analyzer(settings).data
+
+
+async def ask_parts(ports: Mapping[str, str], tls: TLS, wait: float) -> frozenset[str]:
+    """Return which kinds of parts of a service that serves are in trouble (`service.troubles.Kind`)."""
+    # Every port says the same of the service as a whole.
+    async with open_channel(next(iter(ports.values())), tls, _own_name(tls)) as channel:
+        return await parts_in_trouble(channel, wait)
 
 
 async def ask(ports: Mapping[str, str], tls: TLS, wait: float) -> dict[str, bool]:

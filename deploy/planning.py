@@ -15,6 +15,7 @@ from hubbub.accountant.spending.budget import Outlook, outlook
 from hubbub.protos.draft import check_draft
 from hubbub.protos.errors import TaskError
 from hubbub.protos.task import MAXIMUM_REPORTS, Draft, Identities, Task
+from hubbub.protos.times import at, first_not_cut
 from hubbub.queries.design import Design
 from hubbub.queries.histogram import Histogram
 from hubbub.queries.number import Number
@@ -86,6 +87,21 @@ def plan(draft: Draft) -> Plan:
     except AccountingError as error:
         raise TaskError(str(error)) from error
     return chosen
+
+
+def check_not_over(draft: Draft, now: float) -> None:
+    """Return only if a round of the draft can still be answered at `now` (seconds since 1970).
+
+    Raises:
+        TaskError: where its last round was cut before.
+    """
+    schedule = draft.schedule
+    if first_not_cut(schedule, now) >= schedule.rounds:
+        last = at(schedule.cut(schedule.rounds - 1))
+        raise TaskError(
+            f"the task is over: its last round, {schedule.rounds - 1}, was cut at {last}, so nobody could answer it; "
+            "set a later start, or more rounds"
+        )
 
 
 def outlook_of(plan: Plan) -> Outlook:

@@ -21,6 +21,9 @@ STOP_SECONDS = 30.0
 LOG_TAIL_LINES = 15
 """Lines of a failed service's log that an error quotes."""
 
+LOG_TAIL_BYTES = 65_536
+"""How much of the log's end they are looked for in."""
+
 
 class ServiceError(HubbubError):
     """A service that did not start, or ended by itself; quotes the end of its log."""
@@ -86,7 +89,9 @@ class Service:
         while process.stdout is not None and (line := await process.stdout.readline()):
             text += line
             with contextlib.suppress(ValueError):
-                return dict(json.loads(text)["addresses"])
+                # Where it could not start, the document says so instead; its log does, too.
+                addresses: dict[str, str] | None = json.loads(text).get("addresses")
+                return addresses
         return None
 
     async def ended(self) -> str:
@@ -117,5 +122,14 @@ class Service:
         await self._process.wait()
 
     def _tail(self) -> str:
-        lines = self.log.read_text(errors="replace").splitlines()[-LOG_TAIL_LINES:]
+        lines = _end_of(self.log).splitlines()[-LOG_TAIL_LINES:]
         return "; its log ends with:\n" + "\n".join(f"  {line}" for line in lines) if lines else "; its log is empty"
+
+
+def _end_of(log: Path) -> str:
+    # A log is as long as the service ran, and may be a device or a pipe, which have no end.
+    if not log.is_file():
+        return ""
+    with log.open("rb") as file:
+        file.seek(-min(LOG_TAIL_BYTES, log.stat().st_size), os.SEEK_END)
+        return file.read(LOG_TAIL_BYTES).decode(errors="replace")

@@ -6,7 +6,7 @@ out="${1:-src}"
 python="${PYTHON:-python3}"
 PATH="$(dirname "$(command -v "$python")"):$PATH"
 export PATH
-for name in document submission control delivery results; do
+for name in document condition submission control delivery results; do
     "$python" -m grpc_tools.protoc -Ihubbub/protos=protos \
         --python_out="$out" --mypy_out=quiet:"$out" "hubbub/protos/v1/$name.proto"
 done

@@ -55,6 +55,24 @@ class RoundStatus:
 
 
 @dataclass(frozen=True)
+class Trouble:
+    """Something that holds a service up: what is wrong and what to do, and how often it was met since (in seconds)."""
+
+    kind: str
+    text: str
+    since: float
+    count: int
+
+
+@dataclass(frozen=True)
+class Condition:
+    """What holds a service up at this moment, and how many lines of its log were lost since it started."""
+
+    troubles: tuple[Trouble, ...] = ()
+    log_lines_lost: int = 0
+
+
+@dataclass(frozen=True)
 class Envelopes:
     """Consecutive envelopes of a batch, the first of them at `offset`."""
 

@@ -10,6 +10,7 @@ Devices, shuffler and analyzer must agree on these times, so each is computed he
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from hubbub.protos.keys import LATEST_TIME
 from hubbub.protos.task import Schedule
@@ -28,6 +29,11 @@ CLOCK_SECONDS = DAY
 
 DELAY_SECONDS = 30 * DAY
 """A key record is valid this long after the cut, so that a delayed batch can still be delivered and checked."""
+
+
+def at(moment: float) -> str:
+    """Return a time (seconds since 1970) as people read it, in UTC."""
+    return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 @dataclass(frozen=True)

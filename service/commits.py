@@ -2,7 +2,7 @@
 
 A job's result is given out only after its transaction is synced, so whoever has a result may rely on it being on disk.
 A job that raises a `HubbubError` fails alone: others of its transaction are committed. A failure of the disk takes the
-whole transaction back, and all its jobs fail: none was acknowledged.
+whole transaction back, and all its jobs fail: none was acknowledged. The thread itself survives whatever is raised.
 """
 
 from __future__ import annotations
@@ -18,11 +18,15 @@ from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
 from hubbub.protos.errors import HubbubError
-from hubbub.service.errors import StoreError
+from hubbub.service.errors import StoreError, as_store_error
 from hubbub.service.stages import Observe, unobserved
 
 GROUP_LIMIT = 1000
 """Most jobs in one transaction, so that the first of them does not wait for ever."""
+
+PROBE_SECONDS = 30.0
+"""How long a store whose last write failed may be idle before a write of no consequence is tried: whoever waits for
+what failed tries again sooner, and the trouble of a store that nobody uses must end, too."""
 
 GATHER_SECONDS = 0.003
 """How long jobs gather after a transaction that had more than one: under load fewer, larger ones cost less."""
@@ -48,10 +52,12 @@ T = TypeVar("T")
 Failed = Callable[[Exception], HubbubError]
 """Makes the error that a transaction's jobs fail with, of what went wrong."""
 
+Outcome = Callable[[Exception | None], None]
+"""Is told what a transaction failed with, and None after each that wrote something; called from any thread."""
 
-def as_store_error(error: Exception) -> HubbubError:
-    """Return a `StoreError` that says what went wrong."""
-    return error if isinstance(error, StoreError) else StoreError(f"the store could not write: {error}; check the disk")
+
+def untold(_error: Exception | None) -> None:
+    """Tell nobody."""
 
 
 @dataclass(frozen=True)
@@ -81,12 +87,18 @@ class GroupCommit(Generic[U]):
         observe: Observe = unobserved,
         savepoints: bool = False,
         failed: Failed = as_store_error,
+        outcome: Outcome = untold,
+        probe: float = PROBE_SECONDS,
     ) -> None:
         self._connection = connection
         self._begin = begin
         self._observe = observe
         self._savepoints = savepoints
         self._failed = failed
+        self._outcome = outcome
+        self._probe = probe
+        self._failing = False
+        self._broken: StoreError | None = None
         self._jobs: queue.SimpleQueue[_Job[U] | None] = queue.SimpleQueue()
         self._carried: _Job[U] | None = None
         self._closing = threading.Lock()
@@ -138,17 +150,26 @@ class GroupCommit(Generic[U]):
 
     def _run(self) -> None:
         while group := self._next_group():
-            self._finish(group)
+            try:
+                self._finish(group)
+            except Exception as error:
+                # Whatever it was: without this thread every later job would wait for ever.
+                self._told(error)
+                _give_out([(job.future, None, self._failed(error)) for job in group])
             if len(group) > 1:
                 time.sleep(GATHER_SECONDS)
         self._commit([])  # what was gathered without a job
+
+    def _told(self, error: Exception | None) -> None:
+        self._failing = error is not None
+        self._outcome(error)
 
     def _finish(self, group: list[_Job[U]]) -> None:
         _give_out(self._run_bare(group[0]) if group[0].bare else self._commit(group))
 
     def _next_group(self) -> list[_Job[U]]:
         """Wait for a job, then take those that wait behind it. Empty at the end."""
-        first = self._carried or self._jobs.get()
+        first = self._carried or self._first()
         self._carried = None
         if first is None:
             return []
@@ -169,21 +190,51 @@ class GroupCommit(Generic[U]):
             group.append(job)
         return group
 
+    def _first(self) -> _Job[U] | None:
+        while True:
+            try:
+                return self._jobs.get(timeout=self._probe if self._failing else None)
+            except queue.Empty:
+                self._try_disk()
+
+    def _try_disk(self) -> None:
+        """Write what changes nothing, to find out whether the disk takes writes again."""
+        try:
+            (version,) = self._connection.execute("PRAGMA user_version").fetchone()
+            self._connection.execute(f"PRAGMA user_version = {version}")
+        except sqlite3.Error as error:
+            self._told(error)
+        else:
+            self._told(None)
+
     def _commit(self, group: list[_Job[U]]) -> list[_Result]:
+        if self._broken is not None:
+            return [(job.future, None, self._broken) for job in group]
         unit = self._begin()
-        started = time.perf_counter()
+        started, changes = time.perf_counter(), self._connection.total_changes
         try:
             self._connection.execute("BEGIN IMMEDIATE")
             results = [self._do(job, unit) for job in group]
             unit.flush()
             self._connection.execute("COMMIT")
         except Exception as error:
-            _LOG.error("a transaction failed, %d jobs were taken back: %s", len(group), error)
+            self._told(error)
             self._take_back(unit)
             return [(job.future, None, self._failed(error)) for job in group]
-        unit.settle()
+        self._settle(unit)
+        if self._connection.total_changes > changes:  # a disk that is full takes a transaction that writes nothing
+            self._told(None)
         self._observe(time.perf_counter() - started)
         return results
+
+    def _settle(self, unit: U) -> None:
+        try:
+            unit.settle()
+        except Exception as error:
+            # What is in memory is behind what is on disk: from here on nothing could be decided rightly.
+            message = f"what is on disk could not be shown: {error!r}; restart the service"
+            self._broken = StoreError(message)
+            raise self._broken from error
 
     def _do(self, job: _Job[U], unit: U) -> _Result:
         if self._savepoints:
@@ -203,6 +254,8 @@ class GroupCommit(Generic[U]):
             # Where SQLite has rolled all of it back by itself, as on a full disk, this fails, and with it every job.
             self._connection.execute("ROLLBACK TO job")
             result = (job.future, None, self._failed(error) if isinstance(error, sqlite3.Error) else error)
+            if isinstance(error, sqlite3.Error):
+                self._told(error)
         self._connection.execute("RELEASE job")
         return result
 
@@ -210,6 +263,8 @@ class GroupCommit(Generic[U]):
         try:
             return [(job.future, job.work(self._begin()), None)]
         except Exception as error:
+            if isinstance(error, (sqlite3.Error, OSError)):
+                self._told(error)
             return [(job.future, None, error if isinstance(error, HubbubError) else self._failed(error))]
 
     def _take_back(self, unit: U) -> None:
@@ -218,7 +273,8 @@ class GroupCommit(Generic[U]):
                 self._connection.execute("ROLLBACK")
         except sqlite3.Error:
             _LOG.exception("a rollback failed")
-        unit.abandon()
+        finally:
+            unit.abandon()
 
 
 def _give_out(results: list[_Result]) -> None:

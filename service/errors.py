@@ -1,9 +1,47 @@
-"""Errors that every service's store raises."""
+"""Errors that every service's store raises, and what to do about each."""
 
 from __future__ import annotations
+
+import errno
+import sqlite3
+from pathlib import Path
 
 from hubbub.protos.errors import HubbubError
 
 
 class StoreError(HubbubError):
     """The store could not do it, and did nothing: a full disk, a damaged or foreign file, or it was closed."""
+
+
+_CHECK = "check its disk; it is tried again"
+_FULL = "make room on its disk, and the service goes on by itself"
+_READ_ONLY = "see that its disk is mounted for writing and the folder is the service's own; it goes on by itself"
+_DAMAGED = "do not repair it by hand; docs/operations.md says what to do with a damaged store"
+_OF_SQLITE = {
+    sqlite3.SQLITE_FULL: _FULL,
+    sqlite3.SQLITE_READONLY: _READ_ONLY,
+    sqlite3.SQLITE_CORRUPT: _DAMAGED,
+    sqlite3.SQLITE_NOTADB: _DAMAGED,
+}
+_OF_SYSTEM = {
+    errno.ENOSPC: _FULL,
+    errno.EDQUOT: _FULL,
+    errno.EFBIG: _FULL,
+    errno.EROFS: _READ_ONLY,
+    errno.EACCES: _READ_ONLY,
+}
+
+
+def as_store_error(error: Exception, path: Path | None = None) -> StoreError:
+    """Return what a failure of the store in the file `path` is told as: the file, what went wrong, what to do."""
+    if isinstance(error, StoreError):
+        return error
+    which = "the store" if path is None else f"the store {path}"
+    return StoreError(f"{which} could not be used: {error}; {_remedy(error)}")
+
+
+def _remedy(error: Exception) -> str:
+    if isinstance(error, sqlite3.Error):
+        # The lowest byte is the kind of failure, the others say where in SQLite it happened.
+        return _OF_SQLITE.get(getattr(error, "sqlite_errorcode", 0) & 0xFF, _CHECK)
+    return _OF_SYSTEM.get(getattr(error, "errno", None) or 0, _CHECK)

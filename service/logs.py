@@ -3,19 +3,50 @@
 from __future__ import annotations
 
 import logging
-import sys
+from datetime import UTC, datetime
 
 import structlog
 from google.protobuf.message import DecodeError
 
+from hubbub.service.lines import Lines
 from hubbub.service.settings import LogSettings
+
+FLUSH_SECONDS = 2.0
+"""How long a service that ends waits for its last lines to be written: a log that nobody reads takes none of them."""
 
 
 class _StderrHandler(logging.Handler):
-    """Writes to whatever stderr is at that moment."""
+    """Has lines written to stderr; neither waits for them nor raises."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines = Lines(self._notice)
 
     def emit(self, record: logging.LogRecord) -> None:
-        sys.stderr.write(self.format(record) + "\n")
+        try:
+            line = self.format(record)
+        except Exception as error:  # a value that cannot be shown is no reason to stop what was logged about
+            self.lines.lose(f"it could not be formatted: {type(error).__name__}")
+        else:
+            self.lines.put(line)
+
+    def _notice(self, count: int, since: float, why: str) -> str:
+        event = {
+            "event": "log lines were lost",
+            "level": "warning",
+            "timestamp": _iso(datetime.now(UTC)),
+            "lines": count,
+            "since": _iso(datetime.fromtimestamp(since, UTC)),
+            "why": why,
+        }
+        record = logging.makeLogRecord({"msg": event, "levelno": logging.WARNING, "levelname": "WARNING"})
+        # As structlog marks its own: the formatter then takes the event as it is.
+        record._logger, record._name = None, "warning"
+        return self.format(record)
+
+
+def _iso(moment: datetime) -> str:
+    return moment.isoformat().replace("+00:00", "Z")
 
 
 def _is_ours(record: logging.LogRecord) -> bool:
@@ -47,7 +78,32 @@ def configure(settings: LogSettings) -> None:
     for chatty in ("grpc", "asyncio"):  # at level debug they tell of every event loop they meet
         logging.getLogger(chatty).setLevel(logging.INFO)
     root = logging.getLogger()
-    for earlier in [other for other in root.handlers if isinstance(other, _StderrHandler)]:
+    for earlier in _handlers():
         root.removeHandler(earlier)
+        earlier.lines.end(FLUSH_SECONDS)
     root.addHandler(handler)
     root.setLevel(settings.level.upper())
+
+
+def _handlers() -> list[_StderrHandler]:
+    return [handler for handler in logging.getLogger().handlers if isinstance(handler, _StderrHandler)]
+
+
+def lost() -> int:
+    """Return how many lines of this process's log were lost."""
+    return sum(handler.lines.lost for handler in _handlers())
+
+
+def waiting() -> int:
+    """Return how many lines wait to be written."""
+    return sum(handler.lines.waiting for handler in _handlers())
+
+
+def untold() -> tuple[int, float, str]:
+    """Return how many lines were lost since the log last worked, since when (seconds since 1970), and why."""
+    return max((handler.lines.untold for handler in _handlers()), default=(0, 0.0, ""))
+
+
+def flush(seconds: float = FLUSH_SECONDS) -> bool:
+    """Wait until what was logged is written or lost, at most so many seconds; return whether it is."""
+    return all(handler.lines.flush(seconds) for handler in _handlers())

@@ -7,6 +7,7 @@ Labels come from a service's settings and code alone, so nobody outside can make
 
 from __future__ import annotations
 
+import io
 import ipaddress
 import shutil
 import socket
@@ -17,19 +18,22 @@ import time
 from collections.abc import Iterable, Iterator
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
 import prometheus_client
 import structlog
-from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.hosts import checked_address
 from hubbub.protos.transport import TLS
+from hubbub.service import logs
 from hubbub.service.listening import cannot_listen, resolved
 from hubbub.service.stages import Observe
+from hubbub.service.troubles import Kind, Troubles
 
 MONITORS = frozenset({"monitor", "operator"})
 """Common names that may read metrics at an address that is not loopback."""
@@ -81,6 +85,25 @@ class Disk(Collector):
         yield GaugeMetricFamily(f"{self._prefix}_free_bytes", "Bytes free on the disk of the store.", value=free)
 
 
+class Conditions(Collector):
+    """What holds a service up, by kind, and how its log is doing."""
+
+    def __init__(self, service: str, troubles: Troubles) -> None:
+        self._prefix = f"hubbub_{service}"
+        self._troubles = troubles
+
+    def collect(self) -> Iterator[Metric]:
+        """Return it as it is now."""
+        found = GaugeMetricFamily(f"{self._prefix}_troubles", "What holds the service up.", labels=("kind",))
+        for kind in Kind:
+            found.add_metric((kind.value,), self._troubles.count(kind))
+        lost = CounterMetricFamily(f"{self._prefix}_log_lines_lost", "Lines of the log that were lost.")
+        lost.add_metric((), logs.lost())
+        waiting = GaugeMetricFamily(f"{self._prefix}_log_lines_waiting", "Lines of the log to be written.")
+        waiting.add_metric((), logs.waiting())
+        yield from (found, lost, waiting)
+
+
 def _size(path: Path) -> int:
     try:
         return path.stat().st_size
@@ -96,6 +119,10 @@ class _Handler(WSGIRequestHandler):
             # Here, in the connection's own thread and under its timeout; see `_Server`.
             self.connection.do_handshake()
         super().handle()
+
+    def get_stderr(self) -> TextIO:
+        # What fails here while an answer is sent would be printed with its traceback, beside the log.
+        return io.StringIO()
 
     def get_environ(self) -> dict[str, Any]:
         environ: dict[str, Any] = super().get_environ()

@@ -19,6 +19,12 @@ from hubbub.service.metrics import MetricsPort
 DRAIN_SECONDS = 10.0
 """How long calls in work may take to finish when a service stops."""
 
+ENDING = (signal.SIGTERM, signal.SIGINT)
+"""Signals that drain a service."""
+
+IGNORED = (signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
+"""Signals that a service takes no notice of; SIGPIPE is among them, as Python has it."""
+
 Announce = Callable[[dict[str, str]], None]
 """Is told the addresses of a service's ports, by name, once they serve."""
 
@@ -76,6 +82,11 @@ class Ports:
         if announce is not None:
             announce(self._addresses)
 
+    async def tell(self, in_trouble: frozenset[str]) -> None:
+        """Have health say which kinds of parts of the service are in trouble."""
+        for health in self._healths:
+            await health.parts(in_trouble)
+
     async def drain(self) -> None:
         """Take no new calls, finish those in work, and close."""
         _LOG.info("draining")
@@ -92,16 +103,26 @@ class Ports:
 
 @contextlib.contextmanager
 def asked_to_stop(stop: asyncio.Event | None) -> Iterator[asyncio.Event]:
-    """Give the event that ends the service: `stop`, or one that SIGTERM and SIGINT set from now on."""
+    """Give the event that ends the service: `stop`, or one that SIGTERM and SIGINT set from now on.
+
+    In a service of its own (without `stop`), signals that others take for "read your settings or open your log again"
+    are ignored, and logged: by default they would kill it.
+    """
     if stop is not None:
         yield stop
         return
     asked = asyncio.Event()
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in ENDING:
         loop.add_signal_handler(number, asked.set)
+    for number in IGNORED:
+        loop.add_signal_handler(number, _ignore, number)
     try:
         yield asked
     finally:
-        for number in (signal.SIGTERM, signal.SIGINT):
+        for number in (*ENDING, *IGNORED):
             loop.remove_signal_handler(number)
+
+
+def _ignore(number: signal.Signals) -> None:
+    _LOG.warning("signal ignored", signal=number.name, hint="SIGTERM drains; settings are read at the start")

@@ -11,8 +11,6 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
-import structlog
-
 from hubbub.protos.batch import BatchId, BatchRecord, released_digest
 from hubbub.protos.errors import KeyRecordError, SignatureError
 from hubbub.protos.keys import KeySet
@@ -20,8 +18,7 @@ from hubbub.protos.messages import Committed, Envelopes
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.signed import SignedDocument
 from hubbub.protos.task import Task
-
-_LOG = structlog.get_logger(__name__)
+from hubbub.service.troubles import Kind, Troubles
 
 
 @dataclass(frozen=True)
@@ -61,6 +58,9 @@ class Delivery:
         """Where its sender goes on: behind the end once it is committed, when its envelopes may be erased already."""
         return self.envelopes if self.committed is not None else self.next_offset
 
+
+FINAL = frozenset({Reason.ERASED, Reason.OVER_BUDGET})
+"""Refusals after which a batch is not sent again: its round has ended."""
 
 D = TypeVar("D", bound=Delivery)
 D_co = TypeVar("D_co", bound=Delivery, covariant=True)
@@ -245,9 +245,12 @@ def _not_announced() -> Refusal:
 class Receiver(Generic[D]):
     """Receives batches into `inbox`; `work` is done once with each that is complete, and commits it."""
 
-    def __init__(self, inbox: Inbox[D], work: Callable[[Task, D], Awaitable[Committed]]) -> None:
+    def __init__(
+        self, inbox: Inbox[D], work: Callable[[Task, D], Awaitable[Committed]], troubles: Troubles | None = None
+    ) -> None:
         self._inbox = inbox
         self._work = work
+        self._troubles = troubles or Troubles()
         self._commits: dict[BatchId, asyncio.Task[Committed]] = {}
 
     async def begin(
@@ -283,15 +286,23 @@ class Receiver(Generic[D]):
         if work is None:
             work = asyncio.create_task(self._commit(task, batch))
             self._commits[batch] = work
-            work.add_done_callback(lambda done: self._forget(batch, done))
+            work.add_done_callback(lambda done: self._forget(task, batch, done))
         # A caller that gives up does not stop the work: it asks again.
         return await asyncio.shield(work)
 
-    def _forget(self, batch: BatchId, work: asyncio.Task[Committed]) -> None:
+    def _forget(self, task: Task, batch: BatchId, work: asyncio.Task[Committed]) -> None:
         # Done or failed: the next call starts from what is stored.
         del self._commits[batch]
-        if not work.cancelled() and work.exception() is not None:
-            _LOG.warning("commit failed", query=batch.query, round=batch.round, error=str(work.exception()))
+        error = None if work.cancelled() else work.exception()
+        refused = error.reason if isinstance(error, Refusal) else None
+        if not isinstance(error, Exception) or refused in FINAL:
+            self._troubles.over(batch)
+            return
+        names = {"task": task.name, "round": batch.round, "query": task.queries[batch.query].name}
+        text = f"round {batch.round} of {task.name} is not counted, query {names['query']}: {error}"
+        # What the sender sent is for the sender to mend; that we are not ready, or anything else, is for us.
+        ours = refused in (None, Reason.NOT_READY)
+        self._troubles.meet(batch, Kind.ROUNDS if ours else Kind.PEER, "commit failed", text, error, **names)
 
     async def announced(self, batch: BatchId) -> D:
         """Return a batch.

@@ -3,16 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
+
+import structlog
 
 from hubbub.service import logs
 from hubbub.service.ports import Announce, Ports, asked_to_stop
 from hubbub.service.settings import LogSettings
+from hubbub.service.troubles import Troubles
+
+TELL_SECONDS = 1.0
+"""How often health is told what is in trouble."""
+
+_LOG = structlog.get_logger(__name__)
 
 
 class Service(Protocol):
     """A service that is assembled: its parts are there, and nobody can reach it yet."""
+
+    @property
+    def troubles(self) -> Troubles:
+        """What holds the service up."""
 
     async def listen(self, ports: Ports) -> None:
         """Open the service's ports; they answer, but do not say yet that they serve."""
@@ -40,15 +53,35 @@ async def run(
         HubbubError: where a part or a port cannot be used; nothing was served then.
     """
     logs.configure(log)
-    # From here on: a signal that comes while the service starts ends it as soon as it has.
-    with asked_to_stop(stop) as stopping:
-        async with assembled as service:
-            ports = Ports()
-            await service.listen(ports)
-            try:
-                await service.start()
-                await ports.serving(announce)
+    try:
+        # From here on: a signal that comes while the service starts ends it as soon as it has.
+        with asked_to_stop(stop) as stopping:
+            async with assembled as service:
+                await _serve(service, announce, stopping)
+    finally:
+        await asyncio.to_thread(logs.flush)
+
+
+async def _serve(service: Service, announce: Announce | None, stopping: asyncio.Event) -> None:
+    ports = Ports()
+    await service.listen(ports)
+    try:
+        await service.start()
+        await ports.serving(announce)
+        await _until(stopping, service.troubles, ports)
+    finally:
+        await service.leave()
+        await ports.drain()
+
+
+async def _until(stopping: asyncio.Event, troubles: Troubles, ports: Ports) -> None:
+    """Wait until the service is to stop; tell health meanwhile what is in trouble."""
+    while True:
+        try:
+            await ports.tell(frozenset(trouble.kind for trouble in troubles.now()))
+        except Exception:
+            _LOG.exception("health was not told")
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(TELL_SECONDS):
                 await stopping.wait()
-            finally:
-                await service.leave()
-                await ports.drain()
+                return

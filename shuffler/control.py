@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import structlog
 
-from hubbub.protos.messages import RoundState, RoundStatus
+from hubbub.protos.messages import Condition, RoundState, RoundStatus
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.task import Task
 from hubbub.shuffler.records import RETRIED, Round, StoreError
@@ -49,6 +49,10 @@ class Control:
         wanted = {task.id: task for task in tasks}
         held = [found for found in await self._store.rounds() if found.task_id in wanted]
         return [await self._status(wanted[found.task_id], found) for found in held]
+
+    async def get_condition(self) -> Condition:
+        """Return what holds the shuffler up."""
+        return self._rounds.troubles.condition()
 
     def _task(self, task_id: bytes) -> Task:
         task = self._tasks.get(task_id)

@@ -118,6 +118,8 @@ class Picture:
     rounds: Sequence[Seen]
     tallies: Mapping[bytes, Tally]
     charges: Mapping[bytes, Charges]
+    stuck: frozenset[bytes]
+    """Ids of the tasks whose next round cannot begin."""
 
     def of(self, task: Task) -> list[Seen]:
         """Return a task's rounds."""
@@ -152,7 +154,8 @@ class ShufflerCollector(PictureCollector[Picture]):
         for round_ in (held.round for held in rounds if held.round.task_id in tallies):
             tallies[round_.task_id].update(await store.tally(round_.task_id, round_.number))
         charges = {task_id: await store.charges(task_id) for task_id in self._tasks}
-        return Picture(rounds, tallies, charges)
+        stuck = frozenset(task.id for task in self._tasks.values() if self._rounds.cannot_begin(task))
+        return Picture(rounds, tallies, charges, stuck)
 
     def _metrics(self, picture: Picture) -> Iterator[Metric]:
         yield from (self._submissions(picture), *self._of_rounds(picture), self._waiting())
@@ -187,7 +190,7 @@ class ShufflerCollector(PictureCollector[Picture]):
                 count.add_metric((*names(task), state.value), len(here))
                 if state in STEPS:
                     age.add_metric((*names(task), state.value), max((ages[key, state] for key in here), default=0.0))
-            trouble.add_metric(names(task), sum(held.in_trouble for held in mine))
+            trouble.add_metric(names(task), sum(held.in_trouble for held in mine) + (task.id in picture.stuck))
         yield from (count, age, trouble)
 
     def _ages_of(self, rounds: Sequence[Round]) -> dict[tuple[int, RoundState], float]:

@@ -113,6 +113,6 @@ def _answer(opener: OuterOpener, key: RoundKey, records: bytes) -> bytes:
 
 if __name__ == "__main__":
     # The service ends this process by closing its stdin, once it has drained; a signal to the group is not for it.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
+        signal.signal(number, signal.SIG_IGN)
     serve(sys.stdin.buffer, sys.stdout.buffer)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 import sys
 import time
@@ -33,6 +34,9 @@ PIECES_GIVEN = 2
 
 TRIES = 2
 """How often a piece is handed over: any process may be killed, but one piece must not end all of them in turn."""
+
+
+_LOG = logging.getLogger(__name__)
 
 
 class OpeningError(HubbubError):
@@ -216,7 +220,10 @@ class _Worker:
                 self._send(piece)
             while True:
                 await self._take(self._process)
-        except (asyncio.IncompleteReadError, OSError):
+        except Exception as error:
+            # Whatever it was: what this process was given would wait for ever.
+            if not isinstance(error, (asyncio.IncompleteReadError, OSError)):
+                _LOG.exception("the answer of a process that opens envelopes could not be used")
             # Emptied before `_lost` hands the work out again: it may come back to this worker, which then starts anew.
             lost, self.given = self.given, deque()
             self._running = None
@@ -230,8 +237,10 @@ class _Worker:
             raise OpeningError("a process that opens envelopes has no pipes")
         length = int.from_bytes(await process.stdout.readexactly(LENGTH), "big")
         answer = await process.stdout.readexactly(length)
-        piece = self.given.popleft()
+        # Taken out only when it is answered: a piece that cannot be is opened again.
+        piece = self.given[0]
         piece.answer(read_answer(answer, piece.key))
+        self.given.popleft()
         self._free(time.perf_counter() - piece.given)
 
     async def _end(self) -> None:

@@ -37,8 +37,8 @@ GIVEN_UP = frozenset({Reason.OVER_BUDGET, Reason.ERASED})
 """Refusals that are final: the analyzer's ledger only grows, and a key that it destroyed opens nothing any more."""
 
 Pause = Callable[[float], Awaitable[None]]
-Notice = Callable[[str], None]
-"""Takes in words what is waited for; an empty text where nothing is."""
+Notice = Callable[[HubbubError | None], None]
+"""Is told what keeps the analyzer from taking a batch; None where nothing does any more."""
 
 _LOG = structlog.get_logger(__name__)
 
@@ -119,10 +119,9 @@ class Courier:
             except HubbubError as error:
                 if isinstance(error, Refusal) and error.reason in GIVEN_UP:
                     raise
-                notice(in_words(error))
-                _LOG.warning("not delivered", round=round_.number, query=batch.query, error=str(error))
+                notice(error)
                 await patience.wait(error.retry_after if isinstance(error, Refusal) else None)
-        notice("")
+        notice(None)
         _LOG.info("delivered", round=round_.number, query=batch.query, counted=committed.counted)
 
     async def _try(

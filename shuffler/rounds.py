@@ -26,11 +26,12 @@ from hubbub.protos.task import Task
 from hubbub.protos.times import first_not_cut, prepared_from
 from hubbub.service.charges import TaskLocks
 from hubbub.service.ledgers import charges_for
+from hubbub.service.troubles import Kind, Troubles
 from hubbub.shuffler.alarm import Alarm
 from hubbub.shuffler.dummies import seal_dummies
 from hubbub.shuffler.keys import make_keys
 from hubbub.shuffler.mix import Random, mix
-from hubbub.shuffler.records import FINAL, Round
+from hubbub.shuffler.records import FINAL, Round, StoreError
 from hubbub.shuffler.release import CALL_SECONDS, GIVEN_UP, Analyzer, Courier, Patience, Pause, in_words
 from hubbub.shuffler.store import Store
 from hubbub.shuffler.tasks import Tasks, at
@@ -57,8 +58,10 @@ class Rounds:
         pause: Pause = asyncio.sleep,
         random: Random = os.urandom,
         observe: Callable[[RoundState, float], None] = lambda _state, _seconds: None,
+        troubles: Troubles | None = None,
     ) -> None:
         self.alarm = Alarm(clock)
+        self.troubles = troubles or Troubles(clock)
         self._tasks = tasks
         self._store = store
         self._identity = identity
@@ -70,7 +73,6 @@ class Rounds:
         self._observe = observe
         self._courier = Courier(store, analyzer, pause)
         self._locks = TaskLocks()
-        self._trouble: dict[int, str] = {}
         self._fitting: dict[bytes, int] = {}
         self._running: dict[int, asyncio.Task[None]] = {}
         self._watching: list[asyncio.Task[None]] = []
@@ -104,16 +106,22 @@ class Rounds:
             await asyncio.shield(running)
 
     def in_trouble(self, round_: Round) -> bool:
-        """Return whether a failure, a refusal or a silent analyzer holds a round up."""
-        return round_.key in self._trouble
+        """Return whether a failure, a full disk, a refusal or a silent analyzer holds a round up."""
+        if round_.state in FINAL:
+            return False
+        return self.troubles.of(_key(round_)) is not None or self.troubles.count(Kind.STORE) > 0
+
+    def cannot_begin(self, task: Task) -> bool:
+        """Return whether a failure holds up the beginning of the task's next round."""
+        return self.troubles.of(task.id) is not None
 
     def waiting_for(self, round_: Round) -> str:
         """Say in words what a round waits for."""
         if round_.state in FINAL:
             return f"nothing, it was erased: {round_.reason}" if round_.reason else "nothing"
-        trouble = self._trouble.get(round_.key)
+        trouble = self.troubles.of(_key(round_))
         if trouble is not None:
-            return trouble
+            return f"{trouble.text}, since {at(trouble.since)}"
         if round_.state is RoundState.OPEN:
             return self._waiting_open(round_)
         return {
@@ -136,15 +144,22 @@ class Rounds:
         patience = Patience(self._pause)
         number = first_not_cut(schedule, self._clock())
         while number < schedule.rounds:
-            await self.alarm.until(prepared_from(schedule, number))
             try:
+                await self.alarm.until(prepared_from(schedule, number))
                 if self._clock() < schedule.cut(number):
                     self._run(task, await self._store.add_round(task.id, number))
-                # Only now: a round that the disk refused is tried again.
-                number += 1
-            except HubbubError as error:
-                _LOG.error("a round cannot begin", task=task.name, round=number, error=str(error))
+            except Exception as error:
+                # Whatever it was: without this loop the task would have no more rounds, and nobody would know.
+                text = f"round {number} of {task.name} cannot begin: {error}"
+                self.troubles.meet(
+                    task.id, Kind.ROUNDS, "a round cannot begin", text, error, task=task.name, round=number
+                )
                 await patience.wait()
+            else:
+                # Only now: a round that the disk refused is tried again.
+                self.troubles.over(task.id)
+                patience.succeeded()
+                number += 1
 
     def _run(self, task: Task, round_: Round) -> None:
         if round_.state not in FINAL and round_.key not in self._running:
@@ -156,25 +171,31 @@ class Rounds:
     async def _live(self, task: Task, round_: Round) -> None:
         patience = Patience(self._pause)
         while round_.state not in FINAL:
-            started = time.perf_counter()
             try:
-                reached = await self._step(task, round_)
+                round_ = await self._observed_step(task, round_)
             except Exception as error:
                 # Whatever it was: a round whose loop ends here would keep its reports, unseen, until the next start.
-                self._notice(round_, f"another try: {error}")
-                unforeseen = not isinstance(error, HubbubError)
-                _LOG.error(
-                    "a step failed", round=round_.number, state=round_.state, error=str(error), exc_info=unforeseen
-                )
+                self._notice(task, round_, Kind.ROUNDS, "a step failed", f"another try: {error}", error)
                 await patience.wait()
-                # Read anew: the step may have reached the disk before it failed, or the operator has cut the round.
-                reached = await self._current(round_)
+                round_ = await self._read_anew(round_)
             else:
-                self._notice(round_, "")
+                self.troubles.over(_key(round_))
                 patience.succeeded()
-                self._observe(round_.state, time.perf_counter() - started)
-                _LOG.info("round", task=task.name, round=reached.number, state=reached.state, n=reached.submissions)
-            round_ = reached
+
+    async def _observed_step(self, task: Task, round_: Round) -> Round:
+        started = time.perf_counter()
+        reached = await self._step(task, round_)
+        self._observe(round_.state, time.perf_counter() - started)
+        _LOG.info("round", task=task.name, round=reached.number, state=reached.state, n=reached.submissions)
+        return reached
+
+    async def _read_anew(self, round_: Round) -> Round:
+        """Return a round whose step failed: it may have reached the disk before, or the operator has cut the round."""
+        try:
+            return await self._current(round_)
+        except Exception:
+            # Where the store cannot be read either, the step finds out: what it decides is decided by what is stored.
+            return round_
 
     async def _step(self, task: Task, round_: Round) -> Round:
         match round_.state:
@@ -220,9 +241,8 @@ class Rounds:
 
     async def _deliver(self, task: Task, round_: Round) -> Round:
         try:
-            return await self._courier.deliver(
-                round_, task.inner_bytes, functools.partial(self._notice_analyzer, round_)
-            )
+            notice = functools.partial(self._notice_analyzer, task, round_, "not delivered")
+            return await self._courier.deliver(round_, task.inner_bytes, notice)
         except Refusal as refusal:
             if refusal.reason not in GIVEN_UP:
                 raise
@@ -274,25 +294,31 @@ class Rounds:
             try:
                 record = await self._analyzer.get_key(task.id, round_.number, CALL_SECONDS)
                 round_ = await self._store.install(round_, make_keys(task, round_.number, self._identity, record))
-                self._notice(round_, "")
-                _LOG.info("keys", task=task.name, round=round_.number)
-            except HubbubError as error:
-                self._notice_analyzer(round_, in_words(error))
-                _LOG.warning("no keys yet", task=task.name, round=round_.number, error=str(error))
+            except Exception as error:
+                # Whatever it was: without keys nobody can answer the round.
+                self._notice_analyzer(task, round_, "no keys yet", error)
                 await patience.wait(error.retry_after if isinstance(error, Refusal) else None)
+            else:
+                self.troubles.over(_key(round_))
+                _LOG.info("keys", task=task.name, round=round_.number)
 
     # What is waited for
 
-    def _notice(self, round_: Round, text: str) -> None:
-        if text:
-            self._trouble[round_.key] = text
-        else:
-            self._trouble.pop(round_.key, None)
+    def _notice(self, task: Task, round_: Round, kind: Kind, event: str, text: str, error: Exception) -> None:
+        self.troubles.meet(
+            _key(round_), kind, event, text, error, task=task.name, round=round_.number, state=round_.state
+        )
 
-    def _notice_analyzer(self, round_: Round, text: str) -> None:
-        if not text:
-            self._notice(round_, "")
-        # The same trouble again keeps the time at which it began.
-        elif f": {text}, since " not in self._trouble.get(round_.key, ""):
-            since = at(self._clock())
-            self._notice(round_, f"the analyzer at {self._analyzer_name}: {text}, since {since}")
+    def _notice_analyzer(self, task: Task, round_: Round, event: str, error: Exception | None) -> None:
+        if error is None:
+            self.troubles.over(_key(round_))
+        elif isinstance(error, HubbubError) and not isinstance(error, StoreError):
+            text = f"the analyzer at {self._analyzer_name}: {in_words(error)}"
+            self._notice(task, round_, Kind.PEER, event, text, error)
+        else:
+            self._notice(task, round_, Kind.ROUNDS, event, f"another try: {error}", error)
+
+
+def _key(round_: Round) -> tuple[str, int]:
+    """Under which key a round's trouble is noted."""
+    return ("round", round_.key)

@@ -12,9 +12,10 @@ from hubbub.protos import transport, wire
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.keys import Identity, load_public
 from hubbub.service import listening
-from hubbub.service.metrics import Disk, Metrics
+from hubbub.service.metrics import Conditions, Disk, Metrics
 from hubbub.service.ports import Announce, Ports
 from hubbub.service.run import run
+from hubbub.service.troubles import Troubles
 from hubbub.shuffler.admit import Admission
 from hubbub.shuffler.control import Control
 from hubbub.shuffler.metrics import ShufflerCollector, Stage, TimedAdmission, timed_steps
@@ -60,6 +61,10 @@ class _Shuffler:
     rounds: Rounds
     metrics: Metrics
 
+    @property
+    def troubles(self) -> Troubles:
+        return self.rounds.troubles
+
     async def listen(self, ports: Ports) -> None:
         settings, tls = self.settings, self.settings.tls.paths()
         devices, operators = listening.new_server(SUBMISSION_CALLS), listening.new_server(CONTROL_CALLS)
@@ -82,11 +87,19 @@ async def _assembled(settings: Settings, clock: Callable[[], float]) -> AsyncIte
     tasks = load_tasks(settings.tasks, load_public(settings.operator_key), identity.public)
     channel = transport.open_channel(settings.analyzer, settings.tls.paths())
     metrics = Metrics("shuffler", Stage)
-    store = SqliteStore(settings.data, metrics.stage(Stage.STORE))
+    troubles = Troubles()
+    store = SqliteStore(settings.data, metrics.stage(Stage.STORE), troubles=troubles)
     openers = Openers(settings.processes, metrics.stage(Stage.OPEN))
     analyzer = wire.DeliveryCaller(channel)
     rounds = Rounds(
-        tasks, store, identity, analyzer, settings.analyzer, clock=clock, observe=timed_steps(metrics.stage)
+        tasks,
+        store,
+        identity,
+        analyzer,
+        settings.analyzer,
+        clock=clock,
+        observe=timed_steps(metrics.stage),
+        troubles=troubles,
     )
     try:
         admission = Admission(tasks, store, openers, clock, settings.queue)
@@ -97,6 +110,7 @@ async def _assembled(settings: Settings, clock: Callable[[], float]) -> AsyncIte
         }
         metrics.registry.register(ShufflerCollector(tasks, store, rounds, queues, clock))
         metrics.registry.register(Disk("shuffler", settings.data))
+        metrics.registry.register(Conditions("shuffler", troubles))
         openers.warm_up()
         timed = TimedAdmission(admission, metrics.stage(Stage.ADMIT))
         yield _Shuffler(settings, timed, Control(tasks, store, rounds, clock), rounds, metrics)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
 from pathlib import Path
 
 from hubbub.accountant.certificate.minimum import check_minimum
 from hubbub.accountant.certificate.terms import Terms
 from hubbub.protos.signed_task import SignedTask
 from hubbub.protos.task import Schedule, Task
+from hubbub.protos.times import at as at
 from hubbub.protos.times import first_not_cut
 from hubbub.service.tasks import read_tasks
 
@@ -38,11 +38,6 @@ def check_promise(task: Task) -> None:
         AccountingError: with what is reached, what was promised, and what to change.
     """
     check_minimum(Terms.of(task), [query.mechanism for query in task.queries])
-
-
-def at(moment: float) -> str:
-    """Return a time (seconds since 1970) as people read it, in UTC."""
-    return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def next_round(schedule: Schedule, now: float, after: int) -> str:

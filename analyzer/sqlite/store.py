@@ -34,6 +34,7 @@ from hubbub.service.ledger_table import all_charges, charges_of
 from hubbub.service.receiving import Check, StoredKey
 from hubbub.service.stages import Observe, unobserved
 from hubbub.service.store_file import create
+from hubbub.service.troubles import Troubles
 
 RETRY_SECONDS = 5.0
 """When to try again after the disk refused a write."""
@@ -54,7 +55,7 @@ class TablesTransaction:
 
     def settle(self) -> None:
         """Take what was erased out of the files. A failure is made good after the next transaction, or at the start."""
-        with contextlib.suppress(sqlite3.OperationalError, StoreError):
+        with contextlib.suppress(sqlite3.Error, StoreError):
             if self._remains.erased:
                 self._database.clean()
             elif self._remains.destroyed:
@@ -84,10 +85,12 @@ class SqliteStore:
         *,
         connection: type[sqlite3.Connection] = sqlite3.Connection,
         commits: type[GroupCommit[TablesTransaction]] = GroupCommit,
+        troubles: Troubles | None = None,
     ) -> None:
         """Open the store in `folder`; `observe` is told how many seconds each transaction took.
 
-        `connection` is the class of the connections to the file, `commits` that of what writes through them.
+        `troubles` are told what the disk does not take. `connection` is the class of the
+        connections to the file, `commits` that of what writes through them.
 
         Raises:
             StoreError: where there is none, another process uses it, or a version wrote it that cannot be read; then
@@ -102,12 +105,14 @@ class SqliteStore:
             self._database.close()
             raise StoreError(f"cannot clean the store in {folder}: {error}; check the disk") from error
         remains = Remains()
+        self._outcome = (troubles or Troubles()).of_store(self._database.path)
         self._commits = commits(
             self._database.writer,
             lambda: TablesTransaction(self._database, remains),
             observe=observe,
             savepoints=True,
             failed=_refused,
+            outcome=self._outcome,
         )
 
     @property
@@ -194,6 +199,7 @@ class SqliteStore:
             try:
                 return work()
             except sqlite3.Error as error:
+                self._outcome(error)
                 raise _refused(error) from error
 
     async def forget_envelopes(self, batch: BatchId) -> None:

@@ -22,9 +22,15 @@ def command(
     service: Annotated[Service, typer.Argument(help="Which service the settings are of.")],
     settings: Annotated[Path, typer.Argument(metavar="SETTINGS.toml", help="The settings file it was started with.")],
     wait: Annotated[float, typer.Option("--wait", min=0, help="Seconds within which it must say that it serves.")] = 5,
+    live: Annotated[
+        bool, typer.Option("--live", help="Ask only whether its ports serve: a restart mends nothing else.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
-    """Ask the service on this machine, at every port of its settings, whether it serves; exit 1 where it does not.
+    """Ask the service on this machine, at every port of its settings, whether it serves, and whether its work goes on.
+
+    Exits 1 where a port does not serve, its store cannot be used (a full disk), or a step of a round fails. A log that
+    cannot be written, and another service that does not answer, are said only: this one works.
 
     It speaks the standard gRPC health protocol, over TLS with the service's own certificate. Containers and monitors
     call it; with a longer --wait it returns as soon as a service that was just started serves.
@@ -34,7 +40,7 @@ def command(
     with failures(as_json):
         import asyncio
 
-        from hubbub.deploy.health import ask, ports_of
+        from hubbub.deploy.health import ask, ask_parts, ports_of
         from hubbub.protos.errors import HubbubError
 
         ports, tls = ports_of(service.value, settings)
@@ -42,7 +48,33 @@ def command(
         silent = [f"{name} at {ports[name]}" for name, serves in serving.items() if not serves]
         if silent and not as_json:
             raise HubbubError(f"the {service.value} does not serve {', '.join(silent)}; its log says why")
+        parts = frozenset() if silent or live else asyncio.run(ask_parts(ports, tls, wait))
+        failing = sorted(parts & STOPPING)
         if as_json:
-            print_json({"service": service.value, "serving": not silent, "ports": serving})
-            raise typer.Exit(1 if silent else 0)
+            document = {"serving": not silent, "ports": serving, "in_trouble": sorted(parts)}
+            print_json({"service": service.value, **document})
+            raise typer.Exit(1 if silent or failing else 0)
+        for part in sorted(parts - STOPPING):
+            console().print(f"the {service.value} works, but {_said(part)}", markup=False, soft_wrap=True)
+        if failing:
+            raise HubbubError(f"the {service.value} serves, but {_what(service, settings, failing)}")
         console().print(f"the {service.value} serves {', '.join(ports)}", markup=False, soft_wrap=True)
+
+
+STOPPING = frozenset({"store", "rounds"})
+"""Parts without which work does not go on."""
+
+
+def _what(service: Service, settings: Path, failing: list[str]) -> str:
+    from hubbub.deploy.health import store_of
+
+    said = {
+        "store": f"its store in {store_of(service.value, settings)} cannot be used: is its disk full?",
+        "rounds": "a step of a round fails",
+    }
+    return f"{' '.join(said[part] for part in failing)}; its log and `hubbub status` say more"
+
+
+def _said(part: str) -> str:
+    said = {"log": "lines of its log are lost", "peer": "the other service does not answer, or refuses"}
+    return f"{said.get(part, f'its {part} is in trouble')}; `hubbub status` says more"

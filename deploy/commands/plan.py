@@ -30,11 +30,14 @@ def command(
     Example: hubbub plan deployment/operator/task.toml --out deployment/operator/task.json
     """
     with failures(as_json):
+        import time
+
         from hubbub.deploy.files import draft_in, naming
-        from hubbub.deploy.planning import expected_errors, outlook_of, plan
+        from hubbub.deploy.planning import check_not_over, expected_errors, outlook_of, plan
 
         draft = draft_in(task)
         with naming(task):
+            check_not_over(draft, time.time())
             planned = plan(draft)
         task_id = _write(planned, out, trust or task.parent / "trust") if out is not None else None
         budget = outlook_of(planned)

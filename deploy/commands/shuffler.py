@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from hubbub.deploy.announcing import announcer
 from hubbub.deploy.output import Json, console, failures, print_json
 
 
@@ -21,6 +22,8 @@ def command(
 
     It starts only on a store that is there: one that went missing is never replaced in silence. The first one is made
     by --create-store, which serves nothing and refuses where there is a store.
+
+    SIGHUP, SIGUSR1 and SIGUSR2 are ignored: settings are read at the start.
 
     Examples: hubbub shuffler deployment/shuffler/shuffler.toml --create-store;
     hubbub shuffler deployment/shuffler/shuffler.toml
@@ -41,8 +44,4 @@ def command(
                 console().print(f"made {made}, empty; now start the shuffler", markup=False, soft_wrap=True)
             return
 
-        def announce(addresses: dict[str, str]) -> None:
-            if as_json:
-                print_json({"service": "shuffler", "addresses": addresses})
-
-        asyncio.run(serve(found, announce=announce))
+        asyncio.run(serve(found, announce=announcer("shuffler", as_json)))

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from hubbub.deploy.calls import Overview
+from hubbub.deploy.views.conditions import condition_document, condition_lines
 from hubbub.protos.messages import RoundStatus
 from hubbub.protos.results import RoundStanding
 
@@ -57,6 +58,7 @@ def overview_document(overview: Overview) -> dict[str, Any]:
     return {
         "rounds": None if rounds is None else [status_document(status) for status in rounds],
         "analyzer_rounds": None if standings is None else [standing_document(standing) for standing in standings],
+        "conditions": {name: condition_document(condition) for name, condition in overview.conditions.items()},
         "errors": dict(overview.errors),
     }
 
@@ -69,6 +71,8 @@ def print_overview(console: Console, overview: Overview) -> None:
         console.print(_shuffler_table(overview.shuffler, names))
     if overview.analyzer is not None:
         console.print(_analyzer_table(overview.analyzer))
+    for line in condition_lines(overview.conditions):
+        console.print(line, markup=False, soft_wrap=True)
 
 
 def _shuffler_table(rounds: list[RoundStatus], names: Mapping[bytes, str]) -> Table:

@@ -3,6 +3,7 @@
 import grpc
 import warnings
 
+from hubbub.protos.v1 import condition_pb2 as hubbub_dot_protos_dot_v1_dot_condition__pb2
 from hubbub.protos.v1 import control_pb2 as hubbub_dot_protos_dot_v1_dot_control__pb2
 
 GRPC_GENERATED_VERSION = '1.85.1'
@@ -44,6 +45,11 @@ class RoundControlServiceStub:
                 request_serializer=hubbub_dot_protos_dot_v1_dot_control__pb2.GetStatusRequest.SerializeToString,
                 response_deserializer=hubbub_dot_protos_dot_v1_dot_control__pb2.GetStatusResponse.FromString,
                 _registered_method=True)
+        self.GetCondition = channel.unary_unary(
+                '/hubbub.v1.RoundControlService/GetCondition',
+                request_serializer=hubbub_dot_protos_dot_v1_dot_condition__pb2.GetConditionRequest.SerializeToString,
+                response_deserializer=hubbub_dot_protos_dot_v1_dot_condition__pb2.GetConditionResponse.FromString,
+                _registered_method=True)
 
 
 class RoundControlServiceServicer:
@@ -63,6 +69,13 @@ class RoundControlServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def GetCondition(self, request, context):
+        """What holds the shuffler up.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_RoundControlServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -75,6 +88,11 @@ def add_RoundControlServiceServicer_to_server(servicer, server):
                     servicer.GetStatus,
                     request_deserializer=hubbub_dot_protos_dot_v1_dot_control__pb2.GetStatusRequest.FromString,
                     response_serializer=hubbub_dot_protos_dot_v1_dot_control__pb2.GetStatusResponse.SerializeToString,
+            ),
+            'GetCondition': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetCondition,
+                    request_deserializer=hubbub_dot_protos_dot_v1_dot_condition__pb2.GetConditionRequest.FromString,
+                    response_serializer=hubbub_dot_protos_dot_v1_dot_condition__pb2.GetConditionResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -131,6 +149,33 @@ class RoundControlService:
             '/hubbub.v1.RoundControlService/GetStatus',
             hubbub_dot_protos_dot_v1_dot_control__pb2.GetStatusRequest.SerializeToString,
             hubbub_dot_protos_dot_v1_dot_control__pb2.GetStatusResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetCondition(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/hubbub.v1.RoundControlService/GetCondition',
+            hubbub_dot_protos_dot_v1_dot_condition__pb2.GetConditionRequest.SerializeToString,
+            hubbub_dot_protos_dot_v1_dot_condition__pb2.GetConditionResponse.FromString,
             options,
             channel_credentials,
             insecure,

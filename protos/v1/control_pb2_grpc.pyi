@@ -5,6 +5,7 @@ From the operator to the shuffler."""
 
 from collections import abc as _abc
 from grpc import aio as _aio
+from hubbub.protos.v1 import condition_pb2 as _condition_pb2
 from hubbub.protos.v1 import control_pb2 as _control_pb2
 import abc as _abc_1
 
@@ -18,6 +19,8 @@ class RoundControlServiceStub:
     """Cuts a round of a task with close = "operator" now; refused under the minimum."""
     GetStatus: _aio.UnaryUnaryMultiCallable[_control_pb2.GetStatusRequest, _control_pb2.GetStatusResponse]
     """Where the rounds of the shuffler's tasks stand."""
+    GetCondition: _aio.UnaryUnaryMultiCallable[_condition_pb2.GetConditionRequest, _condition_pb2.GetConditionResponse]
+    """What holds the shuffler up."""
 
 class RoundControlServiceServicer(metaclass=_abc_1.ABCMeta):
     @_abc_1.abstractmethod
@@ -35,5 +38,13 @@ class RoundControlServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _aio.ServicerContext[_control_pb2.GetStatusRequest, _abc.Awaitable[_control_pb2.GetStatusResponse]],
     ) -> _abc.Awaitable[_control_pb2.GetStatusResponse]:
         """Where the rounds of the shuffler's tasks stand."""
+
+    @_abc_1.abstractmethod
+    def GetCondition(
+        self,
+        request: _condition_pb2.GetConditionRequest,
+        context: _aio.ServicerContext[_condition_pb2.GetConditionRequest, _abc.Awaitable[_condition_pb2.GetConditionResponse]],
+    ) -> _abc.Awaitable[_condition_pb2.GetConditionResponse]:
+        """What holds the shuffler up."""
 
 def add_RoundControlServiceServicer_to_server(servicer: RoundControlServiceServicer, server: _aio.Server) -> None: ...

@@ -3,6 +3,7 @@
 import grpc
 import warnings
 
+from hubbub.protos.v1 import condition_pb2 as hubbub_dot_protos_dot_v1_dot_condition__pb2
 from hubbub.protos.v1 import results_pb2 as hubbub_dot_protos_dot_v1_dot_results__pb2
 
 GRPC_GENERATED_VERSION = '1.85.1'
@@ -49,6 +50,11 @@ class ResultsServiceStub:
                 request_serializer=hubbub_dot_protos_dot_v1_dot_results__pb2.GetStandingsRequest.SerializeToString,
                 response_deserializer=hubbub_dot_protos_dot_v1_dot_results__pb2.GetStandingsResponse.FromString,
                 _registered_method=True)
+        self.GetCondition = channel.unary_unary(
+                '/hubbub.v1.ResultsService/GetCondition',
+                request_serializer=hubbub_dot_protos_dot_v1_dot_condition__pb2.GetConditionRequest.SerializeToString,
+                response_deserializer=hubbub_dot_protos_dot_v1_dot_condition__pb2.GetConditionResponse.FromString,
+                _registered_method=True)
 
 
 class ResultsServiceServicer:
@@ -75,6 +81,13 @@ class ResultsServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def GetCondition(self, request, context):
+        """What holds the analyzer up.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_ResultsServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -92,6 +105,11 @@ def add_ResultsServiceServicer_to_server(servicer, server):
                     servicer.GetStandings,
                     request_deserializer=hubbub_dot_protos_dot_v1_dot_results__pb2.GetStandingsRequest.FromString,
                     response_serializer=hubbub_dot_protos_dot_v1_dot_results__pb2.GetStandingsResponse.SerializeToString,
+            ),
+            'GetCondition': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetCondition,
+                    request_deserializer=hubbub_dot_protos_dot_v1_dot_condition__pb2.GetConditionRequest.FromString,
+                    response_serializer=hubbub_dot_protos_dot_v1_dot_condition__pb2.GetConditionResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -175,6 +193,33 @@ class ResultsService:
             '/hubbub.v1.ResultsService/GetStandings',
             hubbub_dot_protos_dot_v1_dot_results__pb2.GetStandingsRequest.SerializeToString,
             hubbub_dot_protos_dot_v1_dot_results__pb2.GetStandingsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetCondition(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/hubbub.v1.ResultsService/GetCondition',
+            hubbub_dot_protos_dot_v1_dot_condition__pb2.GetConditionRequest.SerializeToString,
+            hubbub_dot_protos_dot_v1_dot_condition__pb2.GetConditionResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -5,6 +5,7 @@ From the analyzer to those who may read results, over mutual TLS."""
 
 from collections import abc as _abc
 from grpc import aio as _aio
+from hubbub.protos.v1 import condition_pb2 as _condition_pb2
 from hubbub.protos.v1 import results_pb2 as _results_pb2
 import abc as _abc_1
 
@@ -20,6 +21,8 @@ class ResultsServiceStub:
     """The rounds that are certified, oldest first."""
     GetStandings: _aio.UnaryUnaryMultiCallable[_results_pb2.GetStandingsRequest, _results_pb2.GetStandingsResponse]
     """Where the rounds stand that the analyzer made a key for, oldest first."""
+    GetCondition: _aio.UnaryUnaryMultiCallable[_condition_pb2.GetConditionRequest, _condition_pb2.GetConditionResponse]
+    """What holds the analyzer up."""
 
 class ResultsServiceServicer(metaclass=_abc_1.ABCMeta):
     @_abc_1.abstractmethod
@@ -45,5 +48,13 @@ class ResultsServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _aio.ServicerContext[_results_pb2.GetStandingsRequest, _abc.Awaitable[_results_pb2.GetStandingsResponse]],
     ) -> _abc.Awaitable[_results_pb2.GetStandingsResponse]:
         """Where the rounds stand that the analyzer made a key for, oldest first."""
+
+    @_abc_1.abstractmethod
+    def GetCondition(
+        self,
+        request: _condition_pb2.GetConditionRequest,
+        context: _aio.ServicerContext[_condition_pb2.GetConditionRequest, _abc.Awaitable[_condition_pb2.GetConditionResponse]],
+    ) -> _abc.Awaitable[_condition_pb2.GetConditionResponse]:
+        """What holds the analyzer up."""
 
 def add_ResultsServiceServicer_to_server(servicer: ResultsServiceServicer, server: _aio.Server) -> None: ...

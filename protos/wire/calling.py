@@ -13,11 +13,12 @@ from hubbub.protos.batch import BatchId
 from hubbub.protos.envelope import Destination
 from hubbub.protos.errors import MessageError
 from hubbub.protos.keys import KeySet
-from hubbub.protos.messages import Answer, Committed, Envelopes, Receipt, RoundStatus, Submission
+from hubbub.protos.messages import Answer, Committed, Condition, Envelopes, Receipt, RoundStatus, Submission
 from hubbub.protos.results import RoundId, RoundResults, RoundStanding
 from hubbub.protos.signed import SignedDocument
 from hubbub.protos.transport import MAXIMUM_MESSAGE_BYTES
 from hubbub.protos.v1 import (
+    condition_pb2,
     control_pb2,
     control_pb2_grpc,
     delivery_pb2,
@@ -27,6 +28,7 @@ from hubbub.protos.v1 import (
     submission_pb2,
     submission_pb2_grpc,
 )
+from hubbub.protos.wire.conditions import read_condition
 from hubbub.protos.wire.standings import read_standing
 from hubbub.protos.wire.statuses import call
 
@@ -116,6 +118,11 @@ class ControlCaller:
         answer = await call(self._stub.GetStatus(request, timeout=deadline), "the shuffler")
         return [codec.read_status(status) for status in answer.rounds]
 
+    async def get_condition(self, deadline: float) -> Condition:
+        """Return what holds the shuffler up."""
+        request = condition_pb2.GetConditionRequest()
+        return read_condition(await call(self._stub.GetCondition(request, timeout=deadline), "the shuffler"))
+
 
 class DeliveryCaller:
     """The analyzer as the shuffler sees it. Deadlines are seconds."""
@@ -170,3 +177,8 @@ class ResultsCaller:
         request = results_pb2.GetStandingsRequest(task_id=task_id or b"")
         answer = await call(self._stub.GetStandings(request, timeout=deadline), "the analyzer")
         return [read_standing(standing) for standing in answer.rounds]
+
+    async def get_condition(self, deadline: float) -> Condition:
+        """Return what holds the analyzer up."""
+        request = condition_pb2.GetConditionRequest()
+        return read_condition(await call(self._stub.GetCondition(request, timeout=deadline), "the analyzer"))

@@ -8,7 +8,7 @@ from typing import Protocol
 from hubbub.protos.batch import BatchId
 from hubbub.protos.envelope import Destination
 from hubbub.protos.keys import KeySet
-from hubbub.protos.messages import Answer, Committed, Envelopes, RoundStatus, Submission
+from hubbub.protos.messages import Answer, Committed, Condition, Envelopes, RoundStatus, Submission
 from hubbub.protos.refusals import Reason
 from hubbub.protos.results import RoundId, RoundResults, RoundStanding
 from hubbub.protos.signed import SignedDocument
@@ -35,6 +35,9 @@ class ControlHandler(Protocol):
 
     async def get_status(self, task_id: bytes | None) -> list[RoundStatus]:
         """Return the states of one task's rounds, or of all tasks' rounds."""
+
+    async def get_condition(self) -> Condition:
+        """Return what holds the shuffler up."""
 
 
 class DeliveryHandler(Protocol):
@@ -64,3 +67,6 @@ class ResultsHandler(Protocol):
 
     async def get_standings(self, task_id: bytes | None) -> list[RoundStanding]:
         """Return the states of one task's rounds, or of all tasks' rounds."""
+
+    async def get_condition(self) -> Condition:
+        """Return what holds the analyzer up."""

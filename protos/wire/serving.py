@@ -13,6 +13,7 @@ from hubbub.protos.messages import Answer
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.transport import MAXIMUM_SUBMISSIONS
 from hubbub.protos.v1 import (
+    condition_pb2,
     control_pb2,
     control_pb2_grpc,
     delivery_pb2,
@@ -22,6 +23,7 @@ from hubbub.protos.v1 import (
     submission_pb2,
     submission_pb2_grpc,
 )
+from hubbub.protos.wire.conditions import write_condition
 from hubbub.protos.wire.handlers import ControlHandler, DeliveryHandler, ResultsHandler, SubmissionHandler
 from hubbub.protos.wire.standings import write_standing
 from hubbub.protos.wire.statuses import Context, answer
@@ -131,6 +133,15 @@ class _ControlServicer(control_pb2_grpc.RoundControlServiceServicer):
 
         return await answer(context, work)
 
+    async def GetCondition(  # noqa: N802 - gRPC's name
+        self, _request: condition_pb2.GetConditionRequest, context: Context
+    ) -> condition_pb2.GetConditionResponse:
+        async def work() -> condition_pb2.GetConditionResponse:
+            _check_peer(context, self._allowed)
+            return write_condition(await self._handler.get_condition())
+
+        return await answer(context, work)
+
 
 class _DeliveryServicer(delivery_pb2_grpc.DeliveryServiceServicer):
     def __init__(self, handler: DeliveryHandler, allowed: Collection[str]) -> None:
@@ -212,6 +223,15 @@ class _ResultsServicer(results_pb2_grpc.ResultsServiceServicer):
             _check_peer(context, self._allowed)
             rounds = await self._handler.get_standings(_optional_task(request.task_id))
             return results_pb2.GetStandingsResponse(rounds=[write_standing(standing) for standing in rounds])
+
+        return await answer(context, work)
+
+    async def GetCondition(  # noqa: N802 - gRPC's name
+        self, _request: condition_pb2.GetConditionRequest, context: Context
+    ) -> condition_pb2.GetConditionResponse:
+        async def work() -> condition_pb2.GetConditionResponse:
+            _check_peer(context, self._allowed)
+            return write_condition(await self._handler.get_condition())
 
         return await answer(context, work)
 

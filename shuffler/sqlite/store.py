@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import logging
 import sqlite3
 import threading
@@ -23,9 +24,11 @@ from hubbub.protos.task import Close
 from hubbub.service.charges import Charges
 from hubbub.service.commits import GroupCommit
 from hubbub.service.database import Database
+from hubbub.service.errors import as_store_error
 from hubbub.service.ledgers import check_ledgers
 from hubbub.service.stages import Observe, unobserved
 from hubbub.service.store_file import create
+from hubbub.service.troubles import Troubles
 from hubbub.shuffler.keys import RoundKeys
 from hubbub.shuffler.mix import Inners
 from hubbub.shuffler.records import ANY_ROUND, RETRIED, Held, Opened, Round, StoredBatch, StoreError, Tally, is_over
@@ -57,10 +60,12 @@ class SqliteStore:
         *,
         connection: type[sqlite3.Connection] = sqlite3.Connection,
         commits: type[GroupCommit[Unit]] = GroupCommit,
+        troubles: Troubles | None = None,
     ) -> None:
         """Open the store in `folder`; `observe` is told how many seconds each transaction took.
 
-        `connection` is the class of the connections to the file, `commits` that of what writes through them.
+        `troubles` are told what the disk does not take. `connection` is the class of the
+        connections to the file, `commits` that of what writes through them.
 
         Raises:
             StoreError: where there is none, another process uses it, or another version wrote it; then nothing was
@@ -75,7 +80,15 @@ class SqliteStore:
             raise
         self._reading = threading.Lock()
         self._counting: asyncio.Future[None] | None = None
-        self._writer = commits(self._database.writer, lambda: Unit(self._database.writer, self._view), observe=observe)
+        self._outcome = (troubles or Troubles()).of_store(self._database.path)
+        self._failed = functools.partial(as_store_error, path=self._database.path)
+        self._writer = commits(
+            self._database.writer,
+            lambda: Unit(self._database.writer, self._view),
+            observe=observe,
+            failed=self._failed,
+            outcome=self._outcome,
+        )
 
     @property
     def waiting(self) -> int:
@@ -227,7 +240,11 @@ class SqliteStore:
 
     def _read(self, work: Callable[[], T]) -> T:
         with self._reading:
-            return work()
+            try:
+                return work()
+            except sqlite3.Error as error:
+                self._outcome(error)
+                raise self._failed(error) from error
 
     async def commit_batch(self, round_: Round, query: int) -> Round:
         """Note that the analyzer committed a batch; with the last one the round is RELEASED."""

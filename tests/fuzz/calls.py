@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 
 import grpc
 from google.protobuf.message import DecodeError, Message
+from google.protobuf.message_factory import GetMessageClass
 
 from hubbub.protos.errors import MessageError
 from hubbub.protos.refusals import Reason
@@ -91,6 +92,9 @@ class Willing:
     async def get_standings(self, *_: Any) -> Any:
         return [self._samples["standing"]]
 
+    async def get_condition(self) -> Any:
+        return self._samples["condition"]
+
 
 def servicers(samples: dict[str, Any]) -> dict[str, Any]:
     """The adapters of `wire`, by service, over the willing handler."""
@@ -106,7 +110,7 @@ def servicers(samples: dict[str, Any]) -> dict[str, Any]:
 def requests() -> dict[str, tuple[str, type[Message]]]:
     """Every call of the contract with its service and the type of its request."""
     return {
-        method.name: (service, getattr(module, method.input_type.name))
+        method.name: (service, GetMessageClass(method.input_type))
         for service, module in MODULES.items()
         for method in module.DESCRIPTOR.services_by_name[service].methods
     }

@@ -54,7 +54,16 @@ from hubbub.protos.errors import (
 )
 from hubbub.protos.forms import CERTIFICATE_FORMS, TASK_FORMS, Form, form_named, version_at
 from hubbub.protos.keys import Identity, KeyRecord, KeySet, Role, load_public, save_public
-from hubbub.protos.messages import Committed, Envelopes, Receipt, RoundState, RoundStatus, Submission
+from hubbub.protos.messages import (
+    Committed,
+    Condition,
+    Envelopes,
+    Receipt,
+    RoundState,
+    RoundStatus,
+    Submission,
+    Trouble,
+)
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.results import (
     Progress,
@@ -76,7 +85,7 @@ from hubbub.protos.signed import (
 )
 from hubbub.protos.signed_task import read_task
 from hubbub.protos.task import Task, task_content
-from hubbub.protos.v1 import control_pb2, delivery_pb2, results_pb2, submission_pb2
+from hubbub.protos.v1 import condition_pb2, control_pb2, delivery_pb2, results_pb2, submission_pb2
 from hubbub.queries.histogram import Histogram
 from hubbub.queries.number import Number
 from hubbub.queries.query import Query
@@ -197,6 +206,7 @@ def _documents() -> dict[str, Any]:
             (QueryStanding("carrier", 20, 23, 5, None, {}), QueryStanding("delay", 20, 23, 23, 22, {"unopenable": 1})),
             "5 of 23 envelopes of carrier",
         ),
+        "condition": Condition((Trouble("store", "the disk is full", 1_700_000_000.5, 3),), 12),
     }
 
 
@@ -256,6 +266,7 @@ def _requests() -> dict[str, Message]:
         "GetResults": results_pb2.GetResultsRequest(task_id=TASK.id, round=1, wait_seconds=1.5),
         "ListResults": results_pb2.ListResultsRequest(task_id=TASK.id),
         "GetStandings": results_pb2.GetStandingsRequest(task_id=TASK.id),
+        "GetCondition": condition_pb2.GetConditionRequest(),
     }
 
 

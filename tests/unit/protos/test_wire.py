@@ -14,7 +14,17 @@ from hubbub.protos.codec import LONGEST_MESSAGE
 from hubbub.protos.envelope import Destination
 from hubbub.protos.errors import HubbubError, MessageError, Unreachable
 from hubbub.protos.keys import KeySet
-from hubbub.protos.messages import Answer, Committed, Envelopes, Receipt, RoundState, RoundStatus, Submission
+from hubbub.protos.messages import (
+    Answer,
+    Committed,
+    Condition,
+    Envelopes,
+    Receipt,
+    RoundState,
+    RoundStatus,
+    Submission,
+    Trouble,
+)
 from hubbub.protos.refusals import TRANSIENT, Reason, Refusal
 from hubbub.protos.results import Progress, QueryStanding, RoundId, RoundResults, RoundStanding
 from hubbub.protos.signed import SignedDocument
@@ -96,6 +106,9 @@ class Recorder:
     async def get_standings(self, *call: Any) -> Any:
         return await self._raising("get_standings", *call)
 
+    async def get_condition(self, *call: Any) -> Any:
+        return await self._raising("get_condition", *call)
+
     async def _raising(self, *call: Any) -> Any:
         answer = await self._reply(*call)
         if isinstance(answer, Refusal):
@@ -158,6 +171,8 @@ STANDINGS = [
     for progress in Progress
 ]
 
+CONDITION = Condition((Trouble("store", "the disk is full; make room", 1_700_000_000.125, 3),), 12)
+
 CALLS: list[tuple[str, Callable[[Callers], Awaitable[Any]], tuple[Any, ...], Any]] = [
     ("get_round", lambda to: to.submissions.get_round(TASK, 3, DEADLINE), (TASK, 3), KEYS),
     ("close_round", lambda to: to.control.close_round(TASK, 3, DEADLINE), (TASK, 3), STATUS_OF_ROUND),
@@ -182,6 +197,8 @@ CALLS: list[tuple[str, Callable[[Callers], Awaitable[Any]], tuple[Any, ...], Any
     ("list_results", lambda to: to.results.list_results(None, DEADLINE), (None,), []),
     ("get_standings", lambda to: to.results.get_standings(TASK, DEADLINE), (TASK,), STANDINGS),
     ("get_standings", lambda to: to.results.get_standings(None, DEADLINE), (None,), []),
+    ("get_condition", lambda to: to.control.get_condition(DEADLINE), (), CONDITION),
+    ("get_condition", lambda to: to.results.get_condition(DEADLINE), (), Condition()),
 ]
 EVERY_CALL = pytest.mark.parametrize(("name", "call", "arrives", "answer"), CALLS, ids=[call[0] for call in CALLS])
 MUTUAL = [case for case in CALLS if case[0] != "get_round"]

@@ -111,7 +111,7 @@ async def test_a_bare_job_runs_outside_of_any_transaction(book: Book) -> None:
     assert await book.commits.submit(lambda page: page.connection.in_transaction)
     with pytest.raises(StoreError, match="broken"):
         await book.commits.submit_bare(_raise(StoreError("broken")))
-    with pytest.raises(StoreError, match="could not write: no room"):
+    with pytest.raises(StoreError, match="could not be used: no room"):
         await book.commits.submit_bare(_raise(OSError("no room")))
 
 

@@ -34,6 +34,7 @@ def restored() -> object:
 def test_tracebacks_hold_no_values_of_variables(capsys: pytest.CaptureFixture[str]) -> None:
     logs.configure(LogSettings())
     log_a_failure()
+    assert logs.flush()
     text = capsys.readouterr().err
     assert text.count("ValueError") >= 2
     assert "the secret" not in text.replace('private_key = "the secret of a local variable"', "")
@@ -42,6 +43,7 @@ def test_tracebacks_hold_no_values_of_variables(capsys: pytest.CaptureFixture[st
 def test_json_is_one_object_a_line(capsys: pytest.CaptureFixture[str]) -> None:
     logs.configure(LogSettings(format="json"))
     log_a_failure()
+    assert logs.flush()
     first, second = (json.loads(line) for line in capsys.readouterr().err.splitlines())
     assert (first["event"], first["round"], first["level"]) == ("failed", 3, "error")
     assert "the secret" not in str(first) + str(second)
@@ -50,6 +52,7 @@ def test_json_is_one_object_a_line(capsys: pytest.CaptureFixture[str]) -> None:
 def test_lines_below_the_level_are_left_out(capsys: pytest.CaptureFixture[str]) -> None:
     logs.configure(LogSettings(level="error"))
     structlog.get_logger("test").info("unimportant")
+    assert logs.flush()
     assert capsys.readouterr().err == ""
 
 
@@ -61,6 +64,7 @@ def test_bytes_that_are_no_message_leave_no_traceback(capsys: pytest.CaptureFixt
             raise error
         except (DecodeError, RuntimeError):
             grpc_log.exception("Unexpected")
+    assert logs.flush()
     text = capsys.readouterr().err
     assert text.count("Traceback") == 1
     assert "a real failure" in text
