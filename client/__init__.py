@@ -15,36 +15,56 @@ keys of the operator and the shuffler (pinned: there is no trust on first use), 
         receipt = await device.submit({"carrier": "UA", "departure_delay": None})
 
 Every call for one round returns the same receipt. A round's answers are randomized only once, even if the program is
-killed in between. Each stage is a module: `encode`, `randomize`, `seal`, `submit`.
+killed in between or the shuffler cannot be reached: they are stored first, and `resend` sends them later. An
+application that must not wait hands its answers to a `Recorder`. Each stage is a module: `encode`, `randomize`, `seal`,
+`submit`.
 """
 
-from hubbub.client.device import Device
-from hubbub.client.errors import AnswerError, KeySetChanged, NoRound, StateError
+from hubbub.client.device import Device, DeviceReceipt
+from hubbub.client.errors import (
+    AnswerError,
+    AuthorityError,
+    KeySetChanged,
+    NoRound,
+    OptedOut,
+    StateError,
+    UsageError,
+)
 from hubbub.client.gateway import Gateway, Summary
-from hubbub.client.submit import Pacing, Patience
+from hubbub.client.standing import Answer, DeviceRound, DeviceStatus, Spending
+from hubbub.client.submit import Pacing, Patience, Retry
 from hubbub.protos.errors import HubbubError, KeyRecordError, MessageError, SignatureError, TaskError, Unreachable
 from hubbub.protos.messages import Receipt
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.queries.question import Value
 
 __all__ = [
+    "Answer",
     "AnswerError",
+    "AuthorityError",
     "Device",
+    "DeviceReceipt",
+    "DeviceRound",
+    "DeviceStatus",
     "Gateway",
     "HubbubError",
     "KeyRecordError",
     "KeySetChanged",
     "MessageError",
     "NoRound",
+    "OptedOut",
     "Pacing",
     "Patience",
     "Reason",
     "Receipt",
     "Refusal",
+    "Retry",
     "SignatureError",
+    "Spending",
     "StateError",
     "Summary",
     "TaskError",
     "Unreachable",
+    "UsageError",
     "Value",
 ]

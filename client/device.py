@@ -2,29 +2,49 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import TypeVar
 
+from hubbub.client.aside import alone, aside
+from hubbub.client.errors import NoRound
 from hubbub.client.participant import OVER, Participant, checked_name
 from hubbub.client.rounds import RoundKeys
-from hubbub.client.seal import seal
-from hubbub.client.state import DONE, Entry, Round
-from hubbub.client.submit import Link, Pacing, submit
+from hubbub.client.standing import DeviceStatus, Memory, status_of
+from hubbub.client.state import DONE, ERASED_HERE, Drawn, Entry, Round
+from hubbub.client.submit import Link, Pacing, explained, submit
+from hubbub.protos.errors import Unreachable
 from hubbub.protos.messages import Receipt, Submission
 from hubbub.protos.refusals import Reason, Refusal
+from hubbub.protos.times import forgotten_after
 from hubbub.queries.draws import Random
+from hubbub.queries.errors import AnswerError
 from hubbub.queries.question import Value
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class DeviceReceipt(Receipt):
+    """The shuffler's receipt, and whether it is for the answers of this call.
+
+    `used` is False where the round had been answered before: those first answers were sent, and the ones given now were
+    not looked at. Receipts of one submission are equal whatever `used` is.
+    """
+
+    used: bool = field(default=True, compare=False)
 
 
 class Device(Participant):
     """Answers a task's rounds for one person.
 
-    In each round the answers are randomized and sealed once, and stored before they are first sent. A second call for
-    the round returns the first receipt. If the program is killed before there is a receipt, the next call sends the
-    same bytes again.
+    In each round the answers are randomized once, and stored before anything is sent or asked for. A second call for
+    the round sends what was stored, or returns the first receipt. If the program is killed, or the shuffler cannot be
+    reached, the next call or `resend` goes on with the same reports.
 
     Args:
         task: the signed task file's bytes.
@@ -32,13 +52,15 @@ class Device(Participant):
         shuffler_key: the public key that must have signed it too, known out of band.
         state: the file to remember submissions in; made where it does not exist, readable by its owner alone.
         shuffler: host:port.
-        authority: the authority of the shuffler's TLS certificate, a PEM file or its bytes.
+        authority: the authority of the shuffler's TLS certificate, a PEM file or its bytes. It is read at once.
         name: which device this is, where several share a state file; it is never sent.
-        pacing: how long to try, with which clock, pauses and jitter.
+        pacing: how long to try, with which clock, pauses and jitter, and what to call before each pause.
         random: where every draw comes from, the operating system by default.
         clock: seconds since 1970, UTC.
 
     Raises:
+        UsageError: where an argument is of another type, or `shuffler` is not host:port.
+        AuthorityError: where the authority cannot be read.
         SignatureError: where a key is not one, or the task is not signed by both.
         TaskError: where the task is not one to run.
         HostError: where `shuffler` is not host:port.
@@ -71,88 +93,225 @@ class Device(Participant):
         )
         self._name = checked_name(name)
 
-    async def submit(self, answers: Mapping[str, Value], round: int | None = None) -> Receipt:  # noqa: A002 - its name
+    # Answering
+
+    async def submit(
+        self,
+        answers: Mapping[str, Value],
+        round: int | None = None,  # noqa: A002 - its name
+        *,
+        timeout: float | None = None,  # noqa: ASYNC109 - for all calls to the shuffler, not for the whole
+    ) -> DeviceReceipt:
         """Answer a round, the current one by default; return the shuffler's receipt.
 
         `answers` holds, by query: a category's name, a number in the query's unit, or None for no answer; a query that
-        is not named has none.
+        is not named has none. `timeout` is how many seconds to try, 60 where the pacing says nothing else. Where they
+        do not suffice the answers stay stored, and `resend` sends them.
 
         Raises:
-            AnswerError: where an answer does not fit; nothing was sent.
+            AnswerError: where an answer does not fit; nothing was stored or sent.
             NoRound: where no round takes answers now.
-            KeyRecordError, SignatureError, KeySetChanged: where the round's keys are not to be trusted.
-            Refusal: where the shuffler refuses, with its reason. What came too late is discarded.
-            Unreachable: where it does not answer; the next call sends the same bytes.
+            OptedOut: after `opt_out`.
+            KeyRecordError, SignatureError, KeySetChanged: where the round's keys are not to be trusted. The answers are
+                kept, and nothing was sent.
+            Refusal: where the shuffler refuses, with its reason. What came too late is discarded, else it is kept.
+            Unreachable: where it does not answer; the answers are kept.
+            StateError: where the state file cannot be used; nothing was sent.
+        """
+        return await self._submit(self._link, answers, round, timeout)
+
+    def submit_blocking(
+        self,
+        answers: Mapping[str, Value],
+        round: int | None = None,  # noqa: A002 - its name
+        *,
+        timeout: float | None = None,
+    ) -> DeviceReceipt:
+        """Do what `submit` does, for programs without an event loop; leaves nothing open.
+
+        Raises:
+            UsageError: inside a running event loop; and what `submit` raises.
+        """
+        return self._blocking(lambda link: self._submit(link, answers, round, timeout), "submit")
+
+    async def resend(self, *, timeout: float | None = None) -> list[Receipt]:  # noqa: ASYNC109 - as above
+        """Send what earlier calls stored for rounds that are not over, and got no receipt for; return the receipts.
+
+        What waited until its round was over is erased unsent, and never sent in another round. `timeout` is how many
+        seconds to try for all of them together.
+
+        Raises:
+            Refusal: the first, after the other rounds were sent too.
+            Unreachable, StateError: as `submit` does.
+        """
+        return await self._resend(self._link, timeout)
+
+    def resend_blocking(self, *, timeout: float | None = None) -> list[Receipt]:
+        """Do what `resend` does, for programs without an event loop; leaves nothing open.
+
+        Raises:
+            UsageError: inside a running event loop; and what `resend` raises.
+        """
+        return self._blocking(lambda link: self._resend(link, timeout), "resend")
+
+    # Knowing, and deciding. These read and write the state file alone, which takes milliseconds.
+
+    def status(self) -> DeviceStatus:
+        """Return the current and the next round, what became of this device's answers, and the local ε spent.
+
+        Raises:
             StateError: where the state file cannot be used.
         """
-        return await self._submit(self._link, answers, round)
+        now, state, task_id = self._clock(), self._state, self.task.id
+        state.forget(now)
+        out = bool(state.opted_out([self._name]))
+        entries, history = state.entries(task_id, self._name), state.history(task_id, self._name)
+        return status_of(self.task, Memory(entries, history, state.last_forgotten(task_id), out), now)
 
-    def submit_blocking(self, answers: Mapping[str, Value], round: int | None = None) -> Receipt:  # noqa: A002
-        """Do what `submit` does, for programs without an event loop; leaves nothing open."""
+    def opt_out(self) -> None:
+        """Take and send nothing from now on, for any task that uses this state file and name, until `opt_in`.
 
-        async def whole() -> Receipt:
+        What waits to be sent is erased. What another thread or process is sending at this moment may still arrive. The
+        choice is stored, and outlives the program.
+
+        Raises:
+            StateError: where it could not be stored.
+        """
+        self._state.opt_out(self._name)
+
+    def opt_in(self) -> None:
+        """Take answers again. A round whose answers may have been sent before the opt-out stays answered.
+
+        Raises:
+            StateError: where it could not be stored.
+        """
+        self._state.opt_in(self._name)
+
+    def wipe(self) -> None:
+        """Erase this device's reports, sealed bytes and submission ids, for all tasks.
+
+        Remembered are: which rounds were answered, until they are over, and how many; otherwise a round could be
+        answered twice, which costs privacy. The choice to opt out is remembered too. To erase these as well, delete the
+        state file, when the task's rounds are over.
+
+        Raises:
+            StateError: where they could not be erased.
+        """
+        self._state.wipe(self._name)
+
+    # How
+
+    def _blocking(self, work: Callable[[Link], Awaitable[T]], name: str) -> T:
+        async def whole() -> T:
             async with self._new_link() as link:
-                return await self._submit(link, answers, round)
+                return await work(link)
 
         try:
-            return asyncio.run(whole())
+            return alone(whole, name)
         finally:
             self._state.close()
 
-    async def resend(self) -> list[Receipt]:
-        """Send what earlier calls stored for rounds that are not over, and got no receipt for; return the receipts.
+    async def _submit(
+        self, link: Link, answers: Mapping[str, Value], wanted: int | None, seconds: float | None
+    ) -> DeviceReceipt:
+        pacing = self._pacing.begun(seconds)
+        of, stored, used = await self._keep(answers, wanted)
+        receipt = await self._deliver(link, of, stored, pacing)
+        return DeviceReceipt(receipt.submission_id, receipt.round, used)
 
-        Raises:
-            Refusal, Unreachable, StateError: as `submit` does.
+    async def _keep(self, answers: Mapping[str, Value], wanted: int | None) -> tuple[Round, Entry, bool]:
+        """Randomize and store, unless the round is answered; return what is stored, and whether it is of these answers.
+
+        What was answered before stays, whatever it was: a round is answered once.
         """
-        await asyncio.to_thread(self._state.forget, self._clock())
-        receipts = []
-        for number in await asyncio.to_thread(self._state.waiting, self.task.id, self._name):
+        if not isinstance(answers, Mapping):
+            raise AnswerError(f"answers are of type {type(answers).__name__}; give a mapping of queries to answers")
+        of = await self._choose(wanted)
+        stored = await self._stored(of)
+        if stored is not None and not await aside(self._state.opted_out, [self._name]):
+            return of, stored, False
+        drawn = self._draw(answers)
+        over_at = forgotten_after(self.task.schedule, of.number)
+        # If another call stored first, ours is dropped unsent.
+        stored = await aside(self._state.keep_reports, of, self._name, drawn, over_at)
+        return of, stored, stored.submission_id == drawn.submission_id
+
+    async def _stored(self, of: Round) -> Entry | None:
+        return (await aside(self._state.find, of, [self._name])).get(self._name)
+
+    async def _resend(self, link: Link, seconds: float | None) -> list[Receipt]:
+        pacing = self._pacing.begun(seconds)
+        await aside(self._state.forget, self._clock())
+        receipts: list[Receipt] = []
+        refusals: list[Refusal] = []
+        for number in await aside(self._state.waiting, self.task.id, self._name):
             of = Round(self.task.id, number)
             stored = await self._stored(of)
             # Another process that shares the file may have forgotten the round since.
-            if stored is not None:
-                receipts.append(await self._finish(self._link, of, stored))
+            if stored is None:
+                continue
+            try:
+                receipts.append(await self._deliver(link, of, stored, pacing))
+            except Refusal as refusal:
+                refusals.append(refusal)
+        if refusals:
+            raise refusals[0]
         return receipts
 
-    async def _submit(self, link: Link, answers: Mapping[str, Value], wanted: int | None) -> Receipt:
-        of = await self._choose(wanted)
-        stored, keys = await self._stored(of), None
-        if stored is None:
-            stored, keys = await self._store(link, of, answers)
-        return await self._finish(link, of, stored, keys)
-
-    async def _stored(self, of: Round) -> Entry | None:
-        return (await asyncio.to_thread(self._state.find, of, [self._name])).get(self._name)
-
-    async def _store(self, link: Link, of: Round, answers: Mapping[str, Value]) -> tuple[Entry, RoundKeys]:
-        """Randomize, seal and store; where another call was faster, return what that one stored."""
-        # The answers come first: where one does not fit, the shuffler is not even asked for keys.
-        reports = self._reports(answers)
-        keys = await self._keys(link, of)
-        sealed = seal(keys.sealer(self._clock()), reports, self._random)
-        # If another call stored its submission first, ours is dropped unsent. These keys fit either: the state pins
-        # the round's first key set, so that both calls sealed for the same one.
-        return (await asyncio.to_thread(self._state.keep, of, {self._name: sealed}))[self._name], keys
-
-    async def _finish(self, link: Link, of: Round, stored: Entry, keys: RoundKeys | None = None) -> Receipt:
-        """Send what is stored and note the outcome, unless it has one; `keys` are the round's, if already checked."""
-        if stored.outcome == DONE:
-            return Receipt(stored.submission_id, of.number)
-        if stored.submission is None:
-            raise discarded(of, stored)
-        return await self._send(link, of, keys or await self._keys(link, of), stored.submission)
-
-    async def _send(self, link: Link, of: Round, keys: RoundKeys, submission: Submission) -> Receipt:
+    async def _deliver(self, link: Link, of: Round, stored: Entry, pacing: Pacing) -> Receipt:
+        """Seal and send what is stored, and note the outcome, unless it has one."""
+        if stored.outcome is not None:
+            return _settled(of, stored)
         try:
-            receipt = await submit(link.caller, keys.destination, submission, self._pacing)
+            return await self._seal_and_send(link, of, stored, pacing)
         except Refusal as refusal:
-            # Only a refusal for good erases the sealed bytes; after any other the same bytes may be sent again.
-            if refusal.reason in OVER:
-                await asyncio.to_thread(self._state.settle, of, {self._name: refusal.reason.value})
+            # Only a refusal for good erases what is stored; after any other it may be sent again.
+            if refusal.reason not in OVER:
+                raise explained(refusal, self._kept(of)) from refusal
+            await aside(self._state.settle, of, {self._name: refusal.reason.value})
             raise
-        await asyncio.to_thread(self._state.settle, of, {self._name: DONE})
+        except Unreachable as error:
+            raise explained(error, self._kept(of)) from error
+
+    async def _seal_and_send(self, link: Link, of: Round, stored: Entry, pacing: Pacing) -> Receipt:
+        keys = await self._keys(link, of, pacing)
+        if stored.drawn is not None:
+            stored = await self._seal(of, keys, stored.drawn)
+        if stored.submission is None:
+            return _settled(of, stored)
+        receipt = await submit(link.caller, keys.destination, stored.submission, pacing)
+        await aside(self._state.settle, of, {self._name: DONE})
         return receipt
+
+    async def _seal(self, of: Round, keys: RoundKeys, drawn: Drawn) -> Entry:
+        submission: Submission = self._sealed(keys.sealer(self._clock()), drawn)
+        found = await aside(self._state.seal, of, {self._name: submission})
+        if self._name not in found:
+            raise NoRound(f"the answers to round {of.number} were erased on this device before they were sent")
+        return found[self._name]
+
+    def _kept(self, of: Round) -> str:
+        until = datetime.fromtimestamp(self.task.schedule.cut(of.number), UTC)
+        return (
+            f"the answers to round {of.number} are kept on this device, randomized: resend them, or submit again, "
+            f"before {until:%Y-%m-%dT%H:%M:%SZ}"
+        )
+
+
+def _settled(of: Round, entry: Entry) -> Receipt:
+    """Return the receipt that a settled submission got.
+
+    Raises:
+        Refusal: for which it was discarded.
+        NoRound: where it was erased on this device.
+    """
+    if entry.outcome == DONE:
+        return Receipt(entry.submission_id, of.number)
+    if entry.outcome == ERASED_HERE:
+        raise NoRound(
+            f"round {of.number} was answered before, and what was stored of it was erased here; answer the next"
+        )
+    raise discarded(of, entry)
 
 
 def discarded(of: Round, entry: Entry) -> Refusal:

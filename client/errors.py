@@ -19,3 +19,15 @@ class KeySetChanged(HubbubError):
 
     Someone may have made keys for this device alone, to tell its report apart; nothing is sent under them.
     """
+
+
+class OptedOut(HubbubError):
+    """The device has opted out: nothing is stored or sent for it until it opts in again."""
+
+
+class UsageError(HubbubError):
+    """A call that cannot be right: an argument of another type, or a place from which it cannot be made."""
+
+
+class AuthorityError(HubbubError):
+    """The authority of the shuffler's TLS certificate cannot be read; the message names its file."""

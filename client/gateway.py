@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import TypeVar
 
+from hubbub.client.aside import aside
 from hubbub.client.participant import OVER, Participant, checked_name
 from hubbub.client.rounds import RoundKeys
-from hubbub.client.seal import seal
-from hubbub.client.state import DONE, Entry, Round
-from hubbub.client.submit import submit_batch
+from hubbub.client.state import DONE, ERASED_HERE, Entry, Round
+from hubbub.client.submit import explained, submit_batch
 from hubbub.protos.envelope import Sealer, outer_bytes
-from hubbub.protos.errors import HubbubError
+from hubbub.protos.errors import HubbubError, Unreachable
 from hubbub.protos.messages import Receipt, Submission
 from hubbub.protos.transport import MAXIMUM_MESSAGE_BYTES, MAXIMUM_SUBMISSIONS
 from hubbub.queries.errors import AnswerError
@@ -23,6 +23,9 @@ from hubbub.queries.question import Value
 
 BAD_ANSWER = "bad_answer"
 """The reason that counts devices whose answers did not fit their queries; nothing was sent for them."""
+
+OPTED_OUT = "opted_out"
+"""The reason that counts devices that have opted out; nothing was sent for them."""
 
 PREPARED_CALLS = 10
 """The submissions of this many calls are sealed together and stored in one transaction: a commit costs a disk sync."""
@@ -102,7 +105,10 @@ class Gateway(Participant):
                 f"{per_call} submissions a call, {calls} calls at a time; take 1 to {most}, and 1 or more"
             )
         of = await self._choose(round)
-        keys = await self._keys(self._link, of)
+        try:
+            keys = await self._keys(self._link, of, self._pacing)
+        except Unreachable as error:
+            raise explained(error, "none of these answers was stored, call again later") from error
         tally = _Tally(progress)
         try:
             await self._carry_all(of, keys, answers, tally, per_call, asyncio.Semaphore(calls))
@@ -123,7 +129,7 @@ class Gateway(Participant):
         sealer = keys.sealer(self._clock())
         async with asyncio.TaskGroup() as group:
             for stretch in _stretches(answers, per_call * PREPARED_CALLS):
-                parcels, settled = await asyncio.to_thread(self._prepare, of, sealer, stretch)
+                parcels, settled = await aside(self._prepare, of, sealer, stretch)
                 tally.add(settled)
                 for load in _stretches(parcels, per_call):
                     # Waiting here, before the task is made, keeps at most `calls` loads in memory beside this stretch.
@@ -134,12 +140,15 @@ class Gateway(Participant):
         """Return what is to be sent, all of it stored on disk, and the counts of what is settled without sending."""
         settled = Summary()
         first, mentions = _by_device(stretch, settled)
-        entries = self._state.find(of, first)
+        for device in self._state.opted_out(first):
+            settled.refuse(OPTED_OUT, "the device has opted out", mentions[device])
+            del first[device]
+        entries = self._stored(of, sealer, first)
         fresh: dict[str, Submission] = {}
         for device, answers in first.items():
             try:
                 if device not in entries:
-                    fresh[device] = seal(sealer, self._reports(answers), self._random)
+                    fresh[device] = self._sealed(sealer, self._draw(answers))
             except AnswerError as error:
                 settled.refuse(BAD_ANSWER, str(error), mentions[device])
         if fresh:
@@ -147,10 +156,23 @@ class Gateway(Participant):
             entries |= self._state.keep(of, fresh)
         return _parcels(entries, mentions, settled), settled
 
+    def _stored(self, of: Round, sealer: Sealer, devices: Collection[str]) -> dict[str, Entry]:
+        """Return what these devices have stored, sealed: a device that shares the file may have lacked the keys."""
+        entries = self._state.find(of, devices)
+        drawn = {device: entry.drawn for device, entry in entries.items() if entry.drawn is not None}
+        if not drawn:
+            return entries
+        sealed = self._state.seal(of, {device: self._sealed(sealer, one) for device, one in drawn.items()})
+        # What was erased meanwhile is not on disk any more: the device is dealt with as one without an entry.
+        return {device: entry for device, entry in entries.items() if device not in drawn} | sealed
+
     async def _carry(self, of: Round, keys: RoundKeys, load: Sequence[_Parcel], tally: _Tally) -> None:
         """Send one call's submissions, and note what became of each."""
         submissions = [parcel.submission for parcel in load]
-        answers = await submit_batch(self._link.caller, keys.destination, submissions, self._pacing)
+        try:
+            answers = await submit_batch(self._link.caller, keys.destination, submissions, self._pacing)
+        except Unreachable as error:
+            raise explained(error, "what was sealed is kept: call again to go on") from error
         summary, outcomes = Summary(), dict[str, str]()
         for parcel, answer in zip(load, answers, strict=True):
             if isinstance(answer, Receipt):
@@ -160,7 +182,7 @@ class Gateway(Participant):
                 summary.refuse(answer.reason.value, answer.message, parcel.mentions)
                 if answer.reason in OVER:
                     outcomes[parcel.device] = answer.reason.value
-        await asyncio.to_thread(self._state.settle, of, outcomes)
+        await aside(self._state.settle, of, outcomes)
         tally.add(summary)
 
 
@@ -198,6 +220,8 @@ def _parcels(entries: Mapping[str, Entry], mentions: Counter[str], settled: Summ
             parcels.append(_Parcel(device, entry.submission, mentions[device]))
         elif entry.outcome == DONE:
             settled.accepted += mentions[device]
+        elif entry.outcome == ERASED_HERE:
+            settled.refuse(ERASED_HERE, "answered before; what was stored was erased on this device", mentions[device])
         else:
             settled.refuse(str(entry.outcome), "the round was over when it came; it was discarded", mentions[device])
     return parcels

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import time
 from collections.abc import Callable, Mapping
+from itertools import accumulate
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from hubbub.client.aside import aside
 from hubbub.client.encode import encode_all
+from hubbub.client.errors import StateError
 from hubbub.client.randomize import randomize_all
 from hubbub.client.rounds import RoundKeys, choose_round
-from hubbub.client.state import Round, State
+from hubbub.client.seal import seal
+from hubbub.client.state import Drawn, Round, State
 from hubbub.client.submit import Link, Pacing
-from hubbub.client.trust import trusted_task
-from hubbub.protos.hosts import checked_address
+from hubbub.client.trust import checked_path, checked_shuffler, trusted_authority, trusted_task
+from hubbub.protos.envelope import SUBMISSION_ID_BYTES, Sealer
 from hubbub.protos.keys import KeySet
+from hubbub.protos.messages import Submission
 from hubbub.protos.refusals import Reason
 from hubbub.protos.times import forgotten_after
 from hubbub.protos.transport import TLS
@@ -50,9 +54,9 @@ class Participant:
     ) -> None:
         """See `Device` and `Gateway`."""
         self.task = trusted_task(task, operator_key, shuffler_key)
-        self._state = State(state)
-        self._address = checked_address(shuffler)
-        self._tls = TLS(authority)
+        self._state = State(checked_path(state, "state"))
+        self._address = checked_shuffler(shuffler)
+        self._tls = TLS(trusted_authority(authority))
         self._pacing = pacing or Pacing()
         self._random = random
         self._clock = clock
@@ -78,26 +82,42 @@ class Participant:
         """Return the round to answer, after forgetting those that are over."""
         now = self._clock()
         number = choose_round(self.task, wanted, now)
-        await asyncio.to_thread(self._state.forget, now)
+        await aside(self._state.forget, now)
         return Round(self.task.id, number)
 
     def _reports(self, answers: Mapping[str, Value]) -> tuple[bytes, ...]:
         """Return the answers encoded and randomized, one report per query; nothing has left the device yet."""
         return randomize_all(self.task, encode_all(self.task, answers, self._random), self._random)
 
-    async def _keys(self, link: Link, of: Round) -> RoundKeys:
+    def _draw(self, answers: Mapping[str, Value]) -> Drawn:
+        """Return the answers encoded and randomized, under an id."""
+        reports = self._reports(answers)
+        # The id lets the shuffler recognize a retry. It is fresh and random, so it says nothing about the device.
+        return Drawn(self._random(SUBMISSION_ID_BYTES), b"".join(reports))
+
+    def _sealed(self, sealer: Sealer, drawn: Drawn) -> Submission:
+        ends = list(accumulate(query.report_bytes for query in self.task.queries))
+        if len(drawn.reports) != ends[-1]:
+            raise StateError(
+                f"the state file holds {len(drawn.reports)} bytes of reports, this task's have {ends[-1]}; it is "
+                "damaged, nothing was sent"
+            )
+        reports = [drawn.reports[begin:end] for begin, end in zip([0, *ends], ends, strict=False)]
+        return seal(sealer, reports, drawn.submission_id)
+
+    async def _keys(self, link: Link, of: Round, pacing: Pacing) -> RoundKeys:
         """Return the round's keys: those it was first seen with, else the shuffler's, checked and kept."""
-        known = await asyncio.to_thread(self._state.key_set, of)
+        known = await aside(self._state.key_set, of)
         if known is not None:
             return RoundKeys.read(known, self.task, of.number)
-        key_set = await self._fetch(link, of)
+        key_set = await self._fetch(link, of, pacing)
         # Checked before they are pinned: a pinned key set is never replaced, so a bad one would block the round.
         keys = RoundKeys.read(key_set, self.task, of.number)
-        await asyncio.to_thread(self._state.pin, of, key_set, forgotten_after(self.task.schedule, of.number))
+        await aside(self._state.pin, of, key_set, forgotten_after(self.task.schedule, of.number))
         return keys
 
-    async def _fetch(self, link: Link, of: Round) -> KeySet:
-        return await self._pacing.persist(lambda deadline: link.caller.get_round(of.task_id, of.number, deadline))
+    async def _fetch(self, link: Link, of: Round, pacing: Pacing) -> KeySet:
+        return await pacing.persist(lambda deadline: link.caller.get_round(of.task_id, of.number, deadline))
 
 
 def checked_name(device: str) -> str:

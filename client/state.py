@@ -1,9 +1,10 @@
-"""The state of one or more devices in a SQLite file: sealed submissions before they are sent, and their outcomes.
+"""The state of one or more devices in a SQLite file: reports before they are sealed and sent, and their outcomes.
 
-A round's answers are randomized and sealed once, whatever process is killed and when. A second, fresh randomization of
-the same answers would cost privacy again. So a submission is stored before it is sent, and each retry sends the stored
-bytes. A file may hold many devices, as a gateway's does, and several processes may share it. Sealed bytes are erased as
-soon as the shuffler has acknowledged them or no longer takes them.
+A round's answers are randomized once, whatever process is killed and when. A second, fresh randomization of the same
+answers would cost privacy again. So the randomized reports are stored before the network is used at all, sealed as soon
+as the round's keys can be had, and each retry sends the stored bytes. The answers themselves are never stored. A file
+may hold many devices, as a gateway's does, and several processes may share it. Reports are erased as soon as they are
+sealed, sealed bytes as soon as the shuffler has acknowledged them or no longer takes them.
 """
 
 from __future__ import annotations
@@ -13,39 +14,20 @@ import sqlite3
 import threading
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
-from hubbub.client.errors import KeySetChanged, NoRound, StateError
+from hubbub.client.entry import DONE as DONE
+from hubbub.client.entry import ERASED_HERE as ERASED_HERE
+from hubbub.client.entry import Drawn as Drawn
+from hubbub.client.entry import Entry as Entry
+from hubbub.client.entry import History as History
+from hubbub.client.entry import Round as Round
+from hubbub.client.errors import KeySetChanged, NoRound, OptedOut, StateError
+from hubbub.client.forking import closed_at_forks
 from hubbub.client.state_file import open_state
 from hubbub.protos.keys import KeySet
 from hubbub.protos.messages import Submission
 from hubbub.protos.signed import SignedDocument, canonical, parse_canonical
-
-DONE = "done"
-"""The outcome of a submission that the shuffler acknowledged; any other outcome is a refusal's reason."""
-
-
-@dataclass(frozen=True)
-class Round:
-    """A round as the state knows it: the task's id (32 bytes) and the round's number."""
-
-    task_id: bytes
-    number: int
-
-
-@dataclass(frozen=True)
-class Entry:
-    """One device's submission for a round: sealed bytes while they wait, None once there is an outcome."""
-
-    submission_id: bytes
-    envelope: bytes | None
-    outcome: str | None
-
-    @property
-    def submission(self) -> Submission | None:
-        """The submission that is still to be sent; None once there is an outcome."""
-        return None if self.envelope is None else Submission(self.submission_id, self.envelope)
 
 
 class State:
@@ -59,13 +41,26 @@ class State:
         self._factory = connection
         self._lock = threading.Lock()
         self._connection: sqlite3.Connection | None = None
+        closed_at_forks(self)
 
     def close(self) -> None:
         """Close the file."""
         with self._lock:
-            if self._connection is not None:
-                self._connection.close()
-            self._connection = None
+            self._close()
+
+    def _close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+        self._connection = None
+
+    def before_fork(self) -> None:
+        """Close the file, and let nobody open it until `after_fork`."""
+        self._lock.acquire()
+        self._close()
+
+    def after_fork(self) -> None:
+        """Let the file be opened again, in the process that was forked and in the one that forked."""
+        self._lock.release()
 
     def key_set(self, of: Round) -> KeySet | None:
         """Return the keys this round was first seen with; None where it was not seen yet.
@@ -76,7 +71,7 @@ class State:
         with self._transaction() as connection:
             _check_remembered(connection, of)
             row = connection.execute("SELECT key_set FROM round WHERE task = ? AND round = ?", _key(of)).fetchone()
-        return None if row is None else _read_key_set(row[0])
+        return None if row is None or row[0] is None else _read_key_set(row[0])
 
     def pin(self, of: Round, key_set: KeySet, over_at: float) -> None:
         """Keep the round's keys unchanged until the round is forgotten, after `over_at` (seconds since 1970).
@@ -86,22 +81,60 @@ class State:
             NoRound: where the round was forgotten.
         """
         with self._transaction() as connection:
-            _check_remembered(connection, of)
-            row = connection.execute("SELECT key_set_hash FROM round WHERE task = ? AND round = ?", _key(of)).fetchone()
-            if row is None:
-                values = (*_key(of), _write_key_set(key_set), key_set.hash, over_at)
-                insert = "INSERT INTO round (task, round, key_set, key_set_hash, over_at) VALUES (?, ?, ?, ?, ?)"
-                connection.execute(insert, values)
-            elif row[0] != key_set.hash:
+            number = _begin_round(connection, of, over_at)
+            (first,) = connection.execute("SELECT key_set_hash FROM round WHERE number = ?", (number,)).fetchone()
+            if first is None:
+                values = (_write_key_set(key_set), key_set.hash, number)
+                connection.execute("UPDATE round SET key_set = ?, key_set_hash = ? WHERE number = ?", values)
+            elif first != key_set.hash:
                 raise KeySetChanged(
                     f"round {of.number} has the keys {key_set.hash.hex()[:16]}, it was first seen with "
-                    f"{row[0].hex()[:16]}; nothing was sent under them, tell the operator"
+                    f"{first.hex()[:16]}; nothing was sent under them, tell the operator"
                 )
 
     def find(self, of: Round, devices: Collection[str]) -> dict[str, Entry]:
         """Return what is stored for these devices in a round; devices without an entry are left out."""
         with self._transaction() as connection:
             return _find(connection, of, devices)
+
+    def keep_reports(self, of: Round, device: str, drawn: Drawn, over_at: float) -> Entry:
+        """Store a device's randomized reports, unless it answered the round before; return what is then on disk.
+
+        Raises:
+            NoRound: where the round was forgotten: it is no longer known whether this device answered it.
+            OptedOut: where the device opted out.
+            StateError: where they could not be stored; nothing may be sent then.
+        """
+        with self._transaction() as connection:
+            if _opted_out(connection, [device]):
+                raise OptedOut("this device has opted out, nothing is stored or sent; opt_in() takes that back")
+            number = _begin_round(connection, of, over_at)
+            # What is there already stays: it may have been sent, and a second randomization must never be.
+            connection.execute(
+                "INSERT INTO submission (round, device, id, reports, sealed) VALUES (?, ?, ?, ?, 0) "
+                "ON CONFLICT DO NOTHING",
+                (number, device, drawn.submission_id, drawn.reports),
+            )
+            return _find(connection, of, [device])[device]
+
+    def seal(self, of: Round, submissions: Mapping[str, Submission]) -> dict[str, Entry]:
+        """Put sealed bytes in the place of the reports they were made of; return what is then on disk.
+
+        Where another process sealed the same reports first, what that one sealed stays. A device whose reports were
+        erased meanwhile is left out.
+        """
+        with self._transaction() as connection:
+            number = _find_number(connection, of)
+            rows = [(one.envelope, number, device, one.id) for device, one in submissions.items()]
+            update = (
+                "UPDATE submission SET envelope = ?, reports = NULL, sealed = 1 "
+                "WHERE round = ? AND device = ? AND id = ? AND reports IS NOT NULL"
+            )
+            connection.executemany(update, rows)
+            found = _find(connection, of, submissions)
+        # The write-ahead log still holds the reports.
+        self._truncate()
+        return found
 
     def keep(self, of: Round, submissions: Mapping[str, Submission]) -> dict[str, Entry]:
         """Store each device's submission, unless the device has one already; return what is then on disk.
@@ -114,22 +147,26 @@ class State:
             number = _round_number(connection, of)
             rows = [(number, device, one.id, one.envelope) for device, one in submissions.items()]
             # What is there already stays: it may have been sent, and a second randomization must never be.
-            insert = "INSERT INTO submission (round, device, id, envelope) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING"
+            insert = (
+                "INSERT INTO submission (round, device, id, envelope, sealed) VALUES (?, ?, ?, ?, 1) "
+                "ON CONFLICT DO NOTHING"
+            )
             if connection.executemany(insert, rows).rowcount == len(rows):
                 return {device: Entry(one.id, one.envelope, None) for device, one in submissions.items()}
             return _find(connection, of, submissions)
 
     def settle(self, of: Round, outcomes: Mapping[str, str]) -> None:
-        """Record the outcomes of these devices' submissions, and erase their sealed bytes."""
+        """Record the outcomes of these devices' submissions, and erase what was to be sent."""
         with self._transaction() as connection:
             number = _find_number(connection, of)
             rows = [(outcome, number, device) for device, outcome in outcomes.items()]
             connection.executemany(
-                "UPDATE submission SET outcome = ?, envelope = NULL WHERE round = ? AND device = ?", rows
+                "UPDATE submission SET outcome = ?, envelope = NULL, reports = NULL WHERE round = ? AND device = ?",
+                rows,
             )
 
     def waiting(self, task_id: bytes, device: str) -> list[int]:
-        """Return the rounds for which a device's sealed bytes still wait to be acknowledged."""
+        """Return the rounds for which a device's submission is still to be sealed, sent or acknowledged."""
         query = (
             "SELECT round.round FROM submission JOIN round ON submission.round = round.number "
             "WHERE round.task = ? AND submission.device = ? AND submission.outcome IS NULL ORDER BY round.round"
@@ -140,17 +177,73 @@ class State:
     def forget(self, now: float) -> int:
         """Erase every round that is over at `now` (seconds since 1970), of all tasks; return how many.
 
-        Only the number of each task's last forgotten round is kept. It keeps a device whose clock is set back from
-        answering such a round a second time.
+        Only counts of each device's rounds are kept, and the number of each task's last forgotten round. That number
+        keeps a device whose clock is set back from answering such a round a second time.
         """
         with self._transaction() as connection:
             over = connection.execute("SELECT task, round FROM round WHERE over_at < ?", (now,)).fetchall()
-            mark = "INSERT INTO forgotten VALUES (?, ?) ON CONFLICT DO UPDATE SET round = max(round, excluded.round)"
+            connection.execute(_COUNT_OVER, (now,))
+            mark = "INSERT INTO forgotten VALUES (?, ?, 0) ON CONFLICT DO UPDATE SET round = max(round, excluded.round)"
             connection.executemany(mark, over)
             connection.execute("DELETE FROM round WHERE over_at < ?", (now,))
         if over:
             self._truncate()
         return len(over)
+
+    def history(self, task_id: bytes, device: str) -> History:
+        """Return how many rounds of a task a device answered, those included that are forgotten."""
+        known = (
+            "SELECT count(*), coalesce(sum(sealed), 0) FROM submission JOIN round ON submission.round = round.number "
+            "WHERE round.task = ? AND submission.device = ?"
+        )
+        past = "SELECT coalesce(sum(answered), 0), coalesce(sum(sealed), 0) FROM history WHERE task = ? AND device = ?"
+        uncounted = "SELECT coalesce(sum(uncounted), 0) FROM forgotten WHERE task = ?"
+        with self._transaction() as connection:
+            answered, sealed = connection.execute(known, (task_id, device)).fetchone()
+            earlier, sealed_earlier = connection.execute(past, (task_id, device)).fetchone()
+            (unknown,) = connection.execute(uncounted, (task_id,)).fetchone()
+        return History(answered + earlier, sealed + sealed_earlier, unknown)
+
+    def entries(self, task_id: bytes, device: str) -> dict[int, Entry]:
+        """Return what is stored for a device in all rounds of a task that are not forgotten, by their numbers."""
+        query = (
+            "SELECT round.round, id, envelope, outcome, reports FROM submission "
+            "JOIN round ON submission.round = round.number WHERE round.task = ? AND submission.device = ?"
+        )
+        with self._transaction() as connection:
+            return {number: Entry(*entry) for number, *entry in connection.execute(query, (task_id, device))}
+
+    def last_forgotten(self, task_id: bytes) -> int:
+        """Return the last round of a task that was forgotten; -1 where there is none."""
+        with self._transaction() as connection:
+            return _last_forgotten(connection, task_id)
+
+    def opted_out(self, devices: Collection[str]) -> set[str]:
+        """Return those of these devices that opted out."""
+        with self._transaction() as connection:
+            return _opted_out(connection, devices)
+
+    def opt_out(self, device: str) -> None:
+        """Take nothing for a device from now on, and erase what waits to be sent for it, in all tasks."""
+        with self._transaction() as connection:
+            connection.execute("INSERT INTO opted_out VALUES (?) ON CONFLICT DO NOTHING", (device,))
+            _erase(connection, device, "outcome IS NULL")
+        self._truncate()
+
+    def opt_in(self, device: str) -> None:
+        """Take answers for a device again."""
+        with self._transaction() as connection:
+            connection.execute("DELETE FROM opted_out WHERE device = ?", (device,))
+
+    def wipe(self, device: str) -> None:
+        """Erase a device's reports, sealed bytes and submission ids, in all tasks.
+
+        Which rounds it answered is remembered until they are over, and how many it answered for good: without that it
+        would answer a round twice.
+        """
+        with self._transaction() as connection:
+            _erase(connection, device, "true")
+        self._truncate()
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
@@ -202,24 +295,63 @@ def _round_number(connection: sqlite3.Connection, of: Round) -> int:
     return number
 
 
+def _begin_round(connection: sqlite3.Connection, of: Round, over_at: float) -> int:
+    """Return the round's number in the file, where it is made if need be."""
+    _check_remembered(connection, of)
+    insert = "INSERT INTO round (task, round, over_at) VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
+    connection.execute(insert, (*_key(of), over_at))
+    return _round_number(connection, of)
+
+
 def _check_remembered(connection: sqlite3.Connection, of: Round) -> None:
-    row = connection.execute("SELECT round FROM forgotten WHERE task = ?", (of.task_id,)).fetchone()
-    if row is not None and of.number <= row[0]:
+    last = _last_forgotten(connection, of.task_id)
+    if of.number <= last:
         raise NoRound(
-            f"round {of.number} is over on this device, the last one forgotten is {row[0]}; answer a later round, "
+            f"round {of.number} is over on this device, the last one forgotten is {last}; answer a later round, "
             "and check this machine's clock if that surprises"
         )
+
+
+def _last_forgotten(connection: sqlite3.Connection, task_id: bytes) -> int:
+    """Return the last round of a task that was forgotten; -1 where there is none."""
+    row = connection.execute("SELECT round FROM forgotten WHERE task = ?", (task_id,)).fetchone()
+    return -1 if row is None else int(row[0])
+
+
+def _opted_out(connection: sqlite3.Connection, devices: Collection[str]) -> set[str]:
+    query = "SELECT device FROM opted_out WHERE device IN (SELECT value FROM json_each(?))"
+    return {device for (device,) in connection.execute(query, (json.dumps(list(devices)),))}
+
+
+def _erase(connection: sqlite3.Connection, device: str, which: str) -> None:
+    """Erase those of a device's submissions that fulfil a condition in SQL."""
+    # What was never sealed never left: the round may still be answered. What was sealed may have been sent, so it
+    # leaves a mark that the round is answered.
+    connection.execute(f"DELETE FROM submission WHERE device = ? AND reports IS NOT NULL AND {which}", (device,))  # noqa: S608
+    connection.execute(
+        f"UPDATE submission SET id = zeroblob(16), envelope = NULL, outcome = ? WHERE device = ? AND {which}",  # noqa: S608
+        (ERASED_HERE, device),
+    )
+
+
+_COUNT_OVER = """
+INSERT INTO history (task, device, answered, sealed)
+SELECT round.task, submission.device, count(*), sum(submission.sealed)
+FROM submission JOIN round ON submission.round = round.number WHERE round.over_at < ? GROUP BY 1, 2
+ON CONFLICT DO UPDATE SET answered = answered + excluded.answered, sealed = sealed + excluded.sealed
+"""
+"""Counts the submissions of rounds that are about to be forgotten."""
 
 
 def _find(connection: sqlite3.Connection, of: Round, devices: Collection[str]) -> dict[str, Entry]:
     number = _find_number(connection, of)
     # The names go as one JSON text: SQLite limits the number of parameters of a statement.
     rows = connection.execute(
-        "SELECT device, id, envelope, outcome FROM submission "
+        "SELECT device, id, envelope, outcome, reports FROM submission "
         "WHERE round = ? AND device IN (SELECT value FROM json_each(?))",
         (number, json.dumps(list(devices))),
     )
-    return {device: Entry(submission_id, envelope, outcome) for device, submission_id, envelope, outcome in rows}
+    return {device: Entry(*entry) for device, *entry in rows}
 
 
 def _write_key_set(key_set: KeySet) -> bytes:

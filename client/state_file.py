@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 from hubbub.client.errors import StateError
-from hubbub.protos.stored import Layout, bring_forward, check_version, version_of
+from hubbub.protos.stored import Layout, bring_forward, check_version, statements, version_of
 
 BUSY_SECONDS = 30.0
 """Seconds to wait for another process that uses the same file."""
@@ -22,17 +22,13 @@ _MAKING = threading.Lock()
 """Held while a file is made. POSIX drops all locks that a process has on a file when any descriptor of it is closed, so
 no thread of this process may have the file open in SQLite when the descriptor that made it is closed."""
 
-STATE = Layout(
-    what="state file",
-    version=1,
-    older="use the program that wrote it until its rounds are over, then name another file",
-    script="""
+_TABLES = """
 CREATE TABLE round (
     number INTEGER PRIMARY KEY,
     task BLOB NOT NULL,
     round INTEGER NOT NULL,
-    key_set BLOB NOT NULL,
-    key_set_hash BLOB NOT NULL,
+    key_set BLOB,
+    key_set_hash BLOB,
     over_at REAL NOT NULL,
     UNIQUE (task, round)
 );
@@ -41,12 +37,50 @@ CREATE TABLE submission (
     round INTEGER NOT NULL REFERENCES round (number) ON DELETE CASCADE,
     device TEXT NOT NULL,
     id BLOB NOT NULL,
+    reports BLOB,
     envelope BLOB,
     outcome TEXT,
-    UNIQUE (round, device)
+    sealed INTEGER NOT NULL,
+    UNIQUE (round, device),
+    CHECK ((reports IS NOT NULL) + (envelope IS NOT NULL) + (outcome IS NOT NULL) = 1)
 );
-CREATE TABLE forgotten (task BLOB PRIMARY KEY, round INTEGER NOT NULL);
-""",
+CREATE TABLE forgotten (task BLOB PRIMARY KEY, round INTEGER NOT NULL, uncounted INTEGER NOT NULL);
+CREATE TABLE history (
+    task BLOB NOT NULL,
+    device TEXT NOT NULL,
+    answered INTEGER NOT NULL,
+    sealed INTEGER NOT NULL,
+    PRIMARY KEY (task, device)
+) WITHOUT ROWID;
+CREATE TABLE opted_out (device TEXT PRIMARY KEY) WITHOUT ROWID;
+"""
+"""A submission is in one of three stages, and holds what that stage needs alone: `reports`, randomized and not sealed;
+`envelope`, sealed from them; `outcome`. `sealed` stays 1 from the second stage on: it may have left the device."""
+
+
+def _from_1(connection: sqlite3.Connection) -> None:
+    """Version 1 had no reports, so every submission in it is sealed; what it forgot was not counted."""
+    for table in ("round", "submission", "forgotten"):
+        connection.execute(f"ALTER TABLE {table} RENAME TO old_{table}")
+    for statement in statements(_TABLES):
+        connection.execute(statement)
+    connection.execute("INSERT INTO round SELECT number, task, round, key_set, key_set_hash, over_at FROM old_round")
+    connection.execute(
+        "INSERT INTO submission (number, round, device, id, envelope, outcome, sealed) "
+        "SELECT number, round, device, id, envelope, outcome, 1 FROM old_submission"
+    )
+    # Which rounds up to the last forgotten one were answered is not known: at most all of them, from round 0.
+    connection.execute("INSERT INTO forgotten SELECT task, round, round + 1 FROM old_forgotten")
+    for table in ("submission", "round", "forgotten"):
+        connection.execute(f"DROP TABLE old_{table}")
+
+
+STATE = Layout(
+    what="state file",
+    version=2,
+    older="use the program that wrote it until its rounds are over, then name another file",
+    script=_TABLES,
+    migrations={1: _from_1},
 )
 """The tables of a state file."""
 
@@ -92,10 +126,12 @@ def _is_busy(error: BaseException) -> bool:
 
 def _prepare(connection: sqlite3.Connection, path: Path) -> None:
     _check_ours(connection, path)
+    # secure_delete overwrites what is erased, also where a migration drops an old table.
+    connection.execute("PRAGMA secure_delete = ON").fetchall()
     bring_forward(connection, path, STATE, StateError)
     # FULL: in WAL mode NORMAL may lose the last commits in a power failure, and with them the only copy of what was
-    # sent; the answers would then be randomized a second time. secure_delete overwrites what is erased.
-    for setting in ("journal_mode = WAL", "synchronous = FULL", "secure_delete = ON", "foreign_keys = ON"):
+    # sent; the answers would then be randomized a second time.
+    for setting in ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON"):
         connection.execute(f"PRAGMA {setting}").fetchall()
 
 

@@ -7,15 +7,17 @@ for the submission that was sent, and never returns another.
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import TypeVar
 
 import grpc
 
+from hubbub.client.errors import UsageError
 from hubbub.protos import transport
 from hubbub.protos.envelope import Destination
 from hubbub.protos.errors import HubbubError, Unreachable
@@ -57,13 +59,41 @@ class Patience:
 
 
 @dataclass(frozen=True)
+class Retry:
+    """A try that failed, the `tries`-th, and will be followed by another: after `pause` seconds, with `left` to go."""
+
+    tries: int
+    error: Refusal | Unreachable
+    pause: float
+    left: float
+
+
+@dataclass(frozen=True)
 class Pacing:
-    """Patience, with the clock, the sleep and the randomness to use, which tests replace."""
+    """Patience, with the clock, the sleep and the randomness to use, which tests replace.
+
+    `progress` is called before each pause. `until`, by the clock `monotonic`, ends all requests together, each of which
+    has its patience besides.
+    """
 
     patience: Patience = field(default_factory=Patience)
     monotonic: Callable[[], float] = time.monotonic
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     random: Random = os.urandom
+    progress: Callable[[Retry], None] | None = None
+    until: float = math.inf
+
+    def begun(self, timeout: float | None) -> Pacing:
+        """Return the pacing of requests that begin now and have `timeout` seconds together, the patience's by default.
+
+        Raises:
+            UsageError: where that is not a time.
+        """
+        if timeout is None:
+            timeout = self.patience.total
+        if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not timeout > 0:
+            raise UsageError(f"timeout is {timeout!r}; give a number of seconds above 0")
+        return replace(self, patience=replace(self.patience, total=timeout), until=self.monotonic() + timeout)
 
     async def persist(self, attempt: Callable[[float], Awaitable[T]]) -> T:
         """Call `attempt` with its deadline in seconds, until it succeeds or trying again cannot help.
@@ -75,17 +105,23 @@ class Pacing:
         patience, started = self.patience, self.monotonic()
         tries = 0
         while True:
-            left = patience.total - (self.monotonic() - started)
+            left = self._left(started)
             try:
                 return await attempt(min(patience.call, max(left, 0.001)))
             except (Refusal, Unreachable) as error:
                 tries += 1
                 pause = self._pause_after(error, tries)
-                left = patience.total - (self.monotonic() - started)
+                left = self._left(started)
                 # A pause that uses up the time is not begun: no call could follow it.
                 if pause is None or pause >= left:
                     raise _given_up(error, tries, patience) from error
+                if self.progress is not None:
+                    self.progress(Retry(tries, error, pause, left))
             await self.sleep(pause)
+
+    def _left(self, started: float) -> float:
+        now = self.monotonic()
+        return min(self.patience.total - (now - started), self.until - now)
 
     def _pause_after(self, error: Refusal | Unreachable, tries: int) -> float | None:
         """The pause before the next try; None where the error is final."""
@@ -99,7 +135,14 @@ def _given_up(error: Refusal | Unreachable, tries: int, patience: Patience) -> R
     if isinstance(error, Refusal):
         return error
     times = "once" if tries == 1 else f"{tries} times"
-    return Unreachable(f"{error}; tried {times} within {patience.total:g} s, what was stored is kept: call again later")
+    return Unreachable(f"{error}; tried {times} within {patience.total:g} s")
+
+
+def explained(error: Refusal | Unreachable, consequence: str) -> Refusal | Unreachable:
+    """Return the same error, with what follows from it added to its message."""
+    if isinstance(error, Refusal):
+        return Refusal(error.reason, f"{error.message}; {consequence}", error.retry_after)
+    return Unreachable(f"{error}; {consequence}")
 
 
 async def submit(caller: SubmissionCaller, to: Destination, submission: Submission, pacing: Pacing) -> Receipt:

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from fractions import Fraction
+from pathlib import Path
+from typing import Any
 
+from cryptography import x509
+
+from hubbub.client.errors import AuthorityError, UsageError
 from hubbub.protos.errors import TaskError
+from hubbub.protos.hosts import HostError, checked_address
 from hubbub.protos.keys import parse_public
 from hubbub.protos.signed import IDENTITY_BYTES
 from hubbub.protos.signed_task import SignedTask
@@ -15,12 +22,13 @@ def trusted_task(document: bytes, operator_key: bytes, shuffler_key: bytes) -> T
     """Return the task in a signed task file, checked against both parties' public keys (PEM, or 32 raw bytes).
 
     Raises:
+        UsageError: where one of them is not bytes.
         SignatureError: where a key cannot be read, or the task is not signed by it.
         TaskError: where hubbub does not run such a task, or its queries' epsilon_local add up to more than its cap.
     """
-    operator = public_key(operator_key, "the operator's key")
-    shuffler = public_key(shuffler_key, "the shuffler's key")
-    task = SignedTask.decode(document).check(operator, shuffler)
+    operator = public_key(checked_bytes(operator_key, "operator_key"), "the operator's key")
+    shuffler = public_key(checked_bytes(shuffler_key, "shuffler_key"), "the shuffler's key")
+    task = SignedTask.decode(checked_bytes(document, "task")).check(operator, shuffler)
     check_epsilon_local(task)
     return task
 
@@ -48,3 +56,66 @@ def check_epsilon_local(task: Task) -> None:
             f"the queries of task {task.name} add up to epsilon_local {float(total):.6g}, above its cap of {cap:g}; "
             "nothing is sent for it, have the operator plan it again"
         )
+
+
+def trusted_authority(authority: Path | bytes) -> bytes:
+    """Return the certificates (PEM) of the authority whose TLS certificates are trusted, given as a file or its bytes.
+
+    Raises:
+        UsageError: where it is neither.
+        AuthorityError: where there is no such file, or it holds no certificate; it is named.
+    """
+    if isinstance(authority, os.PathLike):
+        name = f"authority {os.fspath(authority)}"
+        try:
+            pem = Path(authority).read_bytes()
+        except OSError as error:
+            raise AuthorityError(f"{name}: {error.strerror}; give the authority's certificate (PEM)") from error
+    else:
+        name, pem = "authority", checked_bytes(authority, "authority", "a Path, or the bytes of a PEM file")
+    try:
+        x509.load_pem_x509_certificates(pem)
+    except ValueError as error:
+        raise AuthorityError(
+            f"{name} holds no readable certificate; give the certificate (PEM) of the authority that signed the "
+            "shuffler's, and no key"
+        ) from error
+    return pem
+
+
+def checked_bytes(value: Any, name: str, wanted: str = "bytes, such as Path(…).read_bytes()") -> bytes:
+    """Return a value that is bytes.
+
+    Raises:
+        UsageError: where it is of another type; `wanted` says what to give.
+    """
+    if not isinstance(value, bytes):
+        raise UsageError(f"{name} is of type {type(value).__name__}; give {wanted}")
+    return value
+
+
+def checked_shuffler(address: object) -> str:
+    """Return the shuffler's address, host:port with its host checked.
+
+    Raises:
+        UsageError: where it is not.
+    """
+    if not isinstance(address, str):
+        raise UsageError(
+            f"shuffler is of type {type(address).__name__}; give host:port, such as shuffler.example.org:7301"
+        )
+    try:
+        return checked_address(address)
+    except HostError as error:
+        raise UsageError(f"shuffler: {error}") from error
+
+
+def checked_path(path: Any, name: str) -> Path:
+    """Return a path, given as one or as its text.
+
+    Raises:
+        UsageError: where it is neither.
+    """
+    if not isinstance(path, str | os.PathLike):
+        raise UsageError(f"{name} is of type {type(path).__name__}; give a Path")
+    return Path(path)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import tempfile
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -15,6 +17,7 @@ from simulation.parties import Life, Party, watched
 
 from hubbub.client import Device, Gateway, Pacing, Patience
 from hubbub.client.state import State
+from hubbub.deploy.authority import Authority
 from hubbub.protos.envelope import Destination, Sealer, generate_key
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.messages import Submission
@@ -25,6 +28,15 @@ if TYPE_CHECKING:
     from simulation.world import Simulation
 
 PATIENCE = Patience(total=40.0, call=5.0)
+
+
+@cache
+def authority() -> bytes:
+    """A certificate: a device wants one, although nothing is encrypted here on the way."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "authority.pem"
+        Authority.generate().save_certificate(path)
+        return path.read_bytes()
 
 
 class Answers(dict[str, Value]):
@@ -116,7 +128,7 @@ class DeviceParty(Party):
             shuffler_key=world.parties.shuffler.public,
             state=life.folder / "state.db",
             shuffler="shuffler:1",
-            authority=b"",
+            authority=authority(),
             pacing=Pacing(PATIENCE, loop.time, asyncio.sleep, world.random),
             random=self.recorder,
             clock=self.clock,

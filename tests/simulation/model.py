@@ -123,6 +123,7 @@ class Model:
     lost: Counter[str] = field(default_factory=Counter)
     delivered: dict[int, set[bytes]] = field(default_factory=dict)
     acknowledged: dict[tuple[str, int], bytes] = field(default_factory=dict)
+    kept: dict[tuple[str, int], bytes] = field(default_factory=dict)
     first_bytes: dict[bytes, bytes] = field(default_factory=dict)
     sent: dict[tuple[str, int], bytes] = field(default_factory=dict)
     open: list[Arrival] = field(default_factory=list)

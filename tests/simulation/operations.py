@@ -43,7 +43,11 @@ POINTS = {
     ),
     "device": (
         *(f"{when} {what}" for what in ("BEGIN", "COMMIT", "wal_checkpoint") for when in ("before", "after")),
-        *(f"{when} INSERT {table}" for table in ("round", "submission", "forgotten") for when in ("before", "after")),
+        *(
+            f"{when} INSERT {table}"
+            for table in ("round", "submission", "forgotten", "history")
+            for when in ("before", "after")
+        ),
         *(f"{when} DELETE round" for when in ("before", "after")),
         *(f"{when} UPDATE" for when in ("before", "after")),
         *(f"{when} {call}" for call in ("get_round", "submit") for when in ("before sending", "after the answer to")),

@@ -149,6 +149,12 @@ def check_device(folder: Path, task: bytes, marks: Marks) -> None:
         (entry,) = state.find(of, [""]).values()
         assert [entry.submission_id.hex()] == mark["ids"]
         assert entry.outcome == DONE or entry.submission is not None
+    for mark in (mark for mark in marks if mark["name"] == "kept" and mark["by"] == name):
+        with contextlib.suppress(NoRound):  # as above
+            state.key_set(Round(task_id, mark["round"]))
+            (entry,) = state.find(Round(task_id, mark["round"]), [""]).values()
+            assert entry.submission_id.hex() == mark["id"]
+            assert entry.outcome == DONE or entry.reports is not None or entry.submission is not None
     state.close()
 
 

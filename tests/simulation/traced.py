@@ -29,6 +29,12 @@ STORY = (
     ops.Wait(600.0),
     ops.Submit(0, "AA", None),
     ops.Submit(1, "AA", 0.0),
+    ops.Cut("devices"),
+    ops.Submit(2, "UA", 1.0),
+    ops.Wait(50.0),
+    ops.Restart("device 2"),
+    ops.Heal("devices"),
+    ops.Resend(2),
     ops.Wait(700.0),
 )
 

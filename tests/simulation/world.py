@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random as global_random
+import re
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable
 from pathlib import Path
@@ -22,6 +23,7 @@ from simulation.parties import QUEUE, AnalyzerParty, Life, Party, ShufflerParty
 from simulation.virtual import Killed, run
 
 from hubbub.client.errors import NoRound, StateError
+from hubbub.client.state import Round as ClientRound
 from hubbub.protos.errors import KeyRecordError, Unreachable
 from hubbub.protos.messages import Receipt, RoundState
 from hubbub.protos.refusals import Reason, Refusal
@@ -180,9 +182,24 @@ class Simulation:
 
     async def _submit(self, party: DeviceParty, carrier: str, delay: float | None) -> None:
         async def work() -> None:
-            self._acknowledged(party, await party.client.submit(Answers(party.name, carrier, delay)))
+            try:
+                receipt = await party.client.submit(Answers(party.name, carrier, delay))
+            except (Refusal, Unreachable) as error:
+                said = re.search(r"the answers to round (\d+) are kept on this device", str(error))
+                if said is not None:
+                    self._kept(party, int(said[1]))
+                raise
+            self._acknowledged(party, receipt)
 
         await self._as_device(party, work)
+
+    def _kept(self, party: DeviceParty, number: int) -> None:
+        """What a device says it keeps is on disk, and it is what it will send, and no other."""
+        (entry,) = party.client._state.find(ClientRound(self.task.id, number), [""]).values()
+        assert entry.outcome is None
+        key = party.name, number
+        assert self.model.kept.setdefault(key, entry.submission_id) == entry.submission_id
+        self.witness("kept", {"by": party.name, "round": number, "id": entry.submission_id.hex()})
 
     def _acknowledged(self, party: DeviceParty, receipt: Receipt) -> None:
         """A device gets one receipt a round, whatever happened in between."""
@@ -190,6 +207,7 @@ class Simulation:
             self.model.acknowledged.setdefault((party.name, receipt.round), receipt.submission_id)
             == receipt.submission_id
         )
+        assert self.model.kept.get((party.name, receipt.round), receipt.submission_id) == receipt.submission_id
 
     async def _submit_many(self, numbers: Iterable[int], per_call: int) -> None:
         party = self.gateway

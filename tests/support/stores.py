@@ -100,5 +100,6 @@ def state_content(state: State, task_id: bytes, device: str, rounds: Iterable[in
                 "envelope": None if entry.envelope is None else _digest([entry.envelope]),
                 "outcome": entry.outcome,
             }
+            | ({} if entry.reports is None else {"reports": entry.reports.hex()})
         )
     return {"task": task_id.hex(), "device": device, "rounds": found, "waiting": state.waiting(task_id, device)}

@@ -28,7 +28,7 @@ from unit.analyzer.conftest import SYMBOLS, Bench  # noqa: E402
 from unit.shuffler.world import World, unreachable  # noqa: E402
 
 from hubbub.analyzer.sqlite.schema import LAYOUT as ANALYZER  # noqa: E402
-from hubbub.client.state import DONE, Round, State  # noqa: E402
+from hubbub.client.state import DONE, Drawn, Round, State  # noqa: E402
 from hubbub.client.state_file import STATE  # noqa: E402
 from hubbub.protos.messages import RoundState, Submission  # noqa: E402
 from hubbub.shuffler.sqlite.schema import LAYOUT as SHUFFLER  # noqa: E402
@@ -85,7 +85,7 @@ async def analyzer(folder: Path) -> None:
 
 
 def client(folder: Path) -> None:
-    """Round 0 forgotten, round 1 acknowledged, round 2 waiting to be sent."""
+    """Round 0 forgotten, round 1 acknowledged, round 2 waiting to be sent, round 3 to be sealed; another opted out."""
     parties = Parties.generate()
     fake = FakeShuffler(sample_task(parties), parties)
     state = State(folder / "state.db")
@@ -94,8 +94,10 @@ def client(folder: Path) -> None:
         state.pin(of, fake.keys(number)[2], 1000.0 * (number + 1))
         state.keep(of, {"kiosk": Submission(os.urandom(16), os.urandom(232))})
     state.settle(Round(fake.task.id, 1), {"kiosk": DONE})
+    state.keep_reports(Round(fake.task.id, 3), "kiosk", Drawn(os.urandom(16), os.urandom(8)), 4000.0)
+    state.opt_out("other")
     state.forget(1500.0)
-    content = state_content(state, fake.task.id, "kiosk", (1, 2))
+    content = state_content(state, fake.task.id, "kiosk", (1, 2, 3))
     state.close()
     keep("state", STATE.version, folder / "state.db", content)
 

@@ -88,7 +88,7 @@ async def test_each_round_is_answered_anew(device: Make, shuffler: FakeShuffler,
 
 async def test_a_kill_before_the_first_send_resends_the_stored_bytes(device: Make, shuffler: FakeShuffler) -> None:
     shuffler.failures.extend([RuntimeError("killed")] * 99)
-    with pytest.raises(Unreachable, match="what was stored is kept"):
+    with pytest.raises(Unreachable, match="the answers to round 0 are kept on this device"):
         await device().submit(ANSWERS)
     shuffler.failures.clear()
     receipt = await device().submit({"carrier": "AA"})
@@ -332,10 +332,10 @@ async def test_nothing_is_sent_where_nothing_can_be_stored(device: Make, shuffle
     def fail(*arguments: Any) -> Any:
         raise StateError("the disk is full")
 
-    one._state.keep = fail  # type: ignore[method-assign]  # the disk fills up here
+    one._state.keep_reports = fail  # type: ignore[method-assign]  # the disk fills up here
     with pytest.raises(StateError):
         await one.submit(ANSWERS)
-    assert shuffler.seen == []
+    assert (shuffler.fetched, shuffler.seen) == ([], [])
 
 
 async def test_submit_blocking_does_the_same_and_leaves_nothing_open(device: Make, shuffler: FakeShuffler) -> None:

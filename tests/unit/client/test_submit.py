@@ -80,9 +80,7 @@ async def test_what_is_not_foreseen_is_raised_at_once(clock: Clock) -> None:
 async def test_no_pause_is_begun_that_would_end_after_the_deadline(clock: Clock) -> None:
     attempt, deadlines = failing(*[Unreachable("gone")] * 99)
     began = clock.now
-    with pytest.raises(
-        Unreachable, match=r"gone; tried \d+ times within 20 s, what was stored is kept: call again later"
-    ):
+    with pytest.raises(Unreachable, match=r"gone; tried \d+ times within 20 s"):
         await paced(clock, total=20.0, longest_pause=4.0).persist(attempt)
     assert clock.now - began <= 20.0
     assert len(deadlines) > 5

@@ -1,0 +1,62 @@
+"""Entry: what the state file knows of a device and a round, as values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hubbub.protos.messages import Submission
+
+DONE = "done"
+"""The outcome of a submission that the shuffler acknowledged."""
+
+ERASED_HERE = "erased_here"
+"""The outcome of a submission that may have been sent and was then erased on this device, by `wipe` or `opt_out`. Any
+other outcome than these two is a refusal's reason."""
+
+
+@dataclass(frozen=True)
+class Round:
+    """A round as the state knows it: the task's id (32 bytes) and the round's number."""
+
+    task_id: bytes
+    number: int
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """One device's answers to a round, randomized: the reports joined in the order of the queries, under a fresh id."""
+
+    submission_id: bytes
+    reports: bytes
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One device's submission for a round. It has reports until it is sealed, then sealed bytes until it is settled."""
+
+    submission_id: bytes
+    envelope: bytes | None
+    outcome: str | None
+    reports: bytes | None = None
+
+    @property
+    def drawn(self) -> Drawn | None:
+        """What is still to be sealed; None once it is."""
+        return None if self.reports is None else Drawn(self.submission_id, self.reports)
+
+    @property
+    def submission(self) -> Submission | None:
+        """The submission that is still to be sent; None before it is sealed, and once there is an outcome."""
+        return None if self.envelope is None else Submission(self.submission_id, self.envelope)
+
+
+@dataclass(frozen=True)
+class History:
+    """How many rounds of a task a device answered, and for how many of them something was sealed, and may have left it.
+
+    `uncounted` rounds were forgotten by a version that did not count: any of them may have been answered and sealed.
+    """
+
+    answered: int
+    sealed: int
+    uncounted: int
