@@ -22,10 +22,13 @@ def command(
     Example: hubbub identity identity.pem
     """
     with failures(as_json):
+        from hubbub.deploy.errors import BadUse
         from hubbub.protos.errors import HubbubError
         from hubbub.protos.keys import Identity
         from hubbub.protos.signed import fingerprint
 
+        if not file.name:
+            raise BadUse(f"FILE is {str(file)!r}, which is a folder; name a new file in it, such as identity.pem")
         public = file.with_suffix(".pub.pem")
         taken = [path for path in (file, public) if path.exists()]
         if file.suffix != ".pem" or taken:

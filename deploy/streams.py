@@ -1,0 +1,123 @@
+"""Streams: stdin, stdout and stderr as commands can rely on them, whatever the process was started with.
+
+A command may be started with a stream closed, on a full disk, into a pipe whose reader leaves, or with an encoding that
+lacks ε. This module imports the standard library only, because it must work in the bare install.
+"""
+
+from __future__ import annotations
+
+import codecs
+import errno
+import io
+import os
+import sys
+from typing import TextIO
+
+ASCII_FORMS = {
+    "ε": "epsilon",
+    "δ": "delta",
+    "γ": "gamma",
+    "√": "sqrt",
+    "±": "+-",
+    "≤": "<=",
+    "≥": ">=",
+    "−": "-",
+    "–": "-",
+    "…": "..",
+    "─": "-",
+    "·": "*",
+    "█": "#",
+    "•": "*",
+}
+"""What is printed for a character that the stream's encoding lacks; any other becomes an escape such as \\u65e5."""
+
+_ERRORS = "hubbub.readable"
+
+
+class OutputLost(Exception):
+    """Stdout cannot be written: its disk is full, or its reader has left."""
+
+    def __init__(self, error: OSError) -> None:
+        super().__init__(error.strerror or str(error))
+        self.reader_left = error.errno == errno.EPIPE
+
+
+class _Output(io.TextIOWrapper):
+    """Stdout, whose failures can be told from those of any file a command writes."""
+
+    def write(self, text: str) -> int:
+        try:
+            return super().write(text)
+        except OSError as error:
+            raise OutputLost(error) from error
+
+    def flush(self) -> None:
+        try:
+            super().flush()
+        except OSError as error:
+            raise OutputLost(error) from error
+
+
+class _Messages(io.TextIOWrapper):
+    """Stderr, which never fails: where a message cannot be written there is nowhere to say so."""
+
+    def write(self, text: str) -> int:
+        try:
+            return super().write(text)
+        except OSError:
+            _discard(self.fileno())
+            return len(text)
+
+    def flush(self) -> None:
+        try:
+            super().flush()
+        except OSError:
+            _discard(self.fileno())
+
+
+def prepare() -> None:
+    """Make the process's streams safe to use; called once, before anything is printed."""
+    _open_closed()
+    codecs.register_error(_ERRORS, _readable)
+    sys.stdout = _wrapped(sys.stdout, _Output, 1)
+    sys.stderr = _wrapped(sys.stderr, _Messages, 2)
+
+
+def give_up_stdout() -> None:
+    """Have everything that is still to be written to stdout vanish, so that the process can end without an error."""
+    _discard(1)
+
+
+def _open_closed() -> None:
+    # A closed descriptor's number is given to the next file that is opened: what is printed would end up in a store.
+    for descriptor in range(3):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # the lowest free number, which is this one
+
+
+def _wrapped(stream: TextIO | None, kind: type[io.TextIOWrapper], descriptor: int) -> io.TextIOWrapper:
+    if not isinstance(stream, io.TextIOWrapper):
+        # Python has no stream object where the descriptor was closed when it started.
+        return kind(open(descriptor, "wb", closefd=False), "utf-8", _ERRORS, line_buffering=True)
+    encoding, lines, through = stream.encoding, stream.line_buffering, stream.write_through
+    return kind(stream.detach(), encoding, _ERRORS, line_buffering=lines, write_through=through)
+
+
+def _discard(descriptor: int) -> None:
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, descriptor)
+    os.close(nowhere)
+
+
+def _readable(error: UnicodeError) -> tuple[str | bytes, int]:
+    """Return what is written for characters that an encoding lacks, as `codecs.register_error` wants it."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    lacking = error.object[error.start : error.end]
+    return "".join(ASCII_FORMS.get(each) or _escaped(each) for each in lacking), error.end
+
+
+def _escaped(character: str) -> str:
+    return character.encode("ascii", "backslashreplace").decode("ascii")
