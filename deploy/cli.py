@@ -45,11 +45,10 @@ def _status(words: Sequence[str]) -> int:
         status = _run(words)
         sys.stdout.flush()
     except streams.OutputLost as error:
-        streams.give_up_stdout()
-        # A reader that leaves has what it wanted, as `head` does; nobody wants to hear of it.
-        if not error.reader_left:
-            sys.stderr.write(f"error: stdout cannot be written: {error}\n")
-        return 1
+        return _lost(error)
+    except OSError as error:
+        # Commands say themselves what is wrong with files. What is left is the parser, which may write around `Output`.
+        return _lost(streams.OutputLost(error))
     except SystemExit as error:
         return error.code if isinstance(error.code, int) else 1
     except Exception as error:
@@ -57,6 +56,14 @@ def _status(words: Sequence[str]) -> int:
             raise
         return _unforeseen(error, words)
     return status
+
+
+def _lost(error: streams.OutputLost) -> int:
+    streams.give_up_stdout()
+    # A reader that leaves has what it wanted, as `head` does; nobody wants to hear of it.
+    if not error.reader_left:
+        sys.stderr.write(f"error: stdout cannot be written: {error}\n")
+    return 1
 
 
 def _run(words: Sequence[str]) -> int:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import functools
 import importlib
+import inspect
+import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, get_type_hints
 
 import typer
 
+from hubbub.deploy.errors import BadUse
 from hubbub.deploy.interrupts import raises
 from hubbub.deploy.output import failures, print_json
 from hubbub.deploy.requirements import NEEDS, missing
@@ -89,6 +92,18 @@ def _needing(command: str, run: Callable[..., None]) -> Callable[..., None]:
             lacking = missing(command)
             if lacking is not None:
                 raise HubbubError(lacking)
+            for name, value in options.items():
+                if isinstance(value, float) and not math.isfinite(value):
+                    raise BadUse(f"{_option(run, name)} is {value}; give a finite number")
         run(*args, **options)
 
     return checked
+
+
+def _option(run: Callable[..., None], name: str) -> str:
+    """Return an option as it is written on the command line, by the name of its parameter."""
+    hint = get_type_hints(run, include_extras=True)[name]
+    # It is said in the annotation, or is the default's.
+    said = getattr(hint, "__metadata__", (inspect.signature(run).parameters[name].default,))[0]
+    declared = getattr(said, "param_decls", None)
+    return str(declared[0]) if declared else f"--{name.replace('_', '-')}"

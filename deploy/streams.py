@@ -42,16 +42,18 @@ class OutputLost(Exception):
         self.reader_left = error.errno == errno.EPIPE
 
 
-class _Output(io.TextIOWrapper):
+class Output(io.TextIOWrapper):
     """Stdout, whose failures can be told from those of any file a command writes."""
 
     def write(self, text: str) -> int:
+        """Write as any stream does, but for the error."""
         try:
             return super().write(text)
         except OSError as error:
             raise OutputLost(error) from error
 
     def flush(self) -> None:
+        """Flush as any stream does, but for the error."""
         try:
             super().flush()
         except OSError as error:
@@ -79,7 +81,7 @@ def prepare() -> None:
     """Make the process's streams safe to use; called once, before anything is printed."""
     _open_closed()
     codecs.register_error(_ERRORS, _readable)
-    sys.stdout = _wrapped(sys.stdout, _Output, 1)
+    sys.stdout = _wrapped(sys.stdout, Output, 1)
     sys.stderr = _wrapped(sys.stderr, _Messages, 2)
 
 
