@@ -101,9 +101,7 @@ def checked_shuffler(address: object) -> str:
         UsageError: where it is not.
     """
     if not isinstance(address, str):
-        raise UsageError(
-            f"shuffler is of type {type(address).__name__}; give host:port, such as shuffler.example.org:7301"
-        )
+        raise UsageError(f"shuffler is of type {type(address).__name__}; give host:port, as text")
     try:
         return checked_address(address)
     except HostError as error:

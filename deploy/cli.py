@@ -2,39 +2,99 @@
 
 from __future__ import annotations
 
-import json
-import os
-import sys
-from collections.abc import Sequence
+try:
+    import json
+    import os
+    import sys
+    import traceback
+    from collections.abc import Sequence
 
-from hubbub.deploy.requirements import COMMAND_LINE, NEEDS, missing
+    from hubbub.deploy import interrupts, streams
+    from hubbub.deploy.requirements import COMMAND_LINE, NEEDS, missing
+except KeyboardInterrupt:  # Ctrl-C may come while these are loaded, which takes most of a short command's time
+    raise SystemExit(130) from None
 
 COMMANDS = tuple(NEEDS)
 """Every command, in the order of `hubbub --help`."""
 
+TRACEBACK = "HUBBUB_TRACEBACK"
+"""Environment variable: where it is set, an error that nobody foresaw shows its traceback."""
+
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line; exit status 0 on success, 2 on bad use, 1 on failure."""
+    """Run the command line; exit status 0 on success, 2 on bad use, 1 on failure, 130 after Ctrl-C.
+
+    Nothing that happens shows a traceback, unless the environment variable HUBBUB_TRACEBACK is set.
+    """
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if arguments is not None:
+        raise SystemExit(_status(words))
+    try:
+        interrupts.silent()
+        streams.prepare()
+        status = _status(words)
+    except KeyboardInterrupt:
+        status = interrupts.STATUS
+    interrupts.ends_at_once()
+    raise SystemExit(status)
+
+
+def _status(words: Sequence[str]) -> int:
+    """Run a command; return its exit status. What fails is said, whatever it is."""
+    try:
+        status = _run(words)
+        sys.stdout.flush()
+    except streams.OutputLost as error:
+        return _lost(error)
+    except OSError as error:
+        # Commands say themselves what is wrong with files. What is left is the parser, which may write around `Output`.
+        return _lost(streams.OutputLost(error))
+    except SystemExit as error:
+        return error.code if isinstance(error.code, int) else 1
+    except Exception as error:
+        if os.environ.get(TRACEBACK):
+            raise
+        return _unforeseen(error, words)
+    return status
+
+
+def _lost(error: streams.OutputLost) -> int:
+    streams.give_up_stdout()
+    # A reader that leaves has what it wanted, as `head` does; nobody wants to hear of it.
+    if not error.reader_left:
+        sys.stderr.write(f"error: stdout cannot be written: {error}\n")
+    return 1
+
+
+def _run(words: Sequence[str]) -> int:
     # By default gRPC writes a line of its own for every connection that fails its TLS handshake.
     os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
     # The command's name has to be known before the command line is built, so it is looked up without a parser. Where
     # it is not the first word, all commands are loaded and typer says what is wrong, or shows the help.
-    words = list(sys.argv[1:] if arguments is None else arguments)
     wanted = words[0] if words and words[0] in COMMANDS else ""
     if not COMMAND_LINE.installed:
-        _refuse(wanted, words)
-    from hubbub.deploy.command_line import build
+        return _refuse(missing(wanted) or "", words)
+    from hubbub.deploy.command_line import run
 
-    build([wanted] if wanted else COMMANDS)(args=words, prog_name="hubbub")
+    return run([wanted] if wanted else COMMANDS, words)
 
 
-def _refuse(wanted: str, words: Sequence[str]) -> None:
-    """Exit, saying which extra is missing: a device's bare install has not even the command line's libraries."""
-    message = missing(wanted)
+def _unforeseen(error: Exception, words: Sequence[str]) -> int:
+    """Say that an error is a fault of hubbub's, and how to see where it is from."""
+    frames = traceback.extract_tb(error.__traceback__)
+    place = next(frame for frame in reversed(frames) if f"{os.sep}hubbub{os.sep}" in frame.filename)
+    what = f"{type(error).__name__} in {place.filename.rpartition(os.sep)[2]}:{place.lineno}: {error}"
+    return _refuse(f"a fault in hubbub, please report it: {what:.500}; {TRACEBACK}=1 shows its traceback", words)
+
+
+def _refuse(message: str, words: Sequence[str]) -> int:
+    """Say what is wrong on stderr, with --json also as one document on stdout; return the exit status."""
+    # Without the libraries of the command line: a device's bare install has none of them.
     if "--json" in words:
         sys.stdout.write(json.dumps({"error": message}, indent=2) + "\n")
+        sys.stdout.flush()
     sys.stderr.write(f"error: {message}\n")
-    raise SystemExit(1)
+    return 1
 
 
 if __name__ == "__main__":

@@ -4,14 +4,37 @@ from __future__ import annotations
 
 import functools
 import importlib
+import inspect
+import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, get_type_hints
 
 import typer
 
-from hubbub.deploy.output import failures
+from hubbub.deploy.errors import BadUse
+from hubbub.deploy.interrupts import raises
+from hubbub.deploy.output import failures, print_json
 from hubbub.deploy.requirements import NEEDS, missing
 from hubbub.protos.errors import HubbubError
+
+USAGE_ERROR: type[typer.BadParameter] = typer.BadParameter.__mro__[1]  # not a name of typer's own
+"""What the parser raises where the words of a command are not as its help says."""
+
+
+def run(names: Sequence[str], words: Sequence[str]) -> int:
+    """Run one of the commands named with these words; return its exit status.
+
+    A usage error that the parser finds is shown as the commands' own are: with --json as a document on stdout, too.
+    """
+    commands = build(names)
+    raises()
+    try:
+        return commands(args=words, prog_name="hubbub", standalone_mode=False) or 0
+    except USAGE_ERROR as error:
+        if "--json" in words:
+            print_json({"error": error.format_message()})
+        error.show()
+        return error.exit_code
 
 
 def _version(value: bool) -> None:
@@ -33,7 +56,13 @@ def hubbub(
 
 def build(names: Sequence[str] = tuple(NEEDS)) -> typer.Typer:
     """Return the command line with the commands named: module `deploy.commands.NAME` with `command` or `app`."""
-    app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+    app = typer.Typer(
+        no_args_is_help=True,
+        add_completion=False,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["--help", "-h"]},
+    )
     app.callback()(hubbub)
     for name in names:
         module = importlib.import_module(f"hubbub.deploy.commands.{name}")
@@ -63,6 +92,18 @@ def _needing(command: str, run: Callable[..., None]) -> Callable[..., None]:
             lacking = missing(command)
             if lacking is not None:
                 raise HubbubError(lacking)
+            for name, value in options.items():
+                if isinstance(value, float) and not math.isfinite(value):
+                    raise BadUse(f"{_option(run, name)} is {value}; give a finite number")
         run(*args, **options)
 
     return checked
+
+
+def _option(run: Callable[..., None], name: str) -> str:
+    """Return an option as it is written on the command line, by the name of its parameter."""
+    hint = get_type_hints(run, include_extras=True)[name]
+    # It is said in the annotation, or is the default's.
+    said = getattr(hint, "__metadata__", (inspect.signature(run).parameters[name].default,))[0]
+    declared = getattr(said, "param_decls", None)
+    return str(declared[0]) if declared else f"--{name.replace('_', '-')}"

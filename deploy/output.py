@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
+import sqlite3
 import sys
 from collections.abc import Iterator
 from typing import Annotated, Any, NoReturn
@@ -37,7 +39,18 @@ def progress_console() -> Console:
 
 def print_json(document: Any) -> None:
     """Print one JSON document on stdout."""
-    sys.stdout.write(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+    write_json(document, indent=2)
+
+
+def write_json(document: Any, indent: int | None = None) -> None:
+    """Write one JSON document and a line's end to stdout; on one line where `indent` is None."""
+    text = json.dumps(document, indent=indent, ensure_ascii=False, allow_nan=False)
+    try:
+        text.encode(sys.stdout.encoding or "utf-8")
+    except UnicodeEncodeError:
+        # JSON has escapes of its own for what the encoding lacks, and for bytes of a file's name that are no text.
+        text = json.dumps(document, indent=indent, allow_nan=False)
+    sys.stdout.write(text + "\n")
     sys.stdout.flush()
 
 
@@ -45,7 +58,8 @@ def print_json(document: Any) -> None:
 def failures(as_json: bool) -> Iterator[None]:
     """Turn errors that people can act on into a message and exit status 1, or 2 on a usage error.
 
-    Any other exception is a bug, and is left to show its traceback.
+    The message goes to stderr, with --json also to stdout, as a document whose only member is `error`. Any other
+    exception is a fault in hubbub, and is left to `deploy.cli`.
     """
     try:
         yield
@@ -54,8 +68,10 @@ def failures(as_json: bool) -> Iterator[None]:
     except (HubbubError, AccountingError) as error:
         _fail(str(error), as_json)
     except OSError as error:
-        where = f"{error.filename}: " if error.filename else ""
+        where = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, str | bytes) else ""
         _fail(f"{where}{error.strerror or error}", as_json)
+    except sqlite3.Error as error:
+        _fail(f"a database cannot be used: {error}; see that its disk has room and the file is hubbub's own", as_json)
 
 
 def _fail(message: str, as_json: bool, status: int = EXIT_FAILURE) -> NoReturn:

@@ -7,11 +7,15 @@ lacks ε. This module imports the standard library only, because it must work in
 from __future__ import annotations
 
 import codecs
+import contextlib
 import errno
 import io
 import os
 import sys
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
 
 ASCII_FORMS = {
     "ε": "epsilon",
@@ -60,29 +64,25 @@ class Output(io.TextIOWrapper):
             raise OutputLost(error) from error
 
 
-class _Messages(io.TextIOWrapper):
-    """Stderr, which never fails: where a message cannot be written there is nowhere to say so."""
+class _Messages(io.FileIO):
+    """Stderr, which never fails: where a message cannot be written there is nowhere to say so.
 
-    def write(self, text: str) -> int:
-        try:
-            return super().write(text)
-        except OSError:
-            _discard(self.fileno())
-            return len(text)
+    What is not written is dropped and not kept, so that a service whose log finds no room has it again once there is.
+    """
 
-    def flush(self) -> None:
-        try:
-            super().flush()
-        except OSError:
-            _discard(self.fileno())
+    def write(self, data: ReadableBuffer, /) -> int:
+        """Write what can be written, and say that all was."""
+        with contextlib.suppress(OSError):
+            super().write(data)
+        return memoryview(data).nbytes
 
 
 def prepare() -> None:
     """Make the process's streams safe to use; called once, before anything is printed."""
     _open_closed()
     codecs.register_error(_ERRORS, _readable)
-    sys.stdout = _wrapped(sys.stdout, Output, 1)
-    sys.stderr = _wrapped(sys.stderr, _Messages, 2)
+    sys.stdout = _output(sys.stdout)
+    sys.stderr = _messages(sys.stderr)
 
 
 def give_up_stdout() -> None:
@@ -99,12 +99,18 @@ def _open_closed() -> None:
             os.open(os.devnull, os.O_RDWR)  # the lowest free number, which is this one
 
 
-def _wrapped(stream: TextIO | None, kind: type[io.TextIOWrapper], descriptor: int) -> io.TextIOWrapper:
+def _output(stream: TextIO | None) -> Output:
     if not isinstance(stream, io.TextIOWrapper):
         # Python has no stream object where the descriptor was closed when it started.
-        return kind(open(descriptor, "wb", closefd=False), "utf-8", _ERRORS, line_buffering=True)
+        return Output(open(1, "wb", closefd=False), "utf-8", _ERRORS, line_buffering=True)
     encoding, lines, through = stream.encoding, stream.line_buffering, stream.write_through
-    return kind(stream.detach(), encoding, _ERRORS, line_buffering=lines, write_through=through)
+    return Output(stream.detach(), encoding, _ERRORS, line_buffering=lines, write_through=through)
+
+
+def _messages(stream: TextIO | None) -> io.TextIOWrapper:
+    encoding = stream.encoding if isinstance(stream, io.TextIOWrapper) else "utf-8"
+    # Nothing is buffered: what a full disk did not take would be written in front of the next line, or raise at the end.
+    return io.TextIOWrapper(_Messages(2, "w", closefd=False), encoding, _ERRORS, write_through=True)
 
 
 def _discard(descriptor: int) -> None:

@@ -22,10 +22,13 @@ def command(
     Example: hubbub identity identity.pem
     """
     with failures(as_json):
+        from hubbub.deploy.errors import BadUse
         from hubbub.protos.errors import HubbubError
         from hubbub.protos.keys import Identity
         from hubbub.protos.signed import fingerprint
 
+        if not file.name:
+            raise BadUse(f"FILE is {str(file)!r}, which is a folder; name a new file in it, such as identity.pem")
         if file.name.endswith(".pub.pem"):
             raise HubbubError(
                 f"{file} is the name of a public key, which is written beside the private one; name that, "

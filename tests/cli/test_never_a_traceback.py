@@ -1,0 +1,365 @@
+"""No command shows a traceback, whatever it is given and wherever it is started: all commands, all their options.
+
+Commands and options are read off the command line itself, so a new one is covered without a line here. What runs in
+this process is tried with every bad value; processes of their own are for what only a real one has.
+"""
+
+from __future__ import annotations
+
+import errno
+import inspect
+import io
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Any, cast, get_args, get_type_hints
+
+import pytest
+import typer
+
+from hubbub.deploy import streams
+from hubbub.deploy.cli import COMMANDS, main
+from hubbub.deploy.command_line import build
+from hubbub.deploy.initialise import initialise
+
+HUBBUB = (sys.executable, "-m", "hubbub.deploy.cli")
+FAULTS = ("Traceback", "a fault in hubbub", "Exception ignored")
+
+NUMBERS = ("nan", "inf", "-inf", "-1", "0", "1e400", "1e-320", "9" * 5000, "9" * 400, "", "x", "0x10", "1/0", "½", "٣")
+TEXTS = (
+    "",
+    "\udcff",
+    "日本",
+    "a" * 5000,
+    "=",
+    "1/0",
+    "nan",
+    "inf",
+    "-1",
+    "[",
+    "x" * 64 + ":1:2",
+    "9" * 5000,
+    "\x1b[31m",
+)
+FILES = ("", ".", "/dev/null", "missing", "folder", "empty", "garbage", "\udcff\udcfe", "日本", "a" * 300, "x/" * 3000)
+GIVEN = {
+    "TASK.toml": "task.toml",
+    "OPERATOR.toml": "deployment/operator/operator.toml",
+    "CLIENT.toml": "deployment/client/client.toml",
+    "SETTINGS.toml": "deployment/shuffler/shuffler.toml",
+    "--key": "deployment/operator/identity.pem",
+    "--authority": "deployment/operator",
+    "--data": "data.csv",
+}
+"""What a parameter is given where another one is tried: files that exist let a command get further."""
+
+PLAIN = {"devices": "2", "delta": "1e-6", "reports": "1000", "categories": "4", "wait": "0", "local_epsilon": "1"}
+
+
+TASK = """
+[task]
+name = "kiosks"
+start = 2026-01-01T00:00:00Z
+length = "24h"
+grace = "10m"
+minimum_reports = 2
+
+[privacy]
+epsilon = 10
+delta = 0.1
+
+[[query]]
+name = "theme"
+kind = "histogram"
+categories = ["light", "dark"]
+"""
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """A command that can be run: its words, its parameters as the parser knows them, and what each is read as."""
+
+    words: tuple[str, ...]
+    parameters: tuple[Any, ...]
+    kinds: Mapping[str, Any]
+
+    @property
+    def name(self) -> str:
+        return " ".join(self.words)
+
+    def kind(self, parameter: Any) -> type:
+        """What a parameter is read as, without None and lists."""
+        found = self.kinds[parameter.name]
+        while get_args(found):
+            found = get_args(found)[0]
+        return cast(type, found)
+
+
+def leaves(command: Any, words: tuple[str, ...] = ()) -> Iterator[Leaf]:
+    below = getattr(command, "commands", {})
+    for name, each in below.items():
+        yield from leaves(each, (*words, name))
+    if not below:
+        parameters = tuple(each for each in command.params if each.name != "help")
+        yield Leaf(words, parameters, get_type_hints(inspect.unwrap(command.callback)))
+
+
+LEAVES = tuple(leaves(typer.main.get_command(build())))
+
+
+def is_flag(parameter: Any) -> bool:
+    return bool(getattr(parameter, "is_flag", False) or getattr(parameter, "is_bool_flag", False))
+
+
+def option(parameter: Any) -> str:
+    return str(parameter.opts[0]) if parameter.param_type_name == "option" else ""
+
+
+def usual(leaf: Leaf, parameter: Any) -> str:
+    """A value that the parameter may have."""
+    for key in (option(parameter), str(parameter.metavar), str(parameter.name)):
+        if key in GIVEN:
+            return GIVEN[key]
+        if key in PLAIN:
+            return PLAIN[key]
+    read_as = leaf.kind(parameter)
+    if issubclass(read_as, Enum):
+        return str(next(iter(read_as)).value)
+    return {int: "3", float: "0.5", Path: "missing"}.get(read_as, "x")
+
+
+def bad(leaf: Leaf, parameter: Any) -> tuple[str, ...]:
+    read_as = leaf.kind(parameter)
+    if issubclass(read_as, Path):
+        return FILES
+    return NUMBERS if read_as in (int, float) else TEXTS
+
+
+def given(leaf: Leaf, instead: Any = None, value: str = "") -> list[str]:
+    """The words of a call with all that is required, and one parameter that has this value."""
+    words = list(leaf.words)
+    last: list[str] = []
+    for parameter in leaf.parameters:
+        if is_flag(parameter) or not (parameter.required or parameter is instead or parameter.name in PLAIN):
+            continue
+        text = value if parameter is instead else usual(leaf, parameter)
+        if option(parameter):
+            words += [option(parameter), text]
+        else:
+            last.append(text)
+    return [*words, *last]
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A deployment, data, and files that hold nothing that anybody wants."""
+    folder = tmp_path_factory.mktemp("prepared")
+    initialise(folder / "deployment")
+    (folder / "task.toml").write_text(TASK)
+    (folder / "data.csv").write_text("theme,session\nlight,1\ndark,\n")
+    (folder / "folder").mkdir()
+    (folder / "empty").touch()
+    (folder / "garbage").write_bytes(bytes(range(256)))
+    return folder
+
+
+@pytest.fixture
+def here(prepared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of them, and the folder that commands run in."""
+    shutil.copytree(prepared, tmp_path, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def status_of(words: list[str], monkeypatch: pytest.MonkeyPatch, encoding: str = "utf-8") -> tuple[int, str]:
+    """Run a command in this process; return its exit status and what it printed."""
+    printed = io.BytesIO()
+    stream = io.TextIOWrapper(printed, encoding, "backslashreplace", write_through=True)
+    monkeypatch.setattr(sys, "stdout", stream)
+    monkeypatch.setattr(sys, "stderr", stream)
+    with pytest.raises(SystemExit) as ended:
+        main(words)
+    assert isinstance(ended.value.code, int), words
+    # The parser writes its help as UTF-8 where the stream's encoding is ASCII.
+    return ended.value.code, printed.getvalue().decode("utf-8" if encoding == "ascii" else encoding)
+
+
+RUN_SOMETHING = {"demo", "shuffler", "analyzer"}
+"""Commands that start processes or serve, where what they are given is in order: not run with usual values here."""
+
+
+@pytest.mark.parametrize("leaf", LEAVES, ids=lambda leaf: leaf.name)
+def test_no_value_of_any_option_shows_a_traceback(leaf: Leaf, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert here
+    found = []
+    for parameter in leaf.parameters:
+        if is_flag(parameter):
+            continue
+        for value in bad(leaf, parameter):
+            words = [*given(leaf, parameter, value), "--json"]
+            if leaf.name in RUN_SOMETHING:
+                words += ["--data", "missing"] if leaf.name == "demo" else []
+            status, said = status_of(words, monkeypatch)
+            if status not in (0, 1, 2) or any(fault in said for fault in FAULTS):
+                found.append((" ".join(words)[:300], said[-400:]))
+    assert found == []
+
+
+class Unwritable(io.RawIOBase):
+    """A stream that fails as a full disk does, or a pipe whose reader has left."""
+
+    def __init__(self, number: int) -> None:
+        self._number = number
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, _: object) -> int:
+        raise OSError(self._number, os.strerror(self._number))
+
+    def close(self) -> None:
+        """Stay open: what could not be written would be written again."""
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EPIPE], ids=["full", "reader left"])
+@pytest.mark.parametrize("leaf", LEAVES, ids=lambda leaf: leaf.name)
+def test_what_cannot_be_printed_is_a_failure_that_says_so(
+    leaf: Leaf, number: int, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert here
+    for last in ("--json", "--help"):
+        messages = io.StringIO()
+        # A stream of its own each time; it keeps what it could not write, so it is never closed.
+        stream = streams.Output(io.BufferedWriter(Unwritable(number)), "utf-8")
+        monkeypatch.setattr(sys, "stdout", stream)
+        monkeypatch.setattr(sys, "stderr", messages)
+        monkeypatch.setattr(streams, "give_up_stdout", lambda: None)
+        with pytest.raises(SystemExit) as ended:
+            main([*leaf.words, "--unknown", last] if last == "--json" else [*leaf.words, last])
+        assert ended.value.code == 1
+        expected = "error: stdout cannot be written: No space left on device\n" if number == errno.ENOSPC else ""
+        assert messages.getvalue() == expected
+
+
+@pytest.mark.parametrize("columns", ["0", "1", "40"])
+@pytest.mark.parametrize("leaf", LEAVES, ids=lambda leaf: leaf.name)
+def test_narrow_terminals_and_poor_encodings_get_their_text(
+    leaf: Leaf, columns: str, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert here
+    monkeypatch.setenv("COLUMNS", columns)
+    for words in ([*leaf.words, "--help"], given(leaf)):
+        for encoding in ("ascii", "latin-1"):
+            if leaf.name in RUN_SOMETHING and "--help" not in words:
+                continue
+            status, said = status_of(words, monkeypatch, encoding)
+            assert status in (0, 1, 2), (words, said)
+            assert not any(fault in said for fault in FAULTS), (words, said)
+
+
+def run(script: str, folder: Path, **environment: str) -> subprocess.CompletedProcess[bytes]:
+    """Run a line of the shell in which `$hubbub` is the command."""
+    around = {**os.environ, "hubbub": " ".join(HUBBUB), **environment}
+    return subprocess.run(["bash", "-c", script], cwd=folder, env=around, capture_output=True, timeout=120, check=False)
+
+
+FULL = b"error: stdout cannot be written: No space left on device"
+ODD_STARTS = {
+    "full stdout": ("$hubbub init new --json > /dev/full", 1, FULL),
+    "full stdout, help": ("$hubbub --help > /dev/full", 1, FULL),
+    "full stdout, help, ASCII": ("PYTHONIOENCODING=ascii $hubbub --help > /dev/full", 1, FULL),
+    "full stderr": ("$hubbub plan missing 2> /dev/full", 1, b""),
+    "closed stdout": ("$hubbub init new >&-", 0, b""),
+    "closed stderr": ("$hubbub plan missing 2>&-", 1, b""),
+    "all closed": ("$hubbub init new <&- >&- 2>&-", 0, b""),
+    "reader left": ("set -o pipefail; $hubbub --help | true; exit ${PIPESTATUS[0]}", 1, b""),
+    "removed folder": ("mkdir gone; cd gone; rmdir ../gone; $hubbub init new", 1, b"error: "),
+    "unwritable folder": ("$hubbub init /proc/new", 1, b"error: /proc/new: "),
+    "no surroundings": ("env -i PATH=\"$PATH\" $hubbub plan task.toml", 0, b""),
+    "ASCII": ("LC_ALL=C PYTHONUTF8=0 $hubbub plan task.toml", 0, b""),
+    "ASCII, JSON": ("PYTHONIOENCODING=ascii $hubbub plan 日本 --json", 1, b"error: \\u65e5\\u672c: "),
+    "no text": ("$hubbub plan $'\\xff' --json", 1, b"error: \\udcff: "),
+    "no terminal": ("TERM=dumb COLUMNS=1 $hubbub plan task.toml", 0, b""),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ODD_STARTS)
+def test_processes_that_are_started_oddly_end_with_a_sentence(name: str, here: Path) -> None:
+    script, status, says = ODD_STARTS[name]
+    done = run(script, here)
+    assert (done.returncode, done.stderr) == (status, done.stderr), done
+    assert says in done.stderr
+    assert not any(fault.encode() in done.stderr for fault in FAULTS), done.stderr
+    if name == "no text":
+        assert json.loads(done.stdout)["error"].startswith("\udcff: ")
+
+
+INTERRUPT = """
+import os, signal, sys
+class Interrupting:
+    def find_spec(self, name, path=None, target=None):
+        if name == {module!r}:
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Interrupting())
+from hubbub.deploy.cli import main
+sys.argv[1:] = ["plan", "task.toml"]
+main()
+"""
+
+
+@pytest.mark.parametrize(
+    "module",
+    ["hubbub.deploy.requirements", "typer", "hubbub.deploy.commands.plan", "hubbub.deploy.planning", "scipy.special"],
+)
+def test_an_interrupt_while_libraries_load_is_silent(module: str, here: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPT.format(module=module)], cwd=here, capture_output=True, timeout=120, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"")
+
+
+def test_a_fault_is_one_line_and_shows_its_traceback_where_that_is_asked_for(here: Path) -> None:
+    script = "import hubbub.deploy.planning as p, sys\ndef plan(_): raise KeyError('gone')\np.plan = plan\n"
+    script += "from hubbub.deploy.cli import main\nsys.argv[1:] = ['plan', 'task.toml', '--json']\nmain()"
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, cwd=here, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 1
+    assert json.loads(done.stdout)["error"].startswith("a fault in hubbub, please report it: KeyError in plan.py:")
+    assert done.stderr.count("\n") == 1
+    around = {**os.environ, "HUBBUB_TRACEBACK": "1"}
+    shown = subprocess.run(command, cwd=here, env=around, capture_output=True, text=True, timeout=120, check=False)
+    assert shown.returncode == 1
+    assert "Traceback" in shown.stderr
+
+
+def test_bad_use_is_2_and_failure_is_1_and_both_are_json(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert here
+    for words, status in (
+        (["nothing"], 2),
+        (["plan"], 2),
+        (["plan", "task.toml", "--unknown"], 2),
+        (["health", "nobody", "x"], 2),
+        (["account", "delta", "--mechanism", "krr", "--reports", "x", "--epsilon", "1"], 2),
+        (["account", "delta", "--mechanism", "krr", "--reports", "9", "--epsilon", "nan"], 2),
+        (["identity", ""], 2),
+        (["plan", "missing"], 1),
+    ):
+        ended, said = status_of([*words, "--json"], monkeypatch)
+        assert ended == status, said
+        document, _ = json.JSONDecoder().raw_decode(said)
+        assert list(document) == ["error"]
+
+
+@pytest.mark.parametrize("leaf", LEAVES, ids=lambda leaf: leaf.name)
+def test_h_is_help(leaf: Leaf, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert status_of([*leaf.words, "-h"], monkeypatch) == status_of([*leaf.words, "--help"], monkeypatch)
+
+
+def test_every_command_is_among_them() -> None:
+    assert {leaf.words[0] for leaf in LEAVES} == set(COMMANDS)
