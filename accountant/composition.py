@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
+from hubbub.accountant.answering import answering
 from hubbub.accountant.bounds import delta_bracket, epsilon_bracket
 from hubbub.accountant.brackets import DeltaBracket, EpsilonBracket
 from hubbub.accountant.divergence.binomials import MASS_ERROR
@@ -64,6 +65,7 @@ class _Curve:
         return min(1.0, found + self.infinite) if pessimistic else found
 
 
+@answering
 def compose(parts: Sequence[Part], delta: float) -> EpsilonBracket:
     """Return the ε at `delta` of everything one person sends, all parts together.
 
@@ -90,6 +92,7 @@ def compose(parts: Sequence[Part], delta: float) -> EpsilonBracket:
     return EpsilonBracket(upper, lower, local, delta, "composition", SOURCE, _slack(merged, wanted, upper, same))
 
 
+@answering
 def compose_upper(parts: Sequence[Part], delta: float) -> float:
     """Return the `epsilon_upper` of `compose` alone: never below the truth, without looking for an attack."""
     wanted, merged = checked_delta(delta), _merged(parts)
@@ -99,11 +102,13 @@ def compose_upper(parts: Sequence[Part], delta: float) -> float:
     return min(local, _upper_epsilon(merged, wanted, local))
 
 
+@answering
 def compose_lower(parts: Sequence[Part], delta: float, upper: float) -> float | None:
     """Return the `epsilon_lower` of `compose` alone, given its `epsilon_upper`: None where no attack is known."""
     return _lower_epsilon(_merged(parts), checked_delta(delta), upper)
 
 
+@answering
 def compose_delta(parts: Sequence[Part], epsilon: float) -> DeltaBracket:
     """Return the δ at `epsilon` of everything one person sends, all parts together; see `compose`."""
     wanted = checked_epsilon(epsilon)
@@ -238,7 +243,10 @@ def _curve(grids: Sequence[tuple[LossGrid, int]], exponent: Callable[[float, flo
     largest = max(grid.step * max(-grid.first, grid.first + len(grid.masses) - 1) for grid, _ in grids)
     rounds = sum(count for _, count in grids)
     variance = math.fsum(count * float(grid.masses @ grid.losses**2) for grid, count in grids)
-    tilt = _best_tilt(grids, exponent, 200.0 / max(largest, 1e-300))
+    # Where all losses are 0 the steps say how far a tilt may reach: laws are laid on coarser steps before they are
+    # joined, and e^(tilt·step) must stay a number.
+    reach = max(largest, *(grid.step for grid, _ in grids))
+    tilt = _best_tilt(grids, exponent, 200.0 / reach)
     mild = min(tilt, 1 / math.sqrt(max(variance, 1e-290)))
     laws = tuple(_sum(grids, each) for each in dict.fromkeys((tilt, mild)))
     # The sum is infinite as soon as one loss is: 1 − Π (1 − infinite) over all rounds.

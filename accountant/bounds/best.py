@@ -6,6 +6,7 @@ never below the truth, every `lower` never above.
 
 from collections.abc import Mapping
 
+from hubbub.accountant.answering import answering
 from hubbub.accountant.bounds.exact import EXACT as BOUNDS
 from hubbub.accountant.brackets import DeltaBracket, EpsilonBracket
 from hubbub.accountant.divergence.search import EpsilonEnds
@@ -35,6 +36,7 @@ def local_epsilon(mechanism: AnyMechanism) -> float | None:
     return pairs_of(mechanism).local_epsilon
 
 
+@answering
 def epsilon_bracket(
     mechanism: AnyMechanism, reports: int, delta: float, *, bound: str = "best", dummies: int = 0
 ) -> EpsilonBracket:
@@ -74,6 +76,7 @@ def _epsilon_lower(
     return ends.lower
 
 
+@answering
 def delta_bracket(
     mechanism: AnyMechanism, reports: int, epsilon: float, *, bound: str = "best", dummies: int = 0
 ) -> DeltaBracket:
@@ -98,6 +101,7 @@ def delta_bracket(
     return DeltaBracket(upper, known, epsilon, local_epsilon(mechanism), name, BOUNDS[name].source, slack)
 
 
+@answering
 def delta_upper(
     mechanism: AnyMechanism, reports: int, epsilon: float, *, bound: str = "best", dummies: int = 0
 ) -> float:

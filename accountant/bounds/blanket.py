@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from math import exp, inf
 
+from hubbub.accountant.answering import answering
 from hubbub.accountant.bounds.bound import EVERYTHING, Direction, Quantity, require, with_local_epsilon
 from hubbub.accountant.bounds.sum_bound import probabilities
 from hubbub.accountant.divergence.logs import ZERO, LogBracket
@@ -51,6 +52,7 @@ class BlanketBound:
             return ZERO
         return pairs.blanket_delta(reports, epsilon, dummies, precision, missing)
 
+    @answering
     def delta(self, mechanism: AnyMechanism, reports: int, epsilon: float, dummies: int = 0) -> tuple[float, float]:
         """(lower, upper) of the bound's δ at `epsilon`."""
         self.conditions(mechanism, reports, dummies)
@@ -63,6 +65,7 @@ class BlanketBound:
             seen = self.log_delta(*asked, missing)
         return probabilities(seen)
 
+    @answering
     def epsilon(self, mechanism: AnyMechanism, reports: int, delta: float, dummies: int = 0) -> EpsilonEnds:
         """Ends of the bound's ε at `delta`; `upper` is checked to hold."""
         self.conditions(mechanism, reports, dummies)
@@ -80,6 +83,7 @@ class BlanketBound:
 
         return find_epsilon(evaluate, delta, largest, guess, refine=not dummies and pairs.exact_blanket)
 
+    @answering
     def rdp(self, mechanism: AnyMechanism, reports: int, order: float, dummies: int = 0) -> float:
         """The Rényi divergence of the bound's pair, never below the truth, in nats."""
         self.conditions(mechanism, reports, dummies)

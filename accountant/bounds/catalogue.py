@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
+from hubbub.accountant.answering import answering
 from hubbub.accountant.bounds.balle import BALLE
 from hubbub.accountant.bounds.best import epsilon_bracket
 from hubbub.accountant.bounds.bound import Bound, Direction
@@ -68,6 +69,7 @@ class Assessment:
     chosen: bool = False
 
 
+@answering
 def assess(
     mechanism: LocalMechanism,
     reports: int,

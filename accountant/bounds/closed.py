@@ -12,6 +12,7 @@ from decimal import Decimal, localcontext
 from math import inf, log10, nextafter
 from typing import Any
 
+from hubbub.accountant.answering import answering
 from hubbub.accountant.bounds.bound import Direction, Quantity, require, with_local_epsilon
 from hubbub.accountant.bounds.renyi import epsilon_from_rdp, interpolated
 from hubbub.accountant.divergence.search import EpsilonEnds
@@ -96,11 +97,13 @@ class Formula:
             local = ratio.ln()
         return Case(self.name, private, ratio, local, int(reports) + int(dummies))
 
+    @answering
     def delta(self, mechanism: AnyMechanism, reports: int, epsilon: float, dummies: int = 0) -> tuple[float, float]:
         """Raise OutsideConditions: this theorem says nothing of δ at a given ε."""
         self.conditions(mechanism, reports, dummies)
         raise self._silent(f"δ at ε = {checked_epsilon(epsilon):g}")
 
+    @answering
     def rdp(self, mechanism: AnyMechanism, reports: int, order: float, dummies: int = 0) -> float:
         """Raise OutsideConditions: this theorem says nothing of Rényi divergences."""
         self.conditions(mechanism, reports, dummies)
@@ -125,6 +128,7 @@ class EpsilonFormula(Formula):
         """ε, and δ where there is an inverse."""
         return frozenset(("epsilon", "delta") if self.inverse else ("epsilon",))
 
+    @answering
     def epsilon(self, mechanism: AnyMechanism, reports: int, delta: float, dummies: int = 0) -> EpsilonEnds:
         """Ends of the formula's ε at `delta`: its neighbouring doubles."""
         case, wanted = self.case(mechanism, reports, dummies), checked_delta(delta)
@@ -132,6 +136,7 @@ class EpsilonFormula(Formula):
             value = self.formula(case, Decimal(wanted))
             return EpsilonEnds(double(value * (1 + ROUNDING), inf), double(value * (1 - ROUNDING), -inf))
 
+    @answering
     def delta(self, mechanism: AnyMechanism, reports: int, epsilon: float, dummies: int = 0) -> tuple[float, float]:
         """(lower, upper) of the formula's δ at `epsilon`; raises OutsideConditions where the theorem gives ε alone."""
         case, wanted = self.case(mechanism, reports, dummies), checked_epsilon(epsilon)
@@ -148,6 +153,7 @@ class DeltaFormula(Formula):
     formula: Callable[[Case, float], Decimal]
     gives: frozenset[Quantity] = frozenset(("delta", "epsilon"))
 
+    @answering
     def delta(self, mechanism: AnyMechanism, reports: int, epsilon: float, dummies: int = 0) -> tuple[float, float]:
         """(lower, upper) of the formula's δ at `epsilon`, at most 1."""
         case, wanted = self.case(mechanism, reports, dummies), checked_epsilon(epsilon)
@@ -161,6 +167,7 @@ class DeltaFormula(Formula):
         # The formulas divide by e^ε − 1 and say nothing at ε = 0; there infinity is the safe answer.
         return self.formula(case, epsilon) + ROUNDING if epsilon else Decimal("Infinity")
 
+    @answering
     def epsilon(self, mechanism: AnyMechanism, reports: int, delta: float, dummies: int = 0) -> EpsilonEnds:
         """The smallest ε found at which the formula is at most `delta`, and one just below where it is not.
 
@@ -201,6 +208,7 @@ class RenyiFormula(Formula):
         """Rényi divergences, and the ε that follows from an upper bound on them."""
         return frozenset(("epsilon", "rdp") if self.direction == "upper" else ("rdp",))
 
+    @answering
     def rdp(self, mechanism: AnyMechanism, reports: int, order: float, dummies: int = 0) -> float:
         """The formula's value, rounded to the side of `direction`, in nats."""
         case = self.case(mechanism, reports, dummies)
@@ -215,6 +223,7 @@ class RenyiFormula(Formula):
             return self.formula(case, order // 1)
         return interpolated(lambda whole: self.formula(case, whole), order)
 
+    @answering
     def epsilon(self, mechanism: AnyMechanism, reports: int, delta: float, dummies: int = 0) -> EpsilonEnds:
         """ε by Lemma 2.1 of girgis-2021, at the best order found; any order gives a valid one.
 
@@ -222,6 +231,7 @@ class RenyiFormula(Formula):
         """
         return self.composed(mechanism, reports, delta, 1, dummies)
 
+    @answering
     def composed(
         self, mechanism: AnyMechanism, reports: int, delta: float, rounds: int, dummies: int = 0
     ) -> EpsilonEnds:

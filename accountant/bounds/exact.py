@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from types import MappingProxyType
 
+from hubbub.accountant.answering import answering
 from hubbub.accountant.bounds.adversaries import CLONES, STRONG
 from hubbub.accountant.bounds.blanket import BlanketBound
 from hubbub.accountant.bounds.bound import EVERYTHING, Bound, Direction, Quantity, uncovered, with_local_epsilon
@@ -58,6 +59,7 @@ class TwoRRBound:
             raise uncovered(self.name, mechanism, "kRR with 2 categories")
         return mechanism
 
+    @answering
     def delta(self, mechanism: AnyMechanism, reports: int, epsilon: float, dummies: int = 0) -> tuple[float, float]:
         """(lower, upper) of the largest δ over all inputs of the others."""
         krr = self._binary(mechanism, reports, dummies)
@@ -65,6 +67,7 @@ class TwoRRBound:
             return 0.0, 0.0
         return two_rr.delta_ends(krr, int(reports), checked_epsilon(epsilon), int(dummies))
 
+    @answering
     def epsilon(self, mechanism: AnyMechanism, reports: int, delta: float, dummies: int = 0) -> EpsilonEnds:
         """Ends of ε at `delta`: `lower` is what the best single number of ones reaches."""
         krr = self._binary(mechanism, reports, dummies)
@@ -72,6 +75,7 @@ class TwoRRBound:
             return EpsilonEnds(0.0, 0.0)
         return two_rr.epsilon_ends(krr, int(reports), checked_delta(delta), int(dummies))
 
+    @answering
     def rdp(self, mechanism: AnyMechanism, reports: int, order: float, dummies: int = 0) -> float:
         """The Rényi divergence, never below the truth, of the pair that covers every number of ones."""
         self.conditions(mechanism, reports, dummies)
@@ -95,6 +99,7 @@ class LocalBound:
         checked_dummies(dummies)
         with_local_epsilon(mechanism, self.name)
 
+    @answering
     def delta(self, mechanism: AnyMechanism, reports: int, epsilon: float, dummies: int = 0) -> tuple[float, float]:
         """(0, δ) with δ = (E − e^ε)₊/(E + k − 1), E = e^ε₀: of one report, not amplified; k = 2 for any randomizer."""
         self.conditions(mechanism, reports, dummies)
@@ -108,12 +113,14 @@ class LocalBound:
             return 0.0, 0.0
         return 0.0, fraction_up(excess / (ratio + symbols - 1))
 
+    @answering
     def epsilon(self, mechanism: AnyMechanism, reports: int, delta: float, dummies: int = 0) -> EpsilonEnds:
         """ε is ε₀, or 0 where the local δ at 0 is at most `delta`."""
         if self.delta(mechanism, reports, 0.0, dummies)[1] <= checked_delta(delta):
             return EpsilonEnds(0.0, 0.0)
         return EpsilonEnds(with_local_epsilon(mechanism, self.name).epsilon_local, 0.0)
 
+    @answering
     def rdp(self, mechanism: AnyMechanism, reports: int, order: float, dummies: int = 0) -> float:
         """min(ε₀, λ·ε₀²/2), of one report alone (Bun and Steinke, 2016, Prop. 3.3)."""
         self.conditions(mechanism, reports, dummies)

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from hubbub.accountant.answering import answering
 from hubbub.accountant.bounds.bound import EVERYTHING, Direction, Quantity, require, with_local_epsilon
 from hubbub.accountant.bounds.sum_bound import probabilities
 from hubbub.accountant.divergence.contour import positive_part
@@ -37,11 +38,13 @@ class OthersBound:
         self.conditions(mechanism, reports, dummies)
         return pairs_of(mechanism)
 
+    @answering
     def delta(self, mechanism: AnyMechanism, reports: int, epsilon: float, dummies: int = 0) -> tuple[float, float]:
         """(lower, upper) of δ at `epsilon` on that data set: the lower end certifies."""
         attacked = self._attacked(mechanism, reports, dummies)
         return probabilities(_log_delta(attacked, int(reports), checked_epsilon(epsilon), FINE))
 
+    @answering
     def epsilon(self, mechanism: AnyMechanism, reports: int, delta: float, dummies: int = 0) -> EpsilonEnds:
         """Ends of ε at `delta` on that data set: no valid ε is below `lower`."""
         attacked, wanted = self._attacked(mechanism, reports, dummies), checked_delta(delta)
@@ -55,6 +58,7 @@ class OthersBound:
 
         return find_epsilon(evaluate, wanted, largest, guess, refine=False)
 
+    @answering
     def rdp(self, mechanism: AnyMechanism, reports: int, order: float, dummies: int = 0) -> float:
         """A Rényi divergence that an attack reaches, in nats."""
         self.conditions(mechanism, reports, dummies)

@@ -11,6 +11,7 @@ from dataclasses import replace
 from fractions import Fraction
 from math import comb, exp, floor, inf, log, log1p
 
+from hubbub.accountant.answering import answering
 from hubbub.accountant.bounds.catalogue import CATALOGUE, Assessment
 from hubbub.accountant.bounds.renyi import converted
 from hubbub.accountant.composition import compose
@@ -38,6 +39,7 @@ AS_PLOTTED = Assessment(
 """How the row of the paper's way begins."""
 
 
+@answering
 def assess_sampled(
     mechanism: LocalMechanism, clients: int, delta: float, rate: Fraction, *, rounds: int = 1
 ) -> tuple[Assessment, ...]:

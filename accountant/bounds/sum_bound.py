@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf
 
+from hubbub.accountant.answering import answering
 from hubbub.accountant.bounds.bound import EVERYTHING, Direction, Quantity, require, with_local_epsilon
 from hubbub.accountant.divergence.contour import positive_part
 from hubbub.accountant.divergence.logs import ZERO, LogBracket
@@ -59,6 +60,7 @@ class SumBound:
         """About the ε at `delta`: a place to start."""
         return gaussian_guess(self.build(mechanism, people, 0.0), delta)
 
+    @answering
     def delta(self, mechanism: AnyMechanism, reports: int, epsilon: float, dummies: int = 0) -> tuple[float, float]:
         """(lower, upper) of the bound's δ at `epsilon`."""
         self.conditions(mechanism, reports, dummies)
@@ -66,6 +68,7 @@ class SumBound:
         seen = self.log_delta(local, int(reports), checked_epsilon(epsilon), int(dummies), FINE)
         return probabilities(seen)
 
+    @answering
     def epsilon(self, mechanism: AnyMechanism, reports: int, delta: float, dummies: int = 0) -> EpsilonEnds:
         """Ends of the bound's ε at `delta`; `upper` is checked to hold."""
         self.conditions(mechanism, reports, dummies)
@@ -80,6 +83,7 @@ class SumBound:
 
         return find_epsilon(evaluate, delta, local.epsilon_local, guess, refine=not dummies)
 
+    @answering
     def rdp(self, mechanism: AnyMechanism, reports: int, order: float, dummies: int = 0) -> float:
         """The Rényi divergence of the bound's pair, in nats, on the side of `direction`."""
         self.conditions(mechanism, reports, dummies)

@@ -10,6 +10,7 @@ from math import inf, sqrt
 from typing import Any
 
 from hubbub.accountant import composition
+from hubbub.accountant.answering import answering
 from hubbub.accountant.calibration.design import Calibration, Design, R, Target
 from hubbub.accountant.calibration.search import certified, impossible, least, search_of
 from hubbub.accountant.errors import AccountingError, shown
@@ -20,6 +21,7 @@ _DOWN = 1 - 1e-12
 """Shares are taken a little smaller, so that their rounded sum is not above the whole."""
 
 
+@answering
 def calibrate(
     designs: Sequence[Design[R]],
     epsilon: float,

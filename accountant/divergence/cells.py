@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from itertools import pairwise
+from math import sqrt
 from statistics import NormalDist
 
 from hubbub.accountant.mechanisms import Gaussian, Laplace
@@ -16,6 +17,9 @@ from hubbub.accountant.mechanisms.exact import PRECISE, exact_decimal, grown_exp
 
 CELLS = 80
 """Cells below 1/2: spreading them adds about 1e-4 to the variance of what is summed, relatively."""
+
+_DEEPEST = 690.0
+"""Largest −ln of a point's mass: a double keeps it, and the ratio of densities there, which is smaller than 1/mass."""
 
 _WIDER = 3.0
 """Spread of the Gaussian's cells in sigma: dense where most of the variance comes from, not sparse in the tails."""
@@ -54,7 +58,8 @@ def laplace_cells(mechanism: Laplace, count: int = CELLS) -> tuple[Cell, ...]:
 def gaussian_cells(mechanism: Gaussian, missing: float, count: int = CELLS) -> tuple[Cell, ...]:
     """`count` cells below 1/2 and one outside, with `high` = `low`, which has about the mass `missing`."""
     sigma = mechanism.sigma
-    cut = min(sigma * NormalDist().inv_cdf(missing), -0.5)
+    # A mass that is no double would vanish together with its P-mass; cut sooner, that is counted in `missing`.
+    cut = max(min(sigma * NormalDist().inv_cdf(missing), -0.5), 1 - sigma * sqrt(2 * _DEEPEST))
     spaced = NormalDist(-0.5, _WIDER * sigma)
     low, high = spaced.cdf(cut), spaced.cdf(0.5)
     inner = [spaced.inv_cdf(low + (high - low) * place / count) for place in range(1, count)]

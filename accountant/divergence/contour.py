@@ -20,8 +20,8 @@ The cost depends on the wanted precision, hardly on n: some thousand nodes, no c
 point, so the result keeps its relative precision however small it is.
 """
 
-from dataclasses import dataclass
-from math import ceil, e, inf, log, log1p, pi
+from dataclasses import dataclass, replace
+from math import ceil, e, frexp, inf, ldexp, log, log1p, pi
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,6 +44,9 @@ _ALIAS = 32.0
 
 _FLOOR = -600.0
 """Where Chernoff's bound on ln δ is below this, it is the answer."""
+
+_EXPONENTS = 128
+"""Largest binary exponent of a step, up or down, for which powers of tilts and smoothings surely are doubles."""
 
 _NODES_LIMIT = 300_000
 """Most nodes of one evaluation; a request beyond it is answered with fewer and a wider bracket."""
@@ -81,6 +84,7 @@ def integrated_positive_part(sums: IidSum, precision: float) -> LogBracket:
     """The same by the contour integral alone, for sums of any length."""
     if sums.best <= 0:
         return ZERO
+    sums = _in_range(sums)
     steps, masses = np.array(sums.steps), np.array(sums.masses)
     tilt = _saddle_point(sums, steps, masses)
     ceiling = _chernoff(sums, steps, masses, tilt)
@@ -91,6 +95,21 @@ def integrated_positive_part(sums: IidSum, precision: float) -> LogBracket:
     # One pass over the nodes gives both ends: they differ only in the kernel that each node is weighted with.
     value, bump, error = _integrate(sums, steps, masses, contour)
     return _assemble(sums, steps, masses, contour, (value, bump, error))
+
+
+def _in_range(sums: IidSum) -> IidSum:
+    """Return the same sum in a unit in which tilts and smoothings, and their fourth powers, are doubles.
+
+    E[(S/u)₊] = E[S₊]/u, and a power of two u changes no digit, but for steps 2^1000 times smaller than the largest one,
+    which move by less than any charge.
+    """
+    binary = frexp(max(*sums.steps, abs(sums.rest)))[1]
+    unit = 0 if abs(binary) <= _EXPONENTS else binary
+    if unit == 0:
+        return sums
+    steps = tuple(ldexp(step, -unit) for step in sums.steps)
+    rest, best, scale = ldexp(sums.rest, -unit), ldexp(sums.best, -unit), ldexp(sums.scale, unit)
+    return replace(sums, steps=steps, rest=rest, best=best, scale=scale)
 
 
 def _chernoff(sums: IidSum, steps: Array, masses: Array, tilt: float) -> float:
@@ -120,7 +139,9 @@ def _saddle_point(sums: IidSum, steps: Array, masses: Array) -> float:
     """The minimum of M(θ)/θ² to about a per cent; any θ > 0 would be right, this one is precise."""
     # Beyond it e^(θ·step) would leave the range of doubles, which ends at e^709.
     top = 500.0 / float(np.max(steps))
-    grid = top * np.geomspace(1e-24, 1.0, 120)
+    # A sum that hardly leaves its rest has its saddle point near 2/E S, however small its steps are.
+    least = min(1e-24, 1 / max(top * sums.draws * abs(sums.rest), 1e-200))
+    grid = top * np.geomspace(least, 1.0, 120)
     for _ in range(2):
         rising = np.flatnonzero(_slope(sums, steps, masses, grid) > 0)
         place = int(rising[0]) if rising.size else len(grid) - 1
@@ -200,7 +221,9 @@ def _power(sums: IidSum, steps: Array, tilted: Array, contour: Contour, t: Array
     sine, cosine = np.sin(half), np.cos(half)
     real = -2 * (sine**2 @ tilted)
     imaginary = 2 * ((sine * cosine) @ tilted)
-    spread = t * float((2 + np.abs(contour.tilt * steps)) * np.abs(steps) @ tilted)
+    # The part of a large negative step is 0 under the tilt, whatever its size.
+    sizes = np.abs(np.where(tilted > 0, steps, 0.0))
+    spread = t * float((2 + contour.tilt * sizes) * sizes @ tilted)
     floor = np.minimum(1024 * UNIT_ROUNDOFF * (1 + spread), 0.5)
     modulus = np.maximum(2 * real + real**2 + imaginary**2, floor - 1)
     damping = sums.draws / 2 * np.log1p(modulus) - (contour.smoothing * t) ** 2 / 2

@@ -23,6 +23,12 @@ _WIDTH = 1e-5
 _SLACK = 5e-5
 """Relative width of ε above which a finer smoothing is tried: sums that sit on a few points need it."""
 
+_NOTHING = 1e-4
+"""With less gain than this, relative to the largest ε, that one is the answer: so little is not worth a search."""
+
+_RESOLVED = 1e-3
+"""Smoothing at which it is looked whether there is more to gain: as fine as a search begins with at most."""
+
 _HOPELESS = 0.98
 """Part of the local ε above which a finer value would change nothing that matters."""
 
@@ -37,7 +43,8 @@ class EpsilonEnds:
 
 def gaussian_guess(sums_at_zero: IidSum, delta: float) -> float:
     """The ε at which a Gaussian sum of the same variance would have `delta`: only a place to start."""
-    variance = sum(mass * step**2 for mass, step in zip(sums_at_zero.masses, sums_at_zero.steps, strict=True))
+    # Not step**2: of Gaussian noise a step may be as large as e^600, where its mass is as small.
+    variance = sum(mass * step * step for mass, step in zip(sums_at_zero.masses, sums_at_zero.steps, strict=True))
     spread = sqrt(variance / sums_at_zero.draws)
     low, high = 0.0, 25.0
     for _ in range(40):
@@ -60,6 +67,11 @@ def find_epsilon(evaluate: Evaluate, delta: float, largest: float, guess: float,
         start = evaluate(0.0, FINE)
     if start.upper <= target:
         return EpsilonEnds(0.0, 0.0)
+    almost = largest * (1 - _NOTHING)
+    if evaluate(almost, COARSE).upper > target:
+        seen = evaluate(almost, _RESOLVED)
+        if seen.upper > target:
+            return EpsilonEnds(largest, _below(evaluate, above, (almost, largest), seen, refine=refine))
     root, slope = _coarse_root(evaluate, target, largest, guess, start.upper)
     precision = min(max(sqrt(_WIDTH * slope * root), 1e-3), 2 * FINE)
     ends = EpsilonEnds(largest, 0.0)
@@ -72,6 +84,14 @@ def find_epsilon(evaluate: Evaluate, delta: float, largest: float, guess: float,
             break
         root = ends.upper
     return ends
+
+
+def _below(evaluate: Evaluate, above: float, between: tuple[float, float], seen: LogBracket, *, refine: bool) -> float:
+    """The lower end where the upper one is the largest ε: almost that, or what a search below it finds, or 0."""
+    almost, largest = between
+    if seen.lower > above:
+        return almost
+    return _fine_lower(evaluate, above, (largest, -inf), 1.0, FINE) if refine else 0.0
 
 
 def _coarse_root(

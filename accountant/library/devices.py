@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from hubbub.accountant.answering import answering
 from hubbub.accountant.brackets import EpsilonBracket
 from hubbub.accountant.composition import compose, one_round_delta
 from hubbub.accountant.mechanisms import LocalMechanism
@@ -17,6 +18,7 @@ SPLIT = (
 CHAIN = "several devices: group privacy, (gε, δ(e^{gε} − 1)/(e^ε − 1)) from (ε, δ) of one device"
 
 
+@answering
 def group_epsilon(
     mechanism: LocalMechanism, reports: int, devices: int, delta: float, dummies: int = 0
 ) -> EpsilonBracket:

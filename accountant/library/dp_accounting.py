@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hubbub.accountant.answering import answering
 from hubbub.accountant.composition import PAIR_ERROR
 from hubbub.accountant.errors import AccountingError, shown
 from hubbub.accountant.losses.grid import LossGrid
@@ -23,6 +24,7 @@ POINTS_LIMIT = 10**7
 """Most points of the grid that is handed over."""
 
 
+@answering
 def to_dp_accounting(part: Part, interval: float = 1e-4) -> PrivacyLossDistribution:
     """Return a pessimistic privacy loss distribution of all rounds of `part`, on a grid of `interval` nats.
 

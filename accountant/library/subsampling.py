@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 
+from hubbub.accountant.answering import answering
 from hubbub.accountant.bounds import delta_bracket, epsilon_bracket
 from hubbub.accountant.bounds.best import local_epsilon
 from hubbub.accountant.brackets import DeltaBracket, EpsilonBracket
@@ -20,6 +21,7 @@ SOURCE = "subsampling without replacement, δ_sub(ln(1 + q(e^ε − 1))) ≤ q·
 ROOM = 1 + 1e-14
 
 
+@answering
 def subsampled_epsilon(mechanism: AnyMechanism, reports: int, clients: int, delta: float) -> EpsilonBracket:
     """Return ε of one round at `delta`; `epsilon_upper` is never below the truth.
 
@@ -37,6 +39,7 @@ def subsampled_epsilon(mechanism: AnyMechanism, reports: int, clients: int, delt
     return EpsilonBracket(upper, None, found.epsilon_local, delta, "subsampling", source, found.numerical_slack)
 
 
+@answering
 def subsampled_delta(mechanism: AnyMechanism, reports: int, clients: int, epsilon: float) -> DeltaBracket:
     """Return δ of one round at `epsilon`; `delta_upper` is never below the truth. See `subsampled_epsilon`."""
     share = _share(reports, clients)

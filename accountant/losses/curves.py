@@ -25,6 +25,9 @@ from hubbub.accountant.losses.grid import LossGrid, grid_step, merge_ratios
 PRECISION = 0.03
 """Smoothing of each point of the curve: about a thousandth of δ where it matters."""
 
+LINES = 4
+"""Fewest points of a curve between whose lines anything lies."""
+
 
 @dataclass(frozen=True)
 class Curve:
@@ -71,7 +74,13 @@ def grid_above(curve: Curve) -> LossGrid:
 
 
 def grid_below(curve: Curve) -> LossGrid:
-    """Return losses of a symmetric pair whose curve is below the true one."""
+    """Return losses of a symmetric pair whose curve is below the true one.
+
+    A line needs two points on its side of a third one. A curve of fewer is below what was to be resolved from its
+    first point on; nothing is shown of it from below then: all mass lies at ratio 1.
+    """
+    if len(curve.places) < LINES:
+        return merge_ratios(np.ones(1), np.zeros(1))
     x, y = _points_below(np.expm1(curve.places * curve.step), curve)
     corners = lower_hull(x, y)
     slopes = -np.diff(y[corners]) / np.diff(x[corners])

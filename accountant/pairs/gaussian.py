@@ -8,10 +8,11 @@ from typing import ClassVar
 from hubbub.accountant.divergence.attacks import GAUSSIAN_TAIL, noise_attack_sums
 from hubbub.accountant.divergence.blankets import gaussian_points
 from hubbub.accountant.divergence.cells import CELLS, gaussian_cells
-from hubbub.accountant.divergence.gaussian import gaussian_epsilon
+from hubbub.accountant.divergence.gaussian import gaussian_delta, gaussian_epsilon
 from hubbub.accountant.divergence.logs import LogBracket
 from hubbub.accountant.divergence.sums import IidSum
 from hubbub.accountant.mechanisms import Gaussian
+from hubbub.accountant.numbers import log_up
 from hubbub.accountant.pairs.base import MechanismPairs
 from hubbub.accountant.pairs.noise import laid_out_delta
 
@@ -43,9 +44,16 @@ class GaussianPairs(MechanismPairs[Gaussian]):
         return gaussian_points(self.mechanism, missing, CELLS).upper_sum(people, epsilon)
 
     def blanket_delta(self, reports: int, epsilon: float, dummies: int, precision: float, missing: float) -> LogBracket:
-        """Return ends of ln δ, from either laying on points, with the mass that was cut."""
+        """Return ends of ln δ, from either laying on points, with the mass that was cut; or of one report alone.
+
+        A report alone is the batch before it is shuffled with others that do not depend on it: its δ covers any batch.
+        """
         points = gaussian_points(self.mechanism, missing, CELLS)
-        return laid_out_delta(points, reports + dummies, epsilon, precision)
+        laid = laid_out_delta(points, reports + dummies, epsilon, precision)
+        alone = gaussian_delta(self.mechanism, epsilon)
+        if alone == 0 or log_up(alone) >= laid.upper:
+            return laid
+        return LogBracket(min(laid.lower, log_up(alone)), log_up(alone))
 
     def attack_sums(self, reports: int, epsilon: float) -> tuple[IidSum, ...]:
         """Everyone else holds one end, the victim the same one or the other."""

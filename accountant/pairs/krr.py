@@ -201,7 +201,8 @@ def _bins(law: Binomial, hidden_by: int, log_tail: float) -> Iterator[tuple[int,
     masses, _ = law.bins(edges)
     starts = np.arange(0, len(masses), max(1, hidden_by // 10**4 // step))
     lefts, joined = edges[starts], np.add.reduceat(masses, starts)
-    rights = np.append(lefts[1:], edges[-1]) - 1
+    # The last edge may lie beyond all trials, where there is no mass: nobody is left to hide the victim there.
+    rights = np.minimum(np.append(lefts[1:], edges[-1]) - 1, law.trials)
     yield from zip(lefts.tolist(), rights.tolist(), joined.tolist(), strict=True)
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from hubbub.accountant.answering import answering
 from hubbub.accountant.divergence.binomials import Array
 from hubbub.accountant.errors import AccountingError, shown
 from hubbub.accountant.losses.envelope import zeros_law
@@ -33,6 +34,7 @@ TOO_LARGE = 690.0
 """Exponents from which on sums are not formed; an upper value is then the local one, a lower one still holds."""
 
 
+@answering
 def rdp_upper(mechanism: LocalMechanism, reports: int, order: float, dummies: int = 0) -> float:
     """Return an upper bound on the Rényi divergence of order `order` of one round, in nats; never below the truth.
 
@@ -53,6 +55,7 @@ def rdp_upper(mechanism: LocalMechanism, reports: int, order: float, dummies: in
     return min(ceiling, found)
 
 
+@answering
 def rdp_lower(mechanism: LocalMechanism, reports: int, order: float, dummies: int = 0) -> float | None:
     """Return a Rényi divergence that inputs of one round reach: no valid value is below it. None with dummies.
 
