@@ -13,27 +13,16 @@ from hubbub.accountant.bounds.adversaries import CLONES, STRONG
 from hubbub.accountant.bounds.blanket import BlanketBound
 from hubbub.accountant.bounds.bound import EVERYTHING, Bound, Direction, Quantity, uncovered, with_local_epsilon
 from hubbub.accountant.bounds.closed import any_local, one_common
+from hubbub.accountant.bounds.krr_attack import KRR_ATTACK
 from hubbub.accountant.bounds.others import OthersBound
 from hubbub.accountant.bounds.sum_bound import SumBound
 from hubbub.accountant.divergence import two_rr
 from hubbub.accountant.divergence.search import EpsilonEnds
-from hubbub.accountant.divergence.sums import IidSum, attack_sum, clones_sum, stronger_clones_sum
-from hubbub.accountant.errors import OutsideConditions
+from hubbub.accountant.divergence.sums import clones_sum, stronger_clones_sum
 from hubbub.accountant.mechanisms import KRR, AnyMechanism, Generic, LocalMechanism, exp_decimal
 from hubbub.accountant.numbers import checked_delta, checked_dummies, checked_epsilon, checked_reports, fraction_up
 from hubbub.accountant.pairs import pairs_of
-from hubbub.accountant.pairs.renyi import rdp_local, rdp_lower, rdp_upper
-
-
-def _is_attacked(mechanism: AnyMechanism) -> bool:
-    return pairs_of(mechanism).attacked is not None
-
-
-def _attack_sum(mechanism: LocalMechanism, reports: int, epsilon: float) -> IidSum:
-    krr = pairs_of(mechanism).attacked
-    if krr is None:
-        raise OutsideConditions(f"{mechanism!r} has no third value to hold; ask for 'best' instead")
-    return attack_sum(krr, reports, epsilon)
+from hubbub.accountant.pairs.renyi import rdp_local, rdp_upper
 
 
 @dataclass(frozen=True)
@@ -135,10 +124,6 @@ def _rdp_clones(mechanism: LocalMechanism, reports: int, order: float, dummies: 
     return rdp_upper(Generic(mechanism.epsilon_local, mixed=True), reports, order, dummies)
 
 
-def _rdp_attack(mechanism: LocalMechanism, reports: int, order: float, dummies: int) -> float:
-    return rdp_lower(mechanism, reports, order, dummies) or 0.0
-
-
 EXACT: Mapping[str, Bound] = MappingProxyType(
     {
         "blanket": BlanketBound(),
@@ -155,15 +140,7 @@ EXACT: Mapping[str, Bound] = MappingProxyType(
         "clones": SumBound(
             "clones", "feldman-2022, Thm B.1", "upper", "any local randomizer", any_local, clones_sum, _rdp_clones
         ),
-        "krr-lower": SumBound(
-            "krr-lower",
-            "feldman-2022, Thm 5.3",
-            "lower",
-            "kRR with 3 or more categories",
-            _is_attacked,
-            _attack_sum,
-            _rdp_attack,
-        ),
+        "krr-lower": KRR_ATTACK,
         "rappor-lower": OthersBound("rappor-lower", "RAPPOR"),
         "ends-lower": OthersBound("ends-lower", "Laplace or Gaussian noise"),
         "koskela-strong": STRONG,

@@ -66,7 +66,7 @@ def _log_mean(logs: Array, values: Array) -> float:
 
 def _log_probabilities(sums: IidSum, counts: Array) -> Array:
     resting = sums.draws - np.sum(counts, axis=1)
-    table = _log_factorials(sums.draws)
+    table = log_factorials(sums.draws)
     logs: Array = table[sums.draws] - table[resting.astype(np.int64)]
     logs = logs - np.sum(table[counts.astype(np.int64)], axis=1) + counts @ np.log(np.array(sums.masses))
     # With no mass to rest, an outcome in which something rests is impossible, and 0·log(0) would be NaN.
@@ -75,7 +75,8 @@ def _log_probabilities(sums: IidSum, counts: Array) -> Array:
 
 
 @cache
-def _log_factorials(draws: int) -> Array:
+def log_factorials(draws: int) -> Array:
+    """Return ln 0!, …, ln draws!, each right to a few units of roundoff."""
     return np.array([log(factorial(i)) for i in range(draws + 1)])
 
 

@@ -138,3 +138,11 @@ def attack_sum(mechanism: KRR, reports: int, epsilon: float) -> IidSum:
     """The attack on kRR, k ≥ 3: all others hold a third value (feldman-2022, Thm 5.3)."""
     others = 1 / (mechanism.likelihood_ratio + mechanism.categories - 1)
     return _pair_sum(reports, others, mechanism.likelihood_ratio * others, others, epsilon)
+
+
+def own_value_sum(mechanism: KRR, reports: int, epsilon: float) -> IidSum:
+    """The attack on kRR, k ≥ 3, that misses a value: all others hold what the victim holds under P, ω = μ."""
+    ratio, other = mechanism.likelihood_ratio, mechanism.other
+    one = Fraction(1)
+    points = ((one, ratio, other), (one, 1 / ratio, mechanism.truthful), (one, one, 1 - other - mechanism.truthful))
+    return points_sum(reports, points, epsilon)

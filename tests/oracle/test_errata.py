@@ -11,10 +11,11 @@ from math import exp, expm1, floor, log, log1p, sqrt
 import numpy as np
 import pytest
 from scipy.integrate import quad
+from scipy.optimize import brentq
 from scipy.special import gammaln
 from scipy.stats import binom, norm
 
-from hubbub.accountant.bounds import BOUNDS
+from hubbub.accountant.bounds import BOUNDS, epsilon_bracket
 from hubbub.accountant.bounds.catalogue import CATALOGUE
 from hubbub.accountant.bounds.renyi import converted, interpolated
 from hubbub.accountant.errors import OutsideConditions
@@ -161,3 +162,30 @@ def test_advanced_composition_covers_the_exact_composition_of_binary_response() 
         p = binom.pmf(hits, rounds, exp(local) / (1 + exp(local)))
         assert float(p @ np.maximum(-np.expm1(epsilon - losses), 0.0)) <= slack
         assert epsilon < rounds * local + sqrt(rounds)
+
+
+def test_the_variation_ratio_bound_is_below_an_attack_on_few_reports() -> None:
+    """kRR, k = 3, ε₀ = 1, n = 30: 28 others hold the victim's second value and one the third, counted exactly."""
+    mechanism, people, delta = KRR.from_local_epsilon(3, 1.0), 30, 1e-7
+    variation_ratio = 0.8087
+    second, third = np.array(mechanism.law(1), float), np.array(mechanism.law(2), float)
+    view = np.zeros((people + 1, people + 1))
+    view[0, 0] = 1.0
+    for law in [second] * 28 + [third]:
+        view = with_report(view, law)
+    p, q = with_report(view, second), with_report(view, np.array(mechanism.law(0), float))
+    needed = brentq(lambda epsilon: np.maximum(p - exp(epsilon) * q, 0.0).sum() - delta, 0.5, 0.95)
+    assert needed == pytest.approx(0.87050, abs=1e-5)
+    assert variation_ratio < needed
+    found = epsilon_bracket(mechanism, people, delta)
+    assert found.epsilon_lower is not None
+    assert needed <= found.epsilon_lower == pytest.approx(0.87923, abs=1e-5)
+    assert found.epsilon_upper == pytest.approx(0.8866, abs=1e-4)
+
+
+def with_report(view: np.ndarray, law: np.ndarray) -> np.ndarray:
+    """Counts of the first two values, and one more report."""
+    grown = view * law[2]
+    grown[1:] += law[0] * view[:-1]
+    grown[:, 1:] += law[1] * view[:, :-1]
+    return grown

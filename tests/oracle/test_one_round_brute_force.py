@@ -6,8 +6,12 @@ from math import comb, exp, factorial, fsum, log
 
 import numpy as np
 import pytest
+from scipy.stats import binom
 
 from hubbub.accountant.bounds import BOUNDS, delta_bracket, epsilon_bracket
+from hubbub.accountant.divergence.contour import positive_part
+from hubbub.accountant.divergence.data_sets import FEW, data_sets
+from hubbub.accountant.divergence.sums import attack_sum
 from hubbub.accountant.mechanisms import KRR, Generic, exp_decimal
 
 Law = tuple[Fraction, ...]
@@ -82,15 +86,25 @@ def pair_delta(others: Law, first: Law, second: Law, reports: int, epsilon: floa
 
 
 def attack_delta(mechanism: KRR, reports: int, epsilon: float) -> Fraction:
+    """The worst number of others who hold the victim's value; the rest hold a third one."""
     p, truthful = mechanism.other, mechanism.truthful
-    rest = 1 - p - truthful
-    return pair_delta((p, p, 1 - 2 * p), (truthful, p, rest), (p, truthful, rest), reports, epsilon)
+    second, third = (p, truthful, 1 - p - truthful), (p, p, 1 - 2 * p)
+    first = (truthful, p, 1 - p - truthful)
+
+    def with_others(held: int) -> Fraction:
+        view = histogram_view([second] * held + [third] * (reports - 1 - held))
+        return divergence(add_report(view, second), add_report(view, first), epsilon)
+
+    return max(with_others(held) for held in range(reports))
 
 
 def assert_encloses(lower: float, upper: float, truth: Fraction, width: float) -> None:
     assert Fraction(lower) <= truth <= Fraction(upper)
     assert upper - lower <= width * upper
 
+
+MISSED = [(3, FEW + 30, 3.0, 1e-6), (3, 400, 4.0, 1e-6), (10, 400, 6.0, 1e-6), (3, 200, 2.5, 1e-12)]
+"""Few blankets of one value: who sends it is best told where nobody else does."""
 
 CASES = [(2, 2.0, 0.5), (3, 1.0, 0.2), (5, 2.0, 0.7), (8, 3.0, 1.5), (12, 0.5, 0.1), (12, 5.0, 3.0)]
 
@@ -109,10 +123,11 @@ def test_attack_encloses_its_exact_value_at_sixty_reports() -> None:
                 table[a, b + 1] += mass * second
                 table[a, b] += mass * (1 - first - second)
     truth = fsum(max(0.0, view[at] - factor * other[at]) for at in view)
-    lower, upper = BOUNDS["krr-lower"].delta(mechanism, 60, 0.3)
-    assert lower <= truth * (1 + 1e-12)
-    assert truth * (1 - 1e-12) <= upper
-    assert upper - lower <= 1e-9 * upper
+    for encloses in (data_sets(mechanism, 60).log_delta(0.3), positive_part(attack_sum(mechanism, 60, 0.3), 0.01)):
+        lower, upper = exp(encloses.lower), exp(encloses.upper)
+        assert lower <= truth * (1 + 1e-12)
+        assert truth * (1 - 1e-12) <= upper
+        assert upper - lower <= 1e-9 * upper
 
 
 @pytest.mark.parametrize("categories", [2, 3, 7])
@@ -128,6 +143,43 @@ def test_attack_encloses_its_exact_value(reports: int, epsilon_local: float, eps
     mechanism = KRR.from_local_epsilon(4, epsilon_local)
     lower, upper = BOUNDS["krr-lower"].delta(mechanism, reports, epsilon)
     assert_encloses(lower, upper, attack_delta(mechanism, reports, epsilon), 1e-9)
+
+
+@pytest.mark.parametrize(("epsilon_local", "share"), [(0.5, 0.3), (1.0, 0.6), (2.0, 0.9), (4.0, 0.97)])
+@pytest.mark.parametrize("reports", [2, 3, 4, 5, 6])
+def test_no_attack_passes_the_worst_assignment_of_all_others(reports: int, epsilon_local: float, share: float) -> None:
+    """kRR of four values: every multiset of the others' answers, and both directions."""
+    mechanism, epsilon = KRR.from_local_epsilon(4, epsilon_local), share * epsilon_local
+    laws = [mechanism.law(value) for value in range(4)]
+    worst = Fraction(0)
+    for others in combinations_with_replacement(range(4), reports - 1):
+        view = histogram_view([laws[value] for value in others])
+        worst = max(worst, divergence(add_report(view, laws[0]), add_report(view, laws[1]), epsilon))
+    lower, _ = BOUNDS["krr-lower"].delta(mechanism, reports, epsilon)
+    blanket_lower, blanket_upper = BOUNDS["blanket"].delta(mechanism, reports, epsilon)
+    assert 0 < Fraction(lower) <= worst <= Fraction(blanket_upper)
+    assert lower <= blanket_lower * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(("categories", "reports", "epsilon_local", "delta"), MISSED)
+def test_attack_among_others_who_hold_the_victims_value(
+    categories: int, reports: int, epsilon_local: float, delta: float
+) -> None:
+    """All others hold what the victim holds under P: beyond `FEW` reports a contour integral knows it, too."""
+    mechanism = KRR.from_local_epsilon(categories, epsilon_local)
+    p, truthful = mechanism.other, mechanism.truthful
+    lower = BOUNDS["krr-lower"].epsilon(mechanism, reports, delta).lower
+    factor = exp(lower)
+    # With all others alike, Q's density against P's is the mean of the reports' own ratios.
+    total = 0.0
+    for missing in range(reports + 1):
+        second = np.arange(reports - missing + 1.0)
+        mass = binom.pmf(missing, reports, float(p))
+        mass = mass * binom.pmf(second, reports - missing, float(truthful / (1 - p)))
+        ratio = missing * float(truthful / p) + second * float(p / truthful) + (reports - missing - second)
+        total += float(mass @ np.maximum(1 - factor * ratio / reports, 0.0))
+    assert delta <= total * (1 + 1e-9)
+    assert total <= delta * (1 + 1e-3)
 
 
 @pytest.mark.parametrize("mixed", [False, True])
