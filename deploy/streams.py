@@ -109,7 +109,7 @@ def _output(stream: TextIO | None) -> Output:
 
 def _messages(stream: TextIO | None) -> io.TextIOWrapper:
     encoding = stream.encoding if isinstance(stream, io.TextIOWrapper) else "utf-8"
-    # Nothing is buffered: what a full disk did not take would be written in front of the next line, or raise at the end.
+    # Nothing is buffered: what a full disk did not take would come in front of the next line, or raise at the end.
     return io.TextIOWrapper(_Messages(2, "w", closefd=False), encoding, _ERRORS, write_through=True)
 
 
