@@ -21,9 +21,10 @@ from hubbub.analyzer.tasks import Tasks, load_tasks
 from hubbub.analyzer.workers import Workers
 from hubbub.protos import wire
 from hubbub.protos.errors import HubbubError
-from hubbub.protos.keys import Identity, load_public
+from hubbub.protos.keys import Identity, Role, load_public
 from hubbub.protos.task import Identities
 from hubbub.service import listening
+from hubbub.service.certificates import Certificates
 from hubbub.service.metrics import Disk, Metrics
 from hubbub.service.ports import Announce, Ports
 from hubbub.service.run import run
@@ -95,6 +96,7 @@ class _Analyzer:
 async def _assembled(settings: Settings, clock: Callable[[], float]) -> AsyncIterator[_Analyzer]:
     identity, tasks = _load(settings)
     shuffler = load_public(settings.shuffler_key)
+    certificates = Certificates(Role.ANALYZER, settings.tls.paths(), settings.identity, clock)
     metrics = Metrics("analyzer", Stage)
     async with _opened(settings, metrics) as (store, workers):
         await store.add_tasks(tasks.values())
@@ -104,8 +106,10 @@ async def _assembled(settings: Settings, clock: Callable[[], float]) -> AsyncIte
         timed = TimedAcceptor(acceptor, metrics.stage(Stage.ACCEPT), metrics.stage(Stage.COUNT))
         metrics.registry.register(AnalyzerCollector(tasks, store, timed, certifier.failures, clock))
         metrics.registry.register(Disk("analyzer", settings.data))
+        metrics.registry.register(certificates)
         try:
-            yield _Analyzer(settings, store, timed, certifier, Results(store, certifier), metrics, clock)
+            async with certificates.watched():
+                yield _Analyzer(settings, store, timed, certifier, Results(store, certifier), metrics, clock)
         finally:
             # The ports have drained: what the last batch completed is still certified.
             await certifier.settle()
