@@ -15,8 +15,10 @@ COMMANDS = tuple(NEEDS)
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; exit status 0 on success, 2 on bad use, 1 on failure."""
-    # By default gRPC writes a line of its own for every connection that fails its TLS handshake.
-    os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
+    # By default gRPC writes a line of its own for every connection that fails its TLS handshake. Who traces gRPC wants
+    # its lines.
+    if "GRPC_TRACE" not in os.environ:
+        os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
     # The command's name has to be known before the command line is built, so it is looked up without a parser. Where
     # it is not the first word, all commands are loaded and typer says what is wrong, or shows the help.
     words = list(sys.argv[1:] if arguments is None else arguments)

@@ -80,7 +80,7 @@ async def test_taken_port_is_refused_not_shared(paths: TLS) -> None:
         ("https://x:1", "is a URL"),
     ],
 )
-async def test_what_is_in_the_way_of_a_port_is_said_and_gRPC_is_not_asked(
+async def test_what_is_in_the_way_of_a_port_is_said_before_grpc_is_asked(
     paths: TLS, address: str, words: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     server = new_server()
