@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from hubbub.protos.certificates import Certificate, CertificateError, certificate_in, check_pair, key_in
+from hubbub.protos.certificates import Certificate, CertificateError, certificates_in, check_pair, key_in
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.keys import write_private
 
@@ -64,7 +64,7 @@ class Authority:
         """
         try:
             private = key_in(key.read_bytes(), str(key))
-            known = certificate_in(certificate.read_bytes(), str(certificate))
+            known = certificates_in(certificate.read_bytes(), str(certificate))[0]
         except OSError as error:
             raise HubbubError(f"cannot read {error.filename}: {error.strerror}; name the operator's folder") from error
         check_pair(known, private, str(certificate), str(key))

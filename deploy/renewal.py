@@ -9,7 +9,7 @@ from typing import Any
 from hubbub.deploy.errors import BadUse
 from hubbub.deploy.initialise import LOOPBACK
 from hubbub.deploy.options import hosts_given
-from hubbub.protos.certificates import Certificate, at, certificate_in
+from hubbub.protos.certificates import Certificate, at, certificates_in
 from hubbub.protos.errors import HubbubError
 
 
@@ -30,7 +30,7 @@ def hosts_for(service: str, given: Sequence[str] | None, old: Path | None, autho
 def _old_certificate(service: str, old: Path | None, authority: Path) -> Certificate:
     path = old or authority.absolute().parent / service / "tls" / f"{service}.pem"
     try:
-        found = Certificate.of(certificate_in(path.read_bytes(), str(path)), str(path))
+        found = Certificate.of(certificates_in(path.read_bytes(), str(path))[0], str(path))
     except OSError as error:
         if old is not None:
             raise HubbubError(f"cannot read {path}: {error.strerror}; name the {service}'s certificate") from error

@@ -83,14 +83,14 @@ def at(moment: datetime) -> str:
     return moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
-def certificate_in(pem: bytes, where: str) -> x509.Certificate:
-    """Return the first certificate of a PEM file, which is its party's own; `where` is used in errors.
+def certificates_in(pem: bytes, where: str) -> list[x509.Certificate]:
+    """Return the certificates of a PEM file, at least one; `where` is used in errors.
 
     Raises:
         CertificateError: saying what the file holds instead.
     """
     try:
-        return x509.load_pem_x509_certificates(pem)[0]
+        return x509.load_pem_x509_certificates(pem)
     except _UNREADABLE as error:
         raise CertificateError(_instead(pem, where, "certificate")) from error
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import grpc
 
-from hubbub.protos.certificates import Certificate, certificate_in, check_pair, key_in
+from hubbub.protos.certificates import Certificate, certificates_in, check_pair, key_in
 from hubbub.protos.errors import HubbubError
 
 MAXIMUM_MESSAGE_BYTES = 8 * 1024 * 1024
@@ -74,9 +74,12 @@ class TLS:
                 key is another certificate's.
         """
         where = "the authority's certificate" if isinstance(self.authority, bytes) else str(self.authority)
-        found = {"authority": Certificate.of(certificate_in(_read(self.authority), where), where)}
+        authorities = [Certificate.of(each, where) for each in certificates_in(_read(self.authority), where)]
+        # There are two while a new authority takes the place of an old one: the one that lasts longest counts.
+        found = {"authority": max(authorities, key=lambda each: each.not_after)}
         if own or self.certificate is not None:
-            certificate = certificate_in(_read(self.certificate), str(self.certificate))
+            # The first is the party's own, any others lead from it to the authority.
+            certificate = certificates_in(_read(self.certificate), str(self.certificate))[0]
             check_pair(certificate, key_in(_read(self.key), str(self.key)), str(self.certificate), str(self.key))
             found["own"] = Certificate.of(certificate, str(self.certificate))
         for each in found.values():

@@ -52,6 +52,7 @@ def command(
     """
     with failures(as_json):
         from hubbub.deploy.authority import Authority
+        from hubbub.deploy.errors import BadUse
         from hubbub.deploy.renewal import described, hosts_for, printed
         from hubbub.protos.errors import HubbubError
 
@@ -62,6 +63,8 @@ def command(
         issuer = Authority.load(authority / "authority.key", authority / "tls" / "authority.pem")
         # Only the services are called by a host's name; the others' certificates are for clients.
         serves = party in (Party.SHUFFLER, Party.ANALYZER)
+        if not serves and (host or old):
+            raise BadUse(f"nobody calls the {party.value}, so its certificate has no hosts; leave out --host and --old")
         hosts = hosts_for(party.value, host, old, authority) if serves else ()
         out.mkdir(parents=True, exist_ok=True)
         made = issuer.issue(party.value, hosts, certificate, key)

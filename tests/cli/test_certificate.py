@@ -89,6 +89,12 @@ def test_the_old_certificate_is_that_party_s(operator: Path, tmp_path: Path) -> 
     assert "reader.pem is a certificate of reader; name the shuffler's" in ran.err
 
 
+def test_who_is_not_called_has_no_hosts(operator: Path, tmp_path: Path) -> None:
+    ran = hubbub("certificate", "reader", "--authority", operator, "--host", "x.example", folder=tmp_path)
+    assert ran.status == 2
+    assert "nobody calls the reader, so its certificate has no hosts" in ran.err
+
+
 @pytest.mark.parametrize("host", ["https://x/", "host:7301", ""])
 def test_a_host_that_is_none_is_bad_use(operator: Path, tmp_path: Path, host: str) -> None:
     ran = hubbub("certificate", "shuffler", "--authority", operator, "--host", host, "--out", "new", folder=tmp_path)

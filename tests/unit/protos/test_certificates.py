@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.serialization import Encoding
 
 from hubbub.deploy import authority as authority_module
 from hubbub.deploy.authority import Authority
@@ -124,6 +125,15 @@ def test_each_wrong_file_has_its_own_message(
 def test_certificates_that_are_not_valid_now_are_named_with_their_date(own: TLS, days: float, words: str) -> None:
     with pytest.raises(CertificateError, match=words.replace("20..", r"20\d\d-\d\d-\d\d \d\d:\d\d")):
         own.check(NOW + days * DAY)
+
+
+def test_an_old_authority_beside_its_successor_is_not_in_the_way(own: TLS, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(authority_module, "AUTHORITY_DAYS", 10)
+    old = Authority.generate().certificate.public_bytes(Encoding.PEM)
+    both = replace(own, authority=old + path_of(own.authority).read_bytes())
+    assert both.check(NOW + 20 * DAY)["authority"].days_left(NOW) == pytest.approx(3650, abs=1)
+    with pytest.raises(CertificateError, match="the authority's certificate is a certificate that expired"):
+        replace(own, authority=old).check(NOW + 20 * DAY)
 
 
 def test_days_left_are_those_to_the_end(own: TLS) -> None:
