@@ -20,9 +20,11 @@ from hubbub.analyzer.store import Store
 from hubbub.analyzer.tasks import Tasks, load_tasks
 from hubbub.analyzer.workers import Workers
 from hubbub.protos import wire
-from hubbub.protos.keys import Identity, load_public
+from hubbub.protos.errors import HubbubError
+from hubbub.protos.keys import Identity, Role, load_public
 from hubbub.protos.task import Identities
 from hubbub.service import listening
+from hubbub.service.certificates import Certificates
 from hubbub.service.metrics import Conditions, Disk, Metrics
 from hubbub.service.ports import Announce, Ports
 from hubbub.service.run import run
@@ -96,6 +98,7 @@ class _Analyzer:
 async def _assembled(settings: Settings, clock: Callable[[], float]) -> AsyncIterator[_Analyzer]:
     identity, tasks = _load(settings)
     shuffler = load_public(settings.shuffler_key)
+    certificates = Certificates(Role.ANALYZER, settings.tls.paths(), settings.identity, clock)
     metrics, troubles = Metrics("analyzer", Stage), Troubles()
     async with _opened(settings, metrics, troubles) as (store, workers):
         await store.add_tasks(tasks.values())
@@ -106,9 +109,11 @@ async def _assembled(settings: Settings, clock: Callable[[], float]) -> AsyncIte
         metrics.registry.register(AnalyzerCollector(tasks, store, timed, certifier.failures, clock, troubles))
         metrics.registry.register(Disk("analyzer", settings.data))
         metrics.registry.register(Conditions("analyzer", troubles))
+        metrics.registry.register(certificates)
         results = Results(store, certifier, troubles)
         try:
-            yield _Analyzer(settings, store, timed, certifier, results, metrics, troubles, clock)
+            async with certificates.watched():
+                yield _Analyzer(settings, store, timed, certifier, results, metrics, troubles, clock)
         finally:
             # The ports have drained: what the last batch completed is still certified.
             await certifier.settle()

@@ -12,11 +12,11 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from cryptography import x509
-from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from hubbub.protos.certificates import Certificate, CertificateError, certificates_in, check_pair, key_in
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.keys import write_private
 
@@ -59,19 +59,18 @@ class Authority:
         """Read an authority that was saved.
 
         Raises:
-            HubbubError: where a file is missing or is not such a key or certificate, or the two do not belong together.
+            HubbubError: where a file is missing.
+            CertificateError: where one is not such a key or certificate, the two do not belong together, or it is over.
         """
         try:
-            private = serialization.load_pem_private_key(key.read_bytes(), password=None)
-            known = x509.load_pem_x509_certificate(certificate.read_bytes())
+            private = key_in(key.read_bytes(), str(key))
+            known = certificates_in(certificate.read_bytes(), str(certificate))[0]
         except OSError as error:
             raise HubbubError(f"cannot read {error.filename}: {error.strerror}; name the operator's folder") from error
-        except (ValueError, TypeError, UnsupportedAlgorithm) as error:
-            raise HubbubError(
-                f"{key} or {certificate} is not PEM that can be read; name the operator's folder"
-            ) from error
-        if not isinstance(private, ec.EllipticCurvePrivateKey) or known.public_key() != private.public_key():
-            raise HubbubError(f"{key} is not the key of {certificate}; name the folder that `hubbub init` made")
+        check_pair(known, private, str(certificate), str(key))
+        if not isinstance(private, ec.EllipticCurvePrivateKey):
+            raise CertificateError(f"{key} is not an ECDSA key; name the folder that `hubbub init` made")
+        Certificate.of(known, str(certificate)).check_time(datetime.now(UTC).timestamp())
         return cls(private, known)
 
     def save_certificate(self, path: Path) -> None:
@@ -82,11 +81,15 @@ class Authority:
         """Write the authority's private key into a new file that only its owner can read."""
         write_private(path, _pem(self._key))
 
-    def issue(self, role: str, hosts: Iterable[str], certificate_path: Path, key_path: Path) -> None:
-        """Make a key and a certificate for `role`, as a server on `hosts` (names or addresses) and as a client."""
+    def issue(self, role: str, hosts: Iterable[str], certificate_path: Path, key_path: Path) -> Certificate:
+        """Make a key and a certificate for `role`, as a server on `hosts` (names or addresses) and as a client.
+
+        It is never valid for longer than the authority's.
+        """
         key = ec.generate_private_key(ec.SECP256R1())
         usages = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH])
-        builder = _builder(_name(role), self.certificate.subject, key.public_key(), CERTIFICATE_DAYS)
+        until = self.certificate.not_valid_after_utc
+        builder = _builder(_name(role), self.certificate.subject, key.public_key(), CERTIFICATE_DAYS, until)
         names = [_general_name(host) for host in hosts]
         if names:
             builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
@@ -100,6 +103,7 @@ class Authority:
         # The key first: it refuses to overwrite a file, so that an existing pair stays a pair.
         write_private(key_path, _pem(key))
         certificate_path.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+        return Certificate.of(certificate, str(certificate_path))
 
 
 def _name(common_name: str) -> x509.Name:
@@ -107,9 +111,14 @@ def _name(common_name: str) -> x509.Name:
 
 
 def _builder(
-    subject: x509.Name, issuer: x509.Name, public_key: ec.EllipticCurvePublicKey, days: int
+    subject: x509.Name,
+    issuer: x509.Name,
+    public_key: ec.EllipticCurvePublicKey,
+    days: int,
+    at_most: datetime | None = None,
 ) -> x509.CertificateBuilder:
     now = datetime.now(UTC)
+    until = now + timedelta(days=days)
     return (
         x509.CertificateBuilder()
         .subject_name(subject)
@@ -117,7 +126,7 @@ def _builder(
         .public_key(public_key)
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - _BACKDATE)
-        .not_valid_after(now + timedelta(days=days))
+        .not_valid_after(min(until, at_most or until))
     )
 
 

@@ -67,8 +67,10 @@ def _lost(error: streams.OutputLost) -> int:
 
 
 def _run(words: Sequence[str]) -> int:
-    # By default gRPC writes a line of its own for every connection that fails its TLS handshake.
-    os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
+    # By default gRPC writes a line of its own for every connection that fails its TLS handshake. Who traces gRPC wants
+    # its lines.
+    if "GRPC_TRACE" not in os.environ:
+        os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
     # The command's name has to be known before the command line is built, so it is looked up without a parser. Where
     # it is not the first word, all commands are loaded and typer says what is wrong, or shows the help.
     wanted = words[0] if words and words[0] in COMMANDS else ""

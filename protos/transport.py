@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
 import grpc
 
+from hubbub.protos.certificates import Certificate, certificates_in, check_pair, key_in
 from hubbub.protos.errors import HubbubError
 
 MAXIMUM_MESSAGE_BYTES = 8 * 1024 * 1024
@@ -45,7 +47,9 @@ class TLS:
 
         Raises:
             HubbubError: where a file is missing.
+            CertificateError: where one cannot be used.
         """
+        self.check(time.time(), own=True)
         pair = (_read(self.key), _read(self.certificate))
         return grpc.ssl_server_credentials([pair], _read(self.authority), require_client_auth=mutual)
 
@@ -54,10 +58,33 @@ class TLS:
 
         Raises:
             HubbubError: where a file is missing.
+            CertificateError: where one cannot be used.
         """
+        self.check(time.time())
         if self.certificate is None:
             return grpc.ssl_channel_credentials(_read(self.authority))
         return grpc.ssl_channel_credentials(_read(self.authority), _read(self.key), _read(self.certificate))
+
+    def check(self, now: float, *, own: bool = False) -> dict[str, Certificate]:
+        """Return the certificates, "authority" and "own" (where there is one, or `own` says that there must be).
+
+        Raises:
+            HubbubError: where a file is not named, or missing.
+            CertificateError: where a file is not what it should be, is not valid at `now` (seconds since 1970), or the
+                key is another certificate's.
+        """
+        where = "the authority's certificate" if isinstance(self.authority, bytes) else str(self.authority)
+        authorities = [Certificate.of(each, where) for each in certificates_in(_read(self.authority), where)]
+        # There are two while a new authority takes the place of an old one: the one that lasts longest counts.
+        found = {"authority": max(authorities, key=lambda each: each.not_after)}
+        if own or self.certificate is not None:
+            # The first is the party's own, any others lead from it to the authority.
+            certificate = certificates_in(_read(self.certificate), str(self.certificate))[0]
+            check_pair(certificate, key_in(_read(self.key), str(self.key)), str(self.certificate), str(self.key))
+            found["own"] = Certificate.of(certificate, str(self.certificate))
+        for each in found.values():
+            each.check_time(now)
+        return found
 
 
 def _read(path: Path | bytes | None) -> bytes:

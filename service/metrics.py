@@ -203,11 +203,15 @@ def _context(tls: TLS) -> ssl.SSLContext:
     context.verify_mode = ssl.CERT_REQUIRED
     if tls.certificate is None:
         raise HubbubError("metrics beyond loopback need a TLS certificate; name it in the settings")
-    if isinstance(tls.authority, bytes):
-        context.load_verify_locations(cadata=tls.authority.decode())
-    else:
-        context.load_verify_locations(tls.authority)
-    context.load_cert_chain(tls.certificate, tls.key)
+    tls.check(time.time(), own=True)
+    try:
+        if isinstance(tls.authority, bytes):
+            context.load_verify_locations(cadata=tls.authority.decode())
+        else:
+            context.load_verify_locations(tls.authority)
+        context.load_cert_chain(tls.certificate, tls.key)
+    except ssl.SSLError as error:
+        raise HubbubError(f"cannot use {tls.certificate} and {tls.key} for metrics: {error.reason or error}") from error
     return context
 
 

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 
 from hubbub.protos import transport, wire
 from hubbub.protos.errors import HubbubError
-from hubbub.protos.keys import Identity, load_public
+from hubbub.protos.keys import Identity, Role, load_public
 from hubbub.service import listening
+from hubbub.service.certificates import Certificates
 from hubbub.service.metrics import Conditions, Disk, Metrics
 from hubbub.service.ports import Announce, Ports
 from hubbub.service.run import run
@@ -84,6 +85,7 @@ class _Shuffler:
 @contextlib.asynccontextmanager
 async def _assembled(settings: Settings, clock: Callable[[], float]) -> AsyncIterator[_Shuffler]:
     identity = _identity(settings)
+    certificates = Certificates(Role.SHUFFLER, settings.tls.paths(), settings.identity, clock)
     tasks = load_tasks(settings.tasks, load_public(settings.operator_key), identity.public)
     channel = transport.open_channel(settings.analyzer, settings.tls.paths())
     metrics = Metrics("shuffler", Stage)
@@ -111,9 +113,11 @@ async def _assembled(settings: Settings, clock: Callable[[], float]) -> AsyncIte
         metrics.registry.register(ShufflerCollector(tasks, store, rounds, queues, clock))
         metrics.registry.register(Disk("shuffler", settings.data))
         metrics.registry.register(Conditions("shuffler", troubles))
+        metrics.registry.register(certificates)
         openers.warm_up()
         timed = TimedAdmission(admission, metrics.stage(Stage.ADMIT))
-        yield _Shuffler(settings, timed, Control(tasks, store, rounds, clock), rounds, metrics)
+        async with certificates.watched():
+            yield _Shuffler(settings, timed, Control(tasks, store, rounds, clock), rounds, metrics)
     finally:
         # Rounds first, as they use all the others; the store last, as it still writes what waits.
         await rounds.stop()

@@ -34,18 +34,26 @@ def command(
         list[str] | None,
         typer.Option("--host", help="Name or address a service is called by; repeat for more. Loopback always is."),
     ] = None,
+    old: Annotated[
+        Path | None,
+        typer.Option(
+            "--old", metavar="PEM", help="The certificate to replace, for its hosts; else the one beside DIR."
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Make a TLS certificate with the operator's authority: for a reader or a monitor, or before one runs out.
 
-    Certificates are valid for 825 days. Nothing is overwritten: make a new one into another folder, put it in the place
+    Certificates are valid for 825 days, and no longer than the authority's. A service's new one is for the hosts that
+    --host names, or for those of the old one. Nothing is overwritten: make it into another folder, put it in the place
     of the old one and restart the service; the authority stays, so nobody else changes anything.
 
     Example: hubbub certificate monitor --authority deployment/operator --out monitoring
     """
     with failures(as_json):
         from hubbub.deploy.authority import Authority
-        from hubbub.deploy.initialise import LOOPBACK
+        from hubbub.deploy.errors import BadUse
+        from hubbub.deploy.renewal import described, hosts_for, printed
         from hubbub.protos.errors import HubbubError
 
         certificate, key = out / f"{party.value}.pem", out / f"{party.value}.key"
@@ -55,9 +63,13 @@ def command(
         issuer = Authority.load(authority / "authority.key", authority / "tls" / "authority.pem")
         # Only the services are called by a host's name; the others' certificates are for clients.
         serves = party in (Party.SHUFFLER, Party.ANALYZER)
+        if not serves and (host or old):
+            raise BadUse(f"nobody calls the {party.value}, so its certificate has no hosts; leave out --host and --old")
+        hosts = hosts_for(party.value, host, old, authority) if serves else ()
         out.mkdir(parents=True, exist_ok=True)
-        issuer.issue(party.value, dict.fromkeys((*(host or ()), *LOOPBACK)) if serves else (), certificate, key)
+        made = issuer.issue(party.value, hosts, certificate, key)
         if as_json:
-            print_json({"certificate": str(certificate), "key": str(key)})
+            print_json({"certificate": str(certificate), "key": str(key), **described(made)})
             return
-        console().print(f"{certificate}\n{key} is secret: only {party.value} may have it", markup=False, soft_wrap=True)
+        console().print(printed(made), markup=False, soft_wrap=True)
+        console().print(f"{key} is secret: only {party.value} may have it", markup=False, soft_wrap=True)

@@ -73,6 +73,30 @@ async def answer(context: Context, work: Callable[[], Awaitable[T]]) -> T:
         await context.abort(grpc.StatusCode.INTERNAL, "the service failed at this call; its log says why")
 
 
+_CAUSES = (
+    ("certificate has expired", "its TLS certificate, or the authority's, has expired; its operator has to replace it"),
+    ("certificate is not yet valid", "its TLS certificate is not valid yet; check the clocks, here and there"),
+    (
+        "CERTIFICATE_VERIFY_FAILED",
+        "its TLS certificate is not of the authority that is trusted here; check the file of the authority",
+    ),
+    (
+        "Hostname Verification Check failed",
+        "its TLS certificate is for other names than it was called by; call it by one of its names",
+    ),
+    ("WRONG_VERSION_NUMBER", "what answers there does not speak TLS; check host and port"),
+    ("hostname lookup error", "its name is not known; check the host, and the name service"),
+    ("Connection refused", "nobody listens there (connection refused)"),
+    ("Socket closed", "it closed the connection: it stops, or does not take the TLS certificate that it was shown"),
+)
+"""What gRPC says of a connection that failed, and what it means; the first that fits."""
+
+
+def why_unreachable(details: str) -> str:
+    """Say in words why a connection failed, where gRPC's words are known."""
+    return next((cause for said, cause in _CAUSES if said in details), details)
+
+
 async def _abort(context: Context, refusal: Refusal) -> NoReturn:
     metadata = [(_REASON_KEY, refusal.reason.value)]
     retry_after_ms = codec.retry_after_ms(refusal)
@@ -104,5 +128,5 @@ async def call(pending: Awaitable[T], what: str) -> T:
             retry_after_ms = int(retry) if _MILLISECONDS.fullmatch(retry) else None
             raise codec.read_refusal(metadata[_REASON_KEY], details, retry_after_ms) from error
         if error.code() in _UNANSWERED:
-            raise Unreachable(f"{what} did not answer: {details}") from error
+            raise Unreachable(f"{what} did not answer: {why_unreachable(details)}") from error
         raise HubbubError(f"{what} answered {error.code().name}: {details}; is it of another version?") from error

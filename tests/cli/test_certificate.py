@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import shutil
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from cryptography import x509
 from cryptography.x509.oid import NameOID
 
+from hubbub.deploy import authority as authority_module
 from hubbub.deploy.authority import Authority
+from hubbub.deploy.initialise import Placement, initialise
+from hubbub.protos.keys import Role
 from support.command import hubbub
 
 
@@ -43,6 +48,80 @@ def test_a_service_gets_its_hosts_and_loopback(operator: Path, tmp_path: Path) -
     again = hubbub(*words, folder=tmp_path)
     assert again.status == 1
     assert "nothing is overwritten" in again.err
+
+
+def hosts_of(path: Path) -> list[str]:
+    certificate = x509.load_pem_x509_certificate(path.read_bytes())
+    names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    return [str(name.value) for name in names]
+
+
+LOOPBACK = ["localhost", "127.0.0.1", "::1"]
+
+
+def test_a_service_s_new_certificate_is_for_the_hosts_of_the_old_one(tmp_path: Path) -> None:
+    hosts = {Role.SHUFFLER: ["shuffler.example.org", "192.0.2.7"]}
+    folder = initialise(tmp_path / "deployment", Placement(hosts))
+    words = ("certificate", "shuffler", "--authority", folder.of("operator"))
+    made = hubbub(*words, "--out", tmp_path / "new", "--json")
+    assert made.status == 0, made.err
+    assert made.json["hosts"] == ["shuffler.example.org", "192.0.2.7", *LOOPBACK]
+    assert hosts_of(tmp_path / "new" / "shuffler.pem") == made.json["hosts"]
+    assert made.json["party"] == "shuffler"
+    assert made.json["not_before"] < made.json["not_after"]
+
+    shutil.rmtree(folder.of("shuffler"))
+    lost = hubbub(*words, "--out", tmp_path / "newer")
+    assert lost.status == 2
+    assert "which hosts is the shuffler called by?" in lost.err
+    assert "name them with --host, or that certificate with --old" in lost.err
+    assert not (tmp_path / "newer").exists()
+
+    again = hubbub(*words, "--out", tmp_path / "newer", "--old", tmp_path / "new" / "shuffler.pem")
+    assert again.status == 0, again.err
+    assert "shuffler, called by shuffler.example.org, 192.0.2.7, localhost, 127.0.0.1, ::1; valid until 20" in again.out
+
+
+def test_the_old_certificate_is_that_party_s(operator: Path, tmp_path: Path) -> None:
+    assert hubbub("certificate", "reader", "--authority", operator, folder=tmp_path).status == 0
+    ran = hubbub("certificate", "shuffler", "--authority", operator, "--old", "reader.pem", folder=tmp_path)
+    assert ran.status == 1
+    assert "reader.pem is a certificate of reader; name the shuffler's" in ran.err
+
+
+def test_who_is_not_called_has_no_hosts(operator: Path, tmp_path: Path) -> None:
+    ran = hubbub("certificate", "reader", "--authority", operator, "--host", "x.example", folder=tmp_path)
+    assert ran.status == 2
+    assert "nobody calls the reader, so its certificate has no hosts" in ran.err
+
+
+@pytest.mark.parametrize("host", ["https://x/", "host:7301", ""])
+def test_a_host_that_is_none_is_bad_use(operator: Path, tmp_path: Path, host: str) -> None:
+    ran = hubbub("certificate", "shuffler", "--authority", operator, "--host", host, "--out", "new", folder=tmp_path)
+    assert ran.status == 2
+    assert "--host: " in ran.err
+    assert not (tmp_path / "new").exists()
+
+
+def test_no_certificate_outlives_its_authority(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(authority_module, "AUTHORITY_DAYS", 100)
+    authority = Authority.generate()
+    made = authority.issue("reader", [], tmp_path / "reader.pem", tmp_path / "reader.key")
+    assert made.not_after == authority.certificate.not_valid_after_utc
+
+
+def test_an_authority_that_expired_issues_nothing(
+    operator: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(authority_module, "_BACKDATE", timedelta(days=9))
+    monkeypatch.setattr(authority_module, "AUTHORITY_DAYS", -1)
+    (operator / "authority.key").unlink()
+    authority = Authority.generate()
+    authority.save_key(operator / "authority.key")
+    authority.save_certificate(operator / "tls" / "authority.pem")
+    ran = hubbub("certificate", "reader", "--authority", operator, "--out", "new", folder=tmp_path)
+    assert ran.status == 1
+    assert "authority.pem is a certificate that expired on" in ran.err
 
 
 def test_another_authority_s_certificate_is_refused(operator: Path, tmp_path: Path) -> None:

@@ -64,11 +64,26 @@ async def test_status_says_where_rounds_stand_at_both_services_and_at_one(tmp_pa
         assert (standing["task"], standing["state"], standing["waiting_for"]) == ("kiosks", "certified", "nothing")
         assert standing["queries"][0]["valid"] == 20
 
+        shown = {each["where"]: (each["party"], round(each["days_left"])) for each in after["certificates"]}
+        control, results = (
+            f"the {role.value} at {pipeline.services[role].addresses[port]}"
+            for role, port in ((Role.SHUFFLER, "control"), (Role.ANALYZER, "results"))
+        )
+        own, authority = (settings.parent / "tls" / name for name in ("operator.pem", "authority.pem"))
+        assert shown == {
+            str(own): ("operator", 825),
+            str(authority): ("hubbub authority", 3650),
+            control: ("shuffler", 825),
+            results: ("analyzer", 825),
+        }
+        assert "ends in" not in before.out
+
         await pipeline.stop(Role.ANALYZER)
         half = await status(settings, "--json")
         assert half.status == 1
         assert half.json["analyzer_rounds"] is None
         assert half.json["rounds"] == after["rounds"]
+        assert [each["party"] for each in half.json["certificates"]] == ["hubbub authority", "operator", "shuffler"]
         address = pipeline.services[Role.ANALYZER].addresses["results"]
         assert "the analyzer did not answer: " in half.err
         assert f"({address}); is it running, and is that its address?" in half.err

@@ -5,6 +5,7 @@ from pathlib import Path
 import grpc
 import pytest
 
+from hubbub.protos.certificates import CertificateError
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.transport import TLS, open_channel
 from hubbub.service.health import Health, is_serving
@@ -71,6 +72,37 @@ async def test_taken_port_is_refused_not_shared(paths: TLS) -> None:
 
 
 @pytest.mark.parametrize(
+    ("address", "words"),
+    [
+        ("192.0.2.1:0", "it is not an address of this machine; name one that is, or 0.0.0.0"),
+        ("nowhere.invalid:7301", "nowhere.invalid has no address here"),
+        ("::1:7301", "an IPv6 address before a port is in brackets"),
+        ("https://x:1", "is a URL"),
+    ],
+)
+async def test_what_is_in_the_way_of_a_port_is_said_before_grpc_is_asked(
+    paths: TLS, address: str, words: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    server = new_server()
+    with pytest.raises(HubbubError, match=f"cannot listen on .*{words}"):
+        listen(server, address, paths.server(mutual=False))
+    await end(server)
+    assert capfd.readouterr().err == ""
+
+
+async def test_a_port_that_was_just_given_up_is_free(paths: TLS) -> None:
+    """Its connections may still be in TIME_WAIT: a service that is started again must not wait for them."""
+    first, second = new_server(), new_server()
+    port = listen(first, LOOPBACK, paths.server(mutual=False))
+    await first.start()
+    async with open_channel(f"127.0.0.1:{port}", TLS(paths.authority)) as channel:
+        assert not await is_serving(channel, 1)
+    await first.stop(None)
+    assert listen(second, f"127.0.0.1:{port}", paths.server(mutual=False)) == port
+    await end(second)
+
+
+@pytest.mark.parametrize(
     "address",
     ["nowhere.invalid:1", "127.0.0.1:65536", "127.0.0.1", ":80", "127.0.0.1:-1", "127.0.0.1:", "no address", ""],
 )
@@ -81,12 +113,10 @@ async def test_address_that_is_none_is_refused(paths: TLS, address: str) -> None
     await end(server)
 
 
-async def test_malformed_certificate_is_refused(paths: TLS, tmp_path: Path) -> None:
+def test_malformed_certificate_is_refused(paths: TLS, tmp_path: Path) -> None:
     (tmp_path / "broken.pem").write_text("no certificate")
-    server = new_server()
-    with pytest.raises(HubbubError, match="TLS file is malformed"):
-        listen(server, LOOPBACK, TLS(paths.authority, tmp_path / "broken.pem", paths.key).server(mutual=False))
-    await end(server)
+    with pytest.raises(CertificateError, match=r"broken\.pem holds no readable certificate, it is not PEM"):
+        TLS(paths.authority, tmp_path / "broken.pem", paths.key).server(mutual=False)
 
 
 async def test_health_follows_the_service(paths: TLS) -> None:

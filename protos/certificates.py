@@ -1,0 +1,147 @@
+"""TLS certificates and their keys, looked at before gRPC gets them: it would not say what is wrong with which file.
+
+They protect connections only; what is signed (tasks, records, certificates of privacy) is signed with other keys.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from cryptography import x509
+from cryptography.exceptions import InternalError, UnsupportedAlgorithm
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
+from cryptography.x509.oid import NameOID
+
+from hubbub.protos.errors import HubbubError
+from hubbub.protos.pem import what_it_is
+
+WARNING_DAYS = 30
+"""Days before a certificate's end from which on it is warned of: new ones have to reach every host by then."""
+
+_UNREADABLE = (ValueError, TypeError, UnsupportedAlgorithm, InternalError)
+_DAY_SECONDS = 86_400
+
+
+class CertificateError(HubbubError):
+    """A TLS certificate or key that cannot be used: which file, what is wrong with it, and what to run."""
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """A TLS certificate: `where` is how errors call it, `party` its common name, `hosts` what it may be called by."""
+
+    where: str
+    party: str
+    hosts: tuple[str, ...]
+    not_before: datetime
+    not_after: datetime
+    is_authority: bool
+
+    @classmethod
+    def of(cls, found: x509.Certificate, where: str) -> Certificate:
+        """Describe a certificate."""
+        names = found.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+        return cls(
+            where,
+            str(names[0].value) if names else "",
+            _hosts(found),
+            found.not_valid_before_utc,
+            found.not_valid_after_utc,
+            _is_authority(found),
+        )
+
+    def days_left(self, now: float) -> float:
+        """Return for how many days from `now` (seconds since 1970) it is valid; negative once it is not."""
+        return (self.not_after.timestamp() - now) / _DAY_SECONDS
+
+    def check_time(self, now: float) -> None:
+        """Return only if it is valid at `now` (seconds since 1970).
+
+        Raises:
+            CertificateError: naming the file and the date.
+        """
+        if now < self.not_before.timestamp():
+            raise CertificateError(
+                f"{self.where} is a certificate that is not valid before {at(self.not_before)}, and now is "
+                f"{at(datetime.fromtimestamp(now, UTC))}; check this machine's clock"
+            )
+        if now > self.not_after.timestamp():
+            raise CertificateError(f"{self.where} is a certificate that expired on {at(self.not_after)}; {self.remedy}")
+
+    @property
+    def remedy(self) -> str:
+        """What makes the next one."""
+        if self.is_authority:
+            return "have the operator make a new authority (`hubbub init` in a new folder), and give it to everyone"
+        return f"have the operator run `hubbub certificate {self.party} --authority DIR`, and put the new one there"
+
+
+def at(moment: datetime) -> str:
+    """Return a time as people read it, in UTC."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC")
+
+
+def certificates_in(pem: bytes, where: str) -> list[x509.Certificate]:
+    """Return the certificates of a PEM file, at least one; `where` is used in errors.
+
+    Raises:
+        CertificateError: saying what the file holds instead.
+    """
+    try:
+        return x509.load_pem_x509_certificates(pem)
+    except _UNREADABLE as error:
+        raise CertificateError(_instead(pem, where, "certificate")) from error
+
+
+def key_in(pem: bytes, where: str) -> PrivateKeyTypes:
+    """Return the private key of a PEM file; `where` is used in errors.
+
+    Raises:
+        CertificateError: saying what the file holds instead.
+    """
+    try:
+        return serialization.load_pem_private_key(pem, password=None)
+    except _UNREADABLE as error:
+        raise CertificateError(_instead(pem, where, "private key")) from error
+
+
+def _instead(pem: bytes, where: str, wanted: str) -> str:
+    found = what_it_is(pem)
+    swapped = found.removeprefix("a ") in {"certificate", "private key"} - {wanted}
+    remedy = "are certificate and key swapped?" if swapped else f"put the {wanted} there that `hubbub init` made"
+    return (
+        f"{where} holds no readable {wanted}, it is {found}{' and damaged' if found == f'a {wanted}' else ''}; {remedy}"
+    )
+
+
+def check_pair(certificate: x509.Certificate, key: PrivateKeyTypes, certificate_at: str, key_at: str) -> None:
+    """Return only if the key is the certificate's.
+
+    Raises:
+        CertificateError: naming both files.
+    """
+    try:
+        belongs = certificate.public_key() == key.public_key()
+    except _UNREADABLE as error:
+        raise CertificateError(f"{certificate_at} is for a key of an unknown kind; make it with `hubbub`") from error
+    if not belongs:
+        raise CertificateError(
+            f"{key_at} is not the key of {certificate_at}; put both there as they were made together"
+        )
+
+
+def _hosts(certificate: x509.Certificate) -> tuple[str, ...]:
+    try:
+        names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except (x509.ExtensionNotFound, x509.DuplicateExtension, ValueError):
+        return ()
+    return tuple(str(name.value) for name in names if isinstance(name, x509.DNSName | x509.IPAddress))
+
+
+def _is_authority(certificate: x509.Certificate) -> bool:
+    try:
+        return certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
+    except (x509.ExtensionNotFound, x509.DuplicateExtension, ValueError):
+        return False

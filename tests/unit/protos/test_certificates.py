@@ -1,0 +1,202 @@
+"""TLS files that cannot be used are named, with what is wrong with them, before anybody is called or answered."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from cryptography.hazmat.primitives.serialization import Encoding
+
+from hubbub.deploy import authority as authority_module
+from hubbub.deploy.authority import Authority
+from hubbub.protos.certificates import CertificateError
+from hubbub.protos.errors import Unreachable
+from hubbub.protos.transport import TLS, open_channel
+from hubbub.protos.wire import ControlCaller
+from hubbub.protos.wire.statuses import why_unreachable
+from hubbub.service.health import Health
+from hubbub.service.listening import listen, new_server
+from support.samples import make_tls
+
+NOW = datetime.now(UTC).timestamp()
+DAY = 86_400
+
+
+@pytest.fixture(scope="module")
+def tls(tmp_path_factory: pytest.TempPathFactory) -> dict[str, TLS]:
+    return make_tls(tmp_path_factory.mktemp("tls"), "shuffler", "analyzer", "operator")
+
+
+@pytest.fixture
+def own(tls: dict[str, TLS]) -> TLS:
+    return tls["shuffler"]
+
+
+def path_of(path: Path | bytes | None) -> Path:
+    assert isinstance(path, Path)
+    return path
+
+
+def cut(path: Path | bytes | None, folder: Path) -> Path:
+    """A copy of a file that ends halfway."""
+    content = path_of(path).read_bytes()
+    (folder / "cut.pem").write_bytes(content[: len(content) // 2])
+    return folder / "cut.pem"
+
+
+def garbled(path: Path | bytes | None, folder: Path) -> Path:
+    """A copy of a file whose label holds, and whose content does not."""
+    lines = path_of(path).read_text().splitlines()
+    (folder / "bad.pem").write_text("\n".join([lines[0], "AAAA", lines[-1], ""]))
+    return folder / "bad.pem"
+
+
+WRONG: dict[str, tuple[Callable[[TLS, dict[str, TLS], Path], TLS], str]] = {
+    "swapped certificate": (
+        lambda own, _all, _tmp: replace(own, certificate=own.key),
+        r"shuffler\.key holds no readable certificate, it is a private key; are certificate and key swapped\?",
+    ),
+    "swapped key": (
+        lambda own, _all, _tmp: replace(own, key=own.certificate),
+        r"shuffler\.pem holds no readable private key, it is a certificate; are certificate and key swapped\?",
+    ),
+    "the key of another": (
+        lambda own, all_, _tmp: replace(own, key=all_["analyzer"].key),
+        r"analyzer\.key is not the key of .*shuffler\.pem; put both there as they were made together",
+    ),
+    "a key as authority": (
+        lambda own, _all, _tmp: replace(own, authority=path_of(own.key)),
+        r"shuffler\.key holds no readable certificate, it is a private key",
+    ),
+    "a certificate cut short": (
+        lambda own, _all, tmp: replace(own, certificate=cut(own.certificate, tmp)),
+        r"cut\.pem holds no readable certificate, it is a certificate that was cut short; put",
+    ),
+    "a key cut short": (
+        lambda own, _all, tmp: replace(own, key=cut(own.key, tmp)),
+        r"cut\.pem holds no readable private key, it is a private key that was cut short; put",
+    ),
+    "an authority cut short": (
+        lambda own, _all, tmp: replace(own, authority=cut(own.authority, tmp)),
+        r"cut\.pem holds no readable certificate, it is a certificate that was cut short",
+    ),
+    "a garbled certificate": (
+        lambda own, _all, tmp: replace(own, certificate=garbled(own.certificate, tmp)),
+        r"bad\.pem holds no readable certificate, it is a certificate and damaged",
+    ),
+    "a garbled key": (
+        lambda own, _all, tmp: replace(own, key=garbled(own.key, tmp)),
+        r"bad\.pem holds no readable private key, it is a private key and damaged",
+    ),
+    "bytes": (
+        lambda own, _all, _tmp: replace(own, authority=b""),
+        "the authority's certificate holds no readable certificate, it is an empty file",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_each_wrong_file_has_its_own_message(
+    case: str, own: TLS, tls: dict[str, TLS], tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    make, words = WRONG[case]
+    wrong = make(own, tls, tmp_path)
+    for use in (lambda: wrong.server(mutual=True), wrong.client):
+        with pytest.raises(CertificateError, match=words):
+            use()
+    assert capfd.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    ("days", "words"),
+    [
+        (
+            900,
+            r"shuffler\.pem is a certificate that expired on 20.. UTC; have the operator run `hubbub certificate shuf",
+        ),
+        (4000, r"authority\.pem is a certificate that expired on 20.. UTC; have the operator make a new authority"),
+        (-1, r"authority\.pem is a certificate that is not valid before .* check this machine's clock"),
+    ],
+)
+def test_certificates_that_are_not_valid_now_are_named_with_their_date(own: TLS, days: float, words: str) -> None:
+    with pytest.raises(CertificateError, match=words.replace("20..", r"20\d\d-\d\d-\d\d \d\d:\d\d")):
+        own.check(NOW + days * DAY)
+
+
+def test_an_old_authority_beside_its_successor_is_not_in_the_way(own: TLS, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(authority_module, "AUTHORITY_DAYS", 10)
+    old = Authority.generate().certificate.public_bytes(Encoding.PEM)
+    both = replace(own, authority=old + path_of(own.authority).read_bytes())
+    assert both.check(NOW + 20 * DAY)["authority"].days_left(NOW) == pytest.approx(3650, abs=1)
+    with pytest.raises(CertificateError, match="the authority's certificate is a certificate that expired"):
+        replace(own, authority=old).check(NOW + 20 * DAY)
+
+
+def test_days_left_are_those_to_the_end(own: TLS) -> None:
+    found = own.check(NOW)
+    assert found["own"].days_left(NOW) == pytest.approx(825, abs=1)
+    assert found["authority"].days_left(NOW) == pytest.approx(3650, abs=1)
+    assert found["own"].hosts == ("localhost", "127.0.0.1")
+    assert [found[name].party for name in ("own", "authority")] == ["shuffler", "hubbub authority"]
+
+
+@asynccontextmanager
+async def served(tls: TLS, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[str]:
+    """A server with these files, however wrong their dates are."""
+    monkeypatch.setattr(TLS, "check", lambda *_args, **_named: {})
+    server = new_server()
+    Health(server, [])
+    port = listen(server, "127.0.0.1:0", tls.server(mutual=True))
+    await server.start()
+    yield f"127.0.0.1:{port}"
+    await server.stop(None)
+
+
+def issued(
+    authority: Authority, folder: Path, monkeypatch: pytest.MonkeyPatch, start: float, days: float, host: str
+) -> TLS:
+    """The files of a shuffler whose certificate is valid from `start` days from now for `days` from now."""
+    monkeypatch.setattr(authority_module, "_BACKDATE", timedelta(days=-start))
+    monkeypatch.setattr(authority_module, "CERTIFICATE_DAYS", days)
+    authority.issue("shuffler", [host], folder / "other.pem", folder / "other.key")
+    return TLS(folder / "authority.pem", folder / "other.pem", folder / "other.key")
+
+
+@pytest.mark.parametrize(
+    ("start", "days", "host", "words"),
+    [
+        (-20, -10, "127.0.0.1", "its TLS certificate, or the authority's, has expired"),
+        (10, 20, "127.0.0.1", "its TLS certificate is not valid yet; check the clocks"),
+        (-1, 20, "elsewhere.example", "its TLS certificate is for other names than it was called by"),
+    ],
+)
+async def test_a_server_s_wrong_certificate_is_named_to_who_calls_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, start: float, days: float, host: str, words: str
+) -> None:
+    authority = Authority.generate()
+    authority.save_certificate(tmp_path / "authority.pem")
+    authority.issue("operator", [], tmp_path / "operator.pem", tmp_path / "operator.key")
+    operator = TLS(tmp_path / "authority.pem", tmp_path / "operator.pem", tmp_path / "operator.key")
+    wrong = issued(authority, tmp_path, monkeypatch, start, days, host)
+    async with served(wrong, monkeypatch) as address, open_channel(address, operator) as channel:
+        with pytest.raises(Unreachable, match=f"the shuffler did not answer: {words}"):
+            await ControlCaller(channel).get_status(None, 10)
+
+
+async def test_another_authority_is_named_to_who_calls(
+    own: TLS, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stranger = make_tls(tmp_path, "operator")["operator"]
+    async with served(own, monkeypatch) as address, open_channel(address, stranger) as channel:
+        with pytest.raises(
+            Unreachable, match="is not of the authority that is trusted here; check the file of the auth"
+        ):
+            await ControlCaller(channel).get_status(None, 10)
+
+
+def test_what_nobody_knows_is_passed_on() -> None:
+    assert why_unreachable("something new") == "something new"
