@@ -20,7 +20,6 @@ from hubbub.analyzer.store import Store
 from hubbub.analyzer.tasks import Tasks, load_tasks
 from hubbub.analyzer.workers import Workers
 from hubbub.protos import wire
-from hubbub.protos.errors import HubbubError
 from hubbub.protos.keys import Identity, Role, load_public
 from hubbub.protos.task import Identities
 from hubbub.service import listening

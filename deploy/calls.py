@@ -78,7 +78,7 @@ async def round_to_close(settings: OperatorSettings, task: Task, wanted: int | N
     # Rounds are prepared before they open, and are OPEN at the shuffler from then on.
     taking = [number for number, each in rounds.items() if each.state is RoundState.OPEN and began(task, number, now)]
     if not taking:
-        known = ", ".join(f"round {number} is {_state(task, each, now)}" for number, each in rounds.items())
+        known = ", ".join(_state(task, each, now) for each in rounds.values())
         raise HubbubError(f"no round of {task.name} is open: {known or 'none has begun'}")
     if len(taking) > 1:
         listed = " and ".join(map(str, taking))
@@ -92,9 +92,9 @@ def began(task: Task, number: int, now: float) -> bool:
 
 
 def _state(task: Task, status: RoundStatus, now: float) -> str:
-    return (
-        status.state.value if began(task, status.round, now) else f"open from {at(task.schedule.opens(status.round))}"
-    )
+    if not began(task, status.round, now):
+        return f"round {status.round} opens at {at(task.schedule.opens(status.round))}"
+    return f"round {status.round} is {status.state.value}"
 
 
 def _check_open(task: Task, status: RoundStatus | None) -> None:

@@ -123,7 +123,8 @@ class Rounds:
         if trouble is not None:
             return f"{trouble.text}, since {at(trouble.since)}"
         if round_.state is RoundState.OPEN:
-            return self._waiting_open(round_)
+            full = "; the store takes none of them now" if self.troubles.count(Kind.STORE) else ""
+            return self._waiting_open(round_) + full
         return {
             RoundState.CUT: "mixing",
             RoundState.MIXED: f"the analyzer at {self._analyzer_name} to count it",

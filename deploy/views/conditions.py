@@ -24,7 +24,7 @@ def condition_lines(conditions: Mapping[str, Condition]) -> Iterator[str]:
     """Give a line for each trouble of each service, and one where lines of its log were lost."""
     for service, condition in conditions.items():
         for each in condition.troubles:
-            times = "once" if each.count == 1 else f"{each.count} times"
-            yield f"the {service} is in trouble ({each.kind}): {each.text}; {times} since {at(each.since)}"
+            times = "" if each.count == 1 else f", met {each.count} times"
+            yield f"the {service} is in trouble ({each.kind}) since {at(each.since)}{times}: {each.text}"
         if condition.log_lines_lost:
             yield f"the {service} lost {condition.log_lines_lost} lines of its log since it started"

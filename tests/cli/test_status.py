@@ -28,7 +28,11 @@ DRAFT = Draft(
 
 
 async def status(settings: Path, *words: str) -> Ran:
-    command = [sys.executable, "-m", "hubbub.deploy.cli", "status", str(settings), *words]
+    return await command("status", str(settings), *words)
+
+
+async def command(*words: str) -> Ran:
+    command = [sys.executable, "-m", "hubbub.deploy.cli", *words]
     pipe = asyncio.subprocess.PIPE
     process = await asyncio.create_subprocess_exec(*command, stdout=pipe, stderr=pipe)
     out, err = await process.communicate()
@@ -53,12 +57,21 @@ async def test_status_says_where_rounds_stand_at_both_services_and_at_one(tmp_pa
         before = await status(settings)
         assert before.status == 0, before.err
         assert all(word in before.out for word in ("at the shuffler", "at the analyzer", "kiosks", "awaited", "20"))
-        await pipeline.close_round(0)
+        task = str(pipeline.directory / "task.json")
+        closed = await command("close", str(settings), task)
+        assert (closed.status, closed.out) == (0, "round 0 is cut with 20 submissions\n"), closed.err
         await pipeline.results(0)
         while (await pipeline.status())[0].state is not RoundState.ERASED:
             pass
         after = (await status(settings, "--json")).json
         assert after["errors"] == {}
+        fine = {"troubles": [], "log_lines_lost": 0}
+        assert after["conditions"] == {"shuffler": fine, "analyzer": fine}
+        for words in ((), ("--round", "0")):
+            again = await command("close", str(settings), task, *words)
+            assert (again.status, again.out) == (1, "")
+            assert "round 0" in again.err
+            assert "erased" in again.err
         assert [(each["state"], each["submissions"]) for each in after["rounds"]] == [("erased", 20)]
         (standing,) = after["analyzer_rounds"]
         assert (standing["task"], standing["state"], standing["waiting_for"]) == ("kiosks", "certified", "nothing")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import time
@@ -14,7 +15,11 @@ from hubbub.client import Gateway
 from hubbub.deploy.local import LocalPipeline
 from hubbub.protos.keys import Role
 from hubbub.protos.task import Draft, Privacy, Schedule
+from hubbub.protos.transport import open_channel
+from hubbub.protos.wire import ControlCaller, ResultsCaller
 from hubbub.queries.histogram import Histogram
+from support.command import hubbub
+from support.scrape import scrape
 
 pytestmark = pytest.mark.slow
 
@@ -79,6 +84,23 @@ async def test_rounds_go_on_while_the_log_is_on_a_full_device(tmp_path: Path) ->
     async with logging_to(tmp_path / "pipeline", Path("/dev/full")) as pipeline:
         await everyone_counts(pipeline, 0)
         await everyone_counts(pipeline, 1)
+        for role, (port, caller) in {
+            Role.SHUFFLER: ("control", ControlCaller),
+            Role.ANALYZER: ("results", ResultsCaller),
+        }.items():
+            addresses = pipeline.services[role].addresses
+            async with open_channel(addresses[port], pipeline.operator_tls) as channel:
+                condition = await caller(channel).get_condition(10.0)
+            assert condition.log_lines_lost >= 3
+            (trouble,) = condition.troubles
+            assert (trouble.kind, trouble.count) == ("log", condition.log_lines_lost)
+            assert "No space left on device" in trouble.text
+            scraped = await scrape(addresses["metrics"])
+            assert scraped.value(f"hubbub_{role.value}_log_lines_lost_total") >= 3
+            assert scraped.value(f"hubbub_{role.value}_troubles", kind="log") == 1
+            settings = pipeline.folder.of(role.value) / f"{role.value}.toml"
+            asked = await asyncio.to_thread(hubbub, "health", role.value, settings)
+            assert (asked.status, "lines of its log are lost" in asked.out) == (0, True)
 
 
 async def test_rounds_go_on_when_the_logs_reader_is_gone(tmp_path: Path) -> None:

@@ -20,11 +20,15 @@ from hubbub.deploy.local import LocalPipeline
 from hubbub.deploy.supervise import ServiceError
 from hubbub.protos.errors import Unreachable
 from hubbub.protos.keys import Role
-from hubbub.protos.messages import RoundState
+from hubbub.protos.messages import Condition, RoundState
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.task import Draft, Privacy, Schedule
+from hubbub.protos.transport import open_channel
+from hubbub.protos.wire import ControlCaller, ResultsCaller
 from hubbub.queries.histogram import Histogram
 from hubbub.queries.number import Number
+from support.command import Ran, hubbub
+from support.scrape import scrape
 
 pytestmark = pytest.mark.slow
 
@@ -195,17 +199,60 @@ async def test_a_full_disk_is_answered_with_a_hint_and_nothing_acknowledged_is_l
             with pytest.raises(Refusal, match="cannot write to its disk") as refused:
                 await one.submit({"theme": "dark"}, 0)
         assert (refused.value.reason, refused.value.retry_after) == (Reason.OVERLOADED, 5.0)
+        await _said_to_be_full(running, Role.SHUFFLER)
         async with gateway(running) as carrier:
             sending = asyncio.ensure_future(carrier.submit_many(many, 0))
             await _until_refused(running)
             full[Role.SHUFFLER].unlink()
             assert (await sending).accepted == DEVICES
+        await _said_to_work(running, Role.SHUFFLER)
         full[Role.ANALYZER].touch()
         await running.close_round(0)
         while "is its disk full?" not in (await running.status())[0].waiting_for:
             pass
+        await _said_to_be_full(running, Role.ANALYZER)
         full[Role.ANALYZER].unlink()
         assert [query.valid for query in (await running.results(0)).queries] == [DEVICES, DEVICES]
+        await _said_to_work(running, Role.ANALYZER)
+
+
+async def _condition(running: LocalPipeline, role: Role) -> Condition:
+    name, caller = {
+        Role.SHUFFLER: ("control", ControlCaller),
+        Role.ANALYZER: ("results", ResultsCaller),
+    }[role]
+    async with open_channel(running.services[role].addresses[name], running.operator_tls) as channel:
+        return await caller(channel).get_condition(10.0)
+
+
+async def _metric(running: LocalPipeline, role: Role, name: str, **labels: str) -> float:
+    scraped = await scrape(running.services[role].addresses["metrics"])
+    return scraped.value(f"hubbub_{role.value}_{name}", **labels)
+
+
+async def _health(running: LocalPipeline, role: Role) -> Ran:
+    settings = running.folder.of(role.value) / f"{role.value}.toml"
+    return await asyncio.to_thread(hubbub, "health", role.value, settings)
+
+
+async def _said_to_be_full(running: LocalPipeline, role: Role) -> None:
+    """Status, health and metrics name the store, its file and what to do."""
+    (trouble,) = [each for each in (await _condition(running, role)).troubles if each.kind == "store"]
+    assert str(data(running, role)) in trouble.text
+    assert "make room on its disk" in trouble.text
+    assert trouble.count >= 1
+    assert await _metric(running, role, "troubles", kind="store") == 1
+    while (asked := await _health(running, role)).status == 0:
+        pass
+    assert asked.status == 1
+    assert f"its store in {data(running, role)} cannot be used: is its disk full?" in asked.err
+
+
+async def _said_to_work(running: LocalPipeline, role: Role) -> None:
+    assert (await _condition(running, role)).troubles == ()
+    assert await _metric(running, role, "troubles", kind="store") == 0
+    while (await _health(running, role)).status != 0:
+        pass
 
 
 async def _until_refused(running: LocalPipeline) -> None:

@@ -21,6 +21,7 @@ from hubbub.protos.keys import KeyRecord, KeySet, Role
 from hubbub.protos.messages import Committed, Envelopes
 from hubbub.protos.signed import SignedDocument
 from hubbub.protos.task import Schedule, Task
+from hubbub.service.troubles import Troubles
 from support.queries import report
 from support.samples import Parties, sample_task, signed
 from support.stores import store_in
@@ -51,9 +52,10 @@ class Bench:
         self.state: Statement = quick_statement
 
     async def start(self) -> None:
-        self.store = store_in(SqliteStore, self.folder)
+        self.troubles = Troubles()
+        self.store = store_in(SqliteStore, self.folder, troubles=self.troubles)
         await self.store.add_tasks([self.signed])
-        self.certifier = Certifier(self.parties.analyzer, self.store, self.state)
+        self.certifier = Certifier(self.parties.analyzer, self.store, self.state, troubles=self.troubles)
         self.acceptor = Acceptor(
             {self.task.id: self.signed},
             self.parties.analyzer,
@@ -62,8 +64,9 @@ class Bench:
             self.workers,
             committed=self.certifier.start,
             new_key=self._new_key,
+            troubles=self.troubles,
         )
-        self.results = Results(self.store, self.certifier)
+        self.results = Results(self.store, self.certifier, self.troubles)
 
     async def restart(self) -> None:
         """A new object for everything, on the same folder."""

@@ -10,6 +10,7 @@ import pytest
 from hubbub.accountant.errors import AccountingError
 from hubbub.analyzer.certify import Certifier, accountant_statement
 from hubbub.analyzer.records import History
+from hubbub.analyzer.server import sweep
 from hubbub.deploy.verification import Pins, verify
 from hubbub.protos.batch import BatchRecord, released_digest
 from hubbub.protos.errors import HubbubError, SignatureError
@@ -287,3 +288,46 @@ async def test_the_key_record_of_a_certified_round_still_stands_in_the_key_set(b
     assert await bench.begin(record, key_set) == 6
     assert await bench.put(0, 0, envelopes) == 6
     assert (await bench.acceptor.commit(record.batch, record.digest)).counted == 6
+
+
+async def test_a_store_that_fails_while_rounds_are_looked_over_is_told_and_tried_again(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, failing = bench.store.uncertified, True
+
+    async def fail() -> Any:
+        if failing:
+            raise RuntimeError("a bug")
+        return await real()
+
+    monkeypatch.setattr(bench.store, "uncertified", fail)
+    await bench.deliver_round()
+    await bench.certifier.settle()
+    (trouble,) = bench.troubles.now()
+    assert trouble.text.startswith("rounds that are complete could not be looked over: a bug")
+    failing = False
+    bench.certifier.start()
+    await bench.certifier.settle()
+    assert bench.troubles.now() == ()
+    assert (await bench.results.get_results(bench.task.id, 0, 0)).queries
+
+
+async def test_the_sweep_survives_whatever_is_raised(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    tries, third = 0, asyncio.Event()
+
+    async def fail(_now: float) -> int:
+        nonlocal tries
+        tries += 1
+        if tries < 3:
+            raise RuntimeError("a bug")
+        third.set()
+        return 0
+
+    monkeypatch.setattr(bench.store, "expire_keys", fail)
+    monkeypatch.setattr("hubbub.analyzer.server.SWEEP_SECONDS", 0.0)
+    sweeping = asyncio.create_task(sweep(bench.store, bench.certifier, lambda: 0.0, bench.troubles))
+    await asyncio.wait_for(third.wait(), 20)
+    assert not sweeping.done()
+    sweeping.cancel()
+    await asyncio.gather(sweeping, return_exceptions=True)
+    await bench.certifier.settle()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import prometheus_client
 import pytest
@@ -30,7 +31,12 @@ class Shown:
         acceptor = TimedAcceptor(bench.acceptor, unobserved, unobserved)
         self._registry = prometheus_client.CollectorRegistry()
         collector = AnalyzerCollector(
-            {bench.task.id: bench.signed}, bench.store, acceptor, bench.certifier.failures, lambda: self.now
+            {bench.task.id: bench.signed},
+            bench.store,
+            acceptor,
+            bench.certifier.failures,
+            lambda: self.now,
+            bench.troubles,
         )
         self._registry.register(collector)
 
@@ -99,6 +105,38 @@ async def test_a_round_that_cannot_be_certified_is_in_trouble(bench: Bench) -> N
     scraped = await Shown(bench)()
     assert scraped.value(ROUNDS, state="counted") == 1
     assert scraped.value("hubbub_analyzer_rounds_in_trouble") == 1
+
+
+async def test_a_round_that_cannot_be_counted_is_in_trouble_until_it_is(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, mended = bench.store.commit, asyncio.Event()
+
+    async def fail(*parts: Any) -> Any:
+        if not mended.is_set():
+            raise RuntimeError("a bug")
+        return await real(*parts)
+
+    monkeypatch.setattr(bench.store, "commit", fail)
+    envelopes = await bench.seal(0, [0] * 6)
+    with pytest.raises(RuntimeError):
+        await bench.deliver(0, envelopes)
+    (trouble,) = (await bench.results.get_condition()).troubles
+    assert (trouble.kind, trouble.text) == ("rounds", "round 0 of flights is not counted, query carrier: a bug")
+    assert (await Shown(bench)()).value("hubbub_analyzer_rounds_in_trouble") == 1
+    mended.set()
+    await bench.deliver(0, envelopes)
+    assert (await Shown(bench)()).value("hubbub_analyzer_rounds_in_trouble") == 0
+    assert (await bench.results.get_condition()).troubles == ()
+
+
+async def test_a_store_in_trouble_holds_up_the_rounds_that_are_under_way(bench: Bench) -> None:
+    await bench.deliver(0, await bench.seal(0, [0] * 6))
+    told = bench.troubles.of_store(bench.folder / "analyzer.db")
+    told(OSError(28, "No space left on device"))
+    assert (await Shown(bench)()).value("hubbub_analyzer_rounds_in_trouble") == 1
+    told(None)
+    assert (await Shown(bench)()).value("hubbub_analyzer_rounds_in_trouble") == 0
 
 
 async def test_a_key_that_nobody_used_ends_a_round(bench: Bench) -> None:

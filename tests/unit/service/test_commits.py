@@ -213,3 +213,92 @@ async def test_whoever_gives_up_waiting_stops_nobody(book: Book) -> None:
     await holding
     assert await other == "b"
     assert book.lines() == ["a", "b"]
+
+
+class Full(sqlite3.Connection):
+    """A connection to a disk that is full while `full`: it takes no commit that wrote something."""
+
+    full = False
+
+    def execute(self, sql: str, *values: Any) -> sqlite3.Cursor:
+        if self.full and (sql == "COMMIT" or sql.startswith("PRAGMA user_version =")):
+            raise sqlite3.OperationalError("disk is full")
+        return super().execute(sql, *values)
+
+
+class Outcomes:
+    """What was told of transactions, and when it was told that one wrote something."""
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+        self.works = threading.Event()
+
+    def __call__(self, error: Exception | None) -> None:
+        self.told.append("" if error is None else str(error))
+        if error is None:
+            self.works.set()
+
+
+async def test_what_the_disk_does_not_take_is_told_until_a_transaction_has_written_something(tmp_path: Path) -> None:
+    outcomes = Outcomes()
+    book = Book(tmp_path, Full, outcome=outcomes)
+    book.connection.full = True  # type: ignore[attr-defined]
+    with pytest.raises(StoreError):
+        await book.commits.submit(lambda page: page.write("a"))
+    book.connection.full = False  # type: ignore[attr-defined]
+    await book.commits.submit(lambda page: page.connection.execute("SELECT 1").fetchone())
+    assert outcomes.told == ["disk is full"]
+    await book.commits.submit(lambda page: page.write("b"))
+    assert outcomes.told == ["disk is full", ""]
+    book.close()
+
+
+async def test_a_disk_that_was_full_is_tried_again_though_nobody_asks(tmp_path: Path) -> None:
+    outcomes = Outcomes()
+    book = Book(tmp_path, Full, outcome=outcomes, probe=0.001)
+    book.connection.full = True  # type: ignore[attr-defined]
+    with pytest.raises(StoreError):
+        await book.commits.submit(lambda page: page.write("a"))
+    assert not outcomes.works.is_set()
+    book.connection.full = False  # type: ignore[attr-defined]
+    assert await asyncio.to_thread(outcomes.works.wait, 30)
+    assert book.lines() == []
+    book.close()
+
+
+@pytest.mark.parametrize("broken", ["begin", "abandon"])
+async def test_the_thread_that_writes_survives_whatever_is_raised(tmp_path: Path, broken: str) -> None:
+    class Odd(Page):
+        def __init__(self, *parts: Any) -> None:
+            super().__init__(*parts)
+            if broken == "begin" and armed:
+                raise RuntimeError("a bug")
+
+        def abandon(self) -> None:
+            if broken == "abandon" and armed:
+                raise RuntimeError("a bug")
+
+    armed = False
+    book = Book(tmp_path)
+    book.commits._begin = lambda: Odd(book.connection, book.diary)  # type: ignore[method-assign]
+    armed = True
+    with pytest.raises(StoreError):
+        await book.commits.submit(_raise(KeyError("a mistake")))
+    armed = False
+    assert await book.commits.submit(lambda page: page.write("on")) == "on"
+    assert book.lines() == ["on"]
+    book.close()
+
+
+async def test_a_store_whose_memory_is_behind_its_disk_takes_nothing_more(tmp_path: Path) -> None:
+    class Blind(Page):
+        def settle(self) -> None:
+            raise MemoryError
+
+    book = Book(tmp_path)
+    book.commits._begin = lambda: Blind(book.connection, book.diary)  # type: ignore[method-assign]
+    for _ in range(2):
+        with pytest.raises(StoreError, match="restart the service"):
+            await book.commits.submit(lambda page: page.write("a"))
+    assert book.lines() == ["a"]
+    book.close()

@@ -11,6 +11,7 @@ import pytest
 
 from hubbub.protos.envelope import Destination, Sealer, generate_key
 from hubbub.protos.messages import Submission
+from hubbub.shuffler import opening
 from hubbub.shuffler.opener import LENGTH, RoundKey, read_answer, serve, write_header, write_records
 from hubbub.shuffler.opening import ON_THE_SPOT, PIECE_LIMIT, Openers, OpeningError
 from support.queries import INNER_BYTES
@@ -99,6 +100,22 @@ async def test_processes_that_always_end_fail_the_call_and_keep_nobody_waiting(
     monkeypatch.setattr("hubbub.shuffler.opening.sys.executable", "/nowhere/at/all")
     with pytest.raises(OpeningError, match="send again"):
         await openers.open(key, submissions)
+
+
+async def test_an_answer_that_cannot_be_used_fails_its_call_and_no_other(
+    openers: Openers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = opening.read_answer
+
+    def confused(*_: object) -> list[bytes | None]:
+        raise RuntimeError("a bug")
+
+    key, submissions, plains = sealed(20)
+    monkeypatch.setattr(opening, "read_answer", confused)
+    with pytest.raises(OpeningError, match="send again"):
+        await openers.open(key, submissions)
+    monkeypatch.setattr(opening, "read_answer", real)
+    assert await openers.open(key, submissions) == plains
 
 
 async def test_closing_leaves_nobody_waiting() -> None:

@@ -64,6 +64,16 @@ def test_it_drains_and_leaves_when_asked_to(process: subprocess.Popen[bytes], nu
     assert b"Traceback" not in errors
 
 
+def test_signals_that_others_reload_at_are_ignored(process: subprocess.Popen[bytes]) -> None:
+    for number in (signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGPIPE):
+        process.send_signal(number)
+    process.send_signal(signal.SIGTERM)
+    _, errors = process.communicate(timeout=20)
+    assert process.returncode == 0
+    assert b"draining" in errors
+    assert all(name in errors for name in (b"SIGHUP", b"SIGUSR1", b"SIGUSR2"))
+
+
 def test_workers_go_with_a_killed_shuffler(process: subprocess.Popen[bytes]) -> None:
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
     if not children.exists():

@@ -1,0 +1,102 @@
+"""Which round `hubbub close` cuts, and what services that are in trouble look like to their operator."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator
+from typing import Any, cast
+
+import pytest
+from rich.console import Console
+
+from hubbub.deploy import calls
+from hubbub.deploy.calls import Overview, round_to_close
+from hubbub.deploy.errors import BadUse
+from hubbub.deploy.views.standings import overview_document, print_overview
+from hubbub.protos.errors import HubbubError
+from hubbub.protos.messages import Condition, RoundState, RoundStatus, Trouble
+from hubbub.protos.task import Schedule
+from support.samples import Parties, sample_task
+
+TASK = sample_task(Parties.generate(), schedule=Schedule(1000, length=100, grace=50, rounds=4, close="operator"))
+
+
+class Settings:
+    """An operator's settings, as far as they are asked for."""
+
+    shuffler_control = "127.0.0.1:7302"
+
+    class tls:  # noqa: N801 - a setting's name
+        paths = staticmethod(lambda: None)
+
+
+async def closing(
+    monkeypatch: pytest.MonkeyPatch, states: dict[int, RoundState], wanted: int | None = None, now: float = 1130.0
+) -> int:
+    class Shuffler:
+        def __init__(self, _channel: object) -> None:
+            pass
+
+        async def get_status(self, task_id: bytes, _deadline: float) -> list[RoundStatus]:
+            assert task_id == TASK.id
+            return [RoundStatus(task_id, number, state, 80, 20, {}, "") for number, state in states.items()]
+
+    @contextlib.asynccontextmanager
+    async def channel(*_: object) -> AsyncIterator[None]:
+        yield None
+
+    monkeypatch.setattr(calls, "ControlCaller", Shuffler)
+    monkeypatch.setattr(calls, "open_channel", channel)
+    return await round_to_close(cast(Any, Settings()), TASK, wanted, now)
+
+
+OPEN, CUT, ERASED = RoundState.OPEN, RoundState.CUT, RoundState.ERASED
+
+
+async def test_without_a_number_the_only_open_round_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Round 2 is prepared, and has not opened yet."""
+    assert await closing(monkeypatch, {0: ERASED, 1: OPEN, 2: OPEN}) == 1
+
+
+async def test_where_several_are_open_it_asks_which(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(BadUse, match="rounds 0 and 1 of flights are open; name one with --round"):
+        await closing(monkeypatch, {0: OPEN, 1: OPEN, 2: OPEN})
+
+
+async def test_where_none_is_open_it_says_what_each_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = "round 0 is erased, round 1 is cut, round 2 opens at 1970-01-01T00:20:00Z"
+    with pytest.raises(HubbubError, match=f"no round of flights is open: {known}"):
+        await closing(monkeypatch, {0: ERASED, 1: CUT, 2: OPEN})
+    with pytest.raises(HubbubError, match="no round of flights is open: none has begun"):
+        await closing(monkeypatch, {})
+
+
+@pytest.mark.parametrize("state", [state for state in RoundState if state is not OPEN])
+async def test_a_round_that_was_closed_cannot_be_closed_again(
+    monkeypatch: pytest.MonkeyPatch, state: RoundState
+) -> None:
+    with pytest.raises(HubbubError, match=f"round 0 of flights was closed before: it is {state.value}, with 80"):
+        await closing(monkeypatch, {0: state, 1: OPEN}, 0)
+
+
+async def test_a_round_that_is_named_is_left_to_the_shuffler_to_judge(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert await closing(monkeypatch, {0: OPEN, 1: OPEN}, 0) == 0
+    assert await closing(monkeypatch, {}, 7) == 7
+
+
+def test_an_overview_shows_what_holds_each_service_up() -> None:
+    trouble = Trouble("store", "the store /srv/x.db could not be used: full; make room", 1000.0, 3)
+    overview = Overview([], [], {}, {"shuffler": Condition((trouble,), 12), "analyzer": Condition()})
+    assert overview_document(overview)["conditions"] == {
+        "shuffler": {
+            "troubles": [{"kind": "store", "text": trouble.text, "since": "1970-01-01T00:16:40Z", "count": 3}],
+            "log_lines_lost": 12,
+        },
+        "analyzer": {"troubles": [], "log_lines_lost": 0},
+    }
+    printer = Console(record=True, width=60)
+    print_overview(printer, overview)
+    text = " ".join(printer.export_text().split())
+    assert f"the shuffler is in trouble (store) since 1970-01-01T00:16:40Z, met 3 times: {trouble.text}" in text
+    assert "the shuffler lost 12 lines of its log since it started" in text
+    assert "the analyzer is in trouble" not in text
