@@ -32,11 +32,13 @@ T = TypeVar("T")
 class DeviceReceipt(Receipt):
     """The shuffler's receipt, and whether it is for the answers of this call.
 
-    `used` is False where the round had been answered before: those first answers were sent, and the ones given now were
-    not looked at. Receipts of one submission are equal whatever `used` is.
+    `used` is False where the round had been answered before: those first answers stand, and the ones given now were not
+    looked at. `sent` is False where the shuffler had acknowledged them before, so that this call had nothing to do.
+    Receipts of one submission are equal whatever these say.
     """
 
     used: bool = field(default=True, compare=False)
+    sent: bool = field(default=True, compare=False)
 
 
 class Device(Participant):
@@ -227,7 +229,7 @@ class Device(Participant):
         pacing = self._pacing.begun(seconds)
         of, stored, used = await aside(self._keep, answers, wanted)
         receipt = await self._deliver(link, of, stored, pacing)
-        return DeviceReceipt(receipt.submission_id, receipt.round, used)
+        return DeviceReceipt(receipt.submission_id, receipt.round, used, sent=stored.outcome is None)
 
     def _keep(self, answers: Mapping[str, Value], wanted: int | None) -> tuple[Round, Entry, bool]:
         """Randomize and store, unless the round is answered; return what is stored, and whether it is of these answers.
