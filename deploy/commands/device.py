@@ -14,7 +14,13 @@ from hubbub.deploy.output import Json, console, failures, print_json
 if TYPE_CHECKING:
     from hubbub.client import DeviceRound, DeviceStatus
 
-app = typer.Typer(no_args_is_help=True, help="What this device answered and spent; sending what waits; opting out.")
+app = typer.Typer(
+    no_args_is_help=True,
+    help="""What this device answered and spent; sending what waits; opting out, and wiping.
+
+    Example: hubbub device status deployment/client/client.toml
+    """,
+)
 
 Settings = Annotated[Path, typer.Argument(metavar="CLIENT.toml", help="The client's settings file.")]
 

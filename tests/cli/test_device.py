@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import re
+import subprocess
+import sys
 import time
 from collections.abc import AsyncIterator, Callable
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
-from hubbub.client import Refusal, Retry, Unreachable
+from hubbub.client import Answer, Recorded, Refusal, Retry, Spending, Unreachable
 from hubbub.deploy.command_line import build
 from hubbub.deploy.devices import Progress
 from hubbub.protos.keys import save_public
@@ -155,6 +159,40 @@ async def test_a_bad_authority_is_named_at_once(client: Client) -> None:
     assert ran.status == 1
     assert "tls/authority.pem holds no readable certificate" in ran.err
     assert client.shuffler.fetched == []
+
+
+# The programs of docs/client.md
+
+PAGE = Path(__file__).parents[2] / "docs" / "client.md"
+PROGRAMS = re.findall(r"(?ms)^```python\n(.*?)^```$", PAGE.read_text())
+EXPECTED = ("0 True", "Recorded(calls=2, kept=1, repeated=1,", "0 none 1 ()")
+
+
+@pytest.mark.parametrize(("program", "printed"), [*zip(PROGRAMS, EXPECTED, strict=True)])
+async def test_programs_of_the_page_run(client: Client, tmp_path: Path, program: str, printed: str) -> None:
+    """In a folder whose settings are where `hubbub init` puts them; the task asks other questions."""
+    files = tmp_path / "deployment" / "client"
+    files.mkdir(parents=True)
+    (files / "task.json").symlink_to(tmp_path / "task.json")
+    (files / "trust").symlink_to(tmp_path)
+    (files / "tls").symlink_to(tmp_path / "tls")
+    program = program.replace("127.0.0.1:7301", client.shuffler.address)
+    for ours, theirs in (('"theme": "light"', '"carrier": "UA"'), ('"theme": "dark"', '"carrier": "AA"')):
+        program = program.replace(ours, theirs)
+    program = program.replace('"session"', '"delay"')
+    words = [sys.executable, "-c", program]
+    done = await asyncio.to_thread(
+        subprocess.run, words, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith(printed)
+
+
+def test_the_page_names_everything_a_recorder_counts() -> None:
+    text = PAGE.read_text()
+    assert [each.name for each in fields(Recorded) if f"`{each.name}`" not in text] == ["calls", "queued"]
+    for name in (*(each.value for each in Answer), *(f"spending.{each.name}" for each in fields(Spending))):
+        assert f"`{name}`" in text
 
 
 # Progress
