@@ -31,6 +31,7 @@ from hubbub.client.errors import (
     UsageError,
 )
 from hubbub.client.gateway import Gateway, Summary
+from hubbub.client.recorder import Recorded, Recorder
 from hubbub.client.standing import Answer, DeviceRound, DeviceStatus, Spending
 from hubbub.client.submit import Pacing, Patience, Retry
 from hubbub.protos.errors import HubbubError, KeyRecordError, MessageError, SignatureError, TaskError, Unreachable
@@ -57,6 +58,8 @@ __all__ = [
     "Patience",
     "Reason",
     "Receipt",
+    "Recorded",
+    "Recorder",
     "Refusal",
     "Retry",
     "SignatureError",

@@ -32,11 +32,13 @@ T = TypeVar("T")
 class DeviceReceipt(Receipt):
     """The shuffler's receipt, and whether it is for the answers of this call.
 
-    `used` is False where the round had been answered before: those first answers were sent, and the ones given now were
-    not looked at. Receipts of one submission are equal whatever `used` is.
+    `used` is False where the round had been answered before: those first answers stand, and the ones given now were not
+    looked at. `sent` is False where the shuffler had acknowledged them before, so that this call had nothing to do.
+    Receipts of one submission are equal whatever these say.
     """
 
     used: bool = field(default=True, compare=False)
+    sent: bool = field(default=True, compare=False)
 
 
 class Device(Participant):
@@ -134,6 +136,17 @@ class Device(Participant):
         """
         return self._blocking(lambda link: self._submit(link, answers, round, timeout), "submit")
 
+    def keep(self, answers: Mapping[str, Value], round: int | None = None) -> bool:  # noqa: A002 - its name
+        """Randomize and store the answers to a round, the current one by default, for `resend` to send.
+
+        Nothing is asked of anybody, and the file is synced: it takes milliseconds. Returns False where the round had
+        been answered before: the first answers stand.
+
+        Raises:
+            AnswerError, NoRound, OptedOut, StateError: as `submit` does; nothing was stored.
+        """
+        return self._keep(answers, round)[2]
+
     async def resend(self, *, timeout: float | None = None) -> list[Receipt]:  # noqa: ASYNC109 - as above
         """Send what earlier calls stored for rounds that are not over, and got no receipt for; return the receipts.
 
@@ -215,48 +228,53 @@ class Device(Participant):
         self, link: Link, answers: Mapping[str, Value], wanted: int | None, seconds: float | None
     ) -> DeviceReceipt:
         pacing = self._pacing.begun(seconds)
-        of, stored, used = await self._keep(answers, wanted)
+        of, stored, used = await aside(self._keep, answers, wanted)
         receipt = await self._deliver(link, of, stored, pacing)
-        return DeviceReceipt(receipt.submission_id, receipt.round, used)
+        return DeviceReceipt(receipt.submission_id, receipt.round, used, sent=stored.outcome is None)
 
-    async def _keep(self, answers: Mapping[str, Value], wanted: int | None) -> tuple[Round, Entry, bool]:
+    def _keep(self, answers: Mapping[str, Value], wanted: int | None) -> tuple[Round, Entry, bool]:
         """Randomize and store, unless the round is answered; return what is stored, and whether it is of these answers.
 
         What was answered before stays, whatever it was: a round is answered once.
         """
         if not isinstance(answers, Mapping):
             raise AnswerError(f"answers are of type {type(answers).__name__}; give a mapping of queries to answers")
-        of = await self._choose(wanted)
-        stored = await self._stored(of)
-        if stored is not None and not await aside(self._state.opted_out, [self._name]):
+        of = self._choose(wanted)
+        stored = self._stored(of)
+        if stored is not None and not self._state.opted_out([self._name]):
             return of, stored, False
         drawn = self._draw(answers)
         over_at = forgotten_after(self.task.schedule, of.number)
         # If another call stored first, ours is dropped unsent.
-        stored = await aside(self._state.keep_reports, of, self._name, drawn, over_at)
+        stored = self._state.keep_reports(of, self._name, drawn, over_at)
         return of, stored, stored.submission_id == drawn.submission_id
 
-    async def _stored(self, of: Round) -> Entry | None:
-        return (await aside(self._state.find, of, [self._name])).get(self._name)
+    def _stored(self, of: Round) -> Entry | None:
+        return self._state.find(of, [self._name]).get(self._name)
 
     async def _resend(self, link: Link, seconds: float | None) -> list[Receipt]:
+        receipts, refusals = await self._resend_all(link, seconds)
+        if refusals:
+            raise refusals[0]
+        return receipts
+
+    async def _resend_all(self, link: Link, seconds: float | None) -> tuple[list[Receipt], list[Refusal]]:
+        """Send all that waits; return the receipts, and the refusals of those that were refused."""
         pacing = self._pacing.begun(seconds)
         await aside(self._state.forget, self._clock())
         receipts: list[Receipt] = []
         refusals: list[Refusal] = []
         for number in await aside(self._state.waiting, self.task.id, self._name):
             of = Round(self.task.id, number)
-            stored = await self._stored(of)
-            # Another process that shares the file may have forgotten the round since.
-            if stored is None:
+            stored = await aside(self._stored, of)
+            # Another process that shares the file may have forgotten or settled the round since.
+            if stored is None or stored.outcome is not None:
                 continue
             try:
                 receipts.append(await self._deliver(link, of, stored, pacing))
             except Refusal as refusal:
                 refusals.append(refusal)
-        if refusals:
-            raise refusals[0]
-        return receipts
+        return receipts, refusals
 
     async def _deliver(self, link: Link, of: Round, stored: Entry, pacing: Pacing) -> Receipt:
         """Seal and send what is stored, and note the outcome, unless it has one."""

@@ -104,7 +104,7 @@ class Gateway(Participant):
             raise HubbubError(
                 f"{per_call} submissions a call, {calls} calls at a time; take 1 to {most}, and 1 or more"
             )
-        of = await self._choose(round)
+        of = await aside(self._choose, round)
         try:
             keys = await self._keys(self._link, of, self._pacing)
         except Unreachable as error:

@@ -78,11 +78,11 @@ class Participant:
     def _new_link(self) -> Link:
         return Link(self._address, self._tls)
 
-    async def _choose(self, wanted: int | None) -> Round:
+    def _choose(self, wanted: int | None) -> Round:
         """Return the round to answer, after forgetting those that are over."""
         now = self._clock()
         number = choose_round(self.task, wanted, now)
-        await aside(self._state.forget, now)
+        self._state.forget(now)
         return Round(self.task.id, number)
 
     def _reports(self, answers: Mapping[str, Value]) -> tuple[bytes, ...]:

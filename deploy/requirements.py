@@ -47,6 +47,7 @@ NEEDS: dict[str, Extra] = {
     "analyzer": SERVICES,
     "health": SERVICES,
     "submit": COMMAND_LINE,
+    "device": COMMAND_LINE,
     "close": COMMAND_LINE,
     "status": COMMAND_LINE,
     "results": SERVICES,

@@ -14,7 +14,7 @@ class ClientSettings(Table):
     shuffler: Address = Field(description="where devices submit, host:port")
     operator_key: File = Field(description="whom the task must be signed by")
     shuffler_key: File = Field(description="and countersigned by")
-    state: File = Field(description="what this device sent")
+    state: File = Field(description="what this device answered, and keeps to send")
     authority: File = Field(description="whose TLS certificates are trusted")
 
 

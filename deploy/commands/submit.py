@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hubbub.deploy.output import Json, console, failures, print_json
+from hubbub.deploy.devices import Timeout
+from hubbub.deploy.output import Json, console, fail, failures, print_json
 
 if TYPE_CHECKING:
+    from hubbub.client import DeviceReceipt
     from hubbub.protos.task import Task
     from hubbub.queries.question import Value
 
@@ -22,34 +24,39 @@ def command(
     round_number: Annotated[
         int | None, typer.Option("--round", min=0, help="Which round; default: the current.")
     ] = None,
+    timeout: Timeout = None,
     as_json: Json = False,
 ) -> None:
-    """Send one device's answers: randomized and sealed here, stored before they are sent, sent until acknowledged.
+    """Send one device's answers: randomized and stored here, then sealed and sent until they are acknowledged.
 
-    A query that is not named is answered with "no answer", where the task allows that. A second call for the same round
-    sends nothing new: it prints the first receipt.
+    A query that is not named is answered with "no answer", where the task allows that. Where nobody can be reached the
+    answers are kept, and sent by the next call or by `hubbub device resend`. A round is answered once: where it was
+    before, the first answers stand and those given now are not used, as the output says; the exit status is 1 where
+    they had been acknowledged, so that there was nothing left to send.
 
     Example: hubbub submit deployment/client/client.toml --answer theme=dark --answer session=12.5
     """
     with failures(as_json):
-        from hubbub.client import Device
-        from hubbub.deploy.settings import ClientSettings
-        from hubbub.service.settings import load
+        from hubbub.deploy.devices import checked_timeout, load_device
 
-        files = load(settings, ClientSettings, "client")
-        device = Device(
-            files.task.read_bytes(),
-            operator_key=files.operator_key.read_bytes(),
-            shuffler_key=files.shuffler_key.read_bytes(),
-            state=files.state,
-            shuffler=files.shuffler,
-            authority=files.authority,
-        )
-        receipt = device.submit_blocking(read_answers(device.task, answer or []), round_number)
-        if as_json:
-            print_json({"task": device.task.name, "task_id": device.task.id.hex(), "round": receipt.round})
-        else:
-            console().print(f"acknowledged: task {device.task.name}, round {receipt.round}", markup=False)
+        seconds = checked_timeout(timeout)
+        device = load_device(settings)
+        receipt = device.submit_blocking(read_answers(device.task, answer or []), round_number, timeout=seconds)
+        _show(device.task, receipt, as_json)
+
+
+def _show(task: Task, receipt: DeviceReceipt, as_json: bool) -> None:
+    """Print what became of the answers; exit with 1 where nothing became of them."""
+    stand = "the first answers stand, those given now were not used"
+    error = None if receipt.sent else f"round {receipt.round} of task {task.name} was answered before: {stand}"
+    if as_json:
+        document = {"task": task.name, "task_id": task.id.hex(), "round": receipt.round, "answers_used": receipt.used}
+        print_json(document | ({} if error is None else {"error": error}))
+    if error is not None:
+        fail(error)
+    if not as_json:
+        more = "" if receipt.used else f"; it had been answered before: {stand}"
+        console().print(f"acknowledged: task {task.name}, round {receipt.round}{more}", markup=False, soft_wrap=True)
 
 
 def read_answers(task: Task, words: list[str]) -> dict[str, Value]:

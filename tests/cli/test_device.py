@@ -1,0 +1,232 @@
+"""`hubbub submit` and `hubbub device`: what is given offline is kept, what stands is said, and people may opt out."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Callable
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from hubbub.client import Answer, Recorded, Refusal, Retry, Spending, Unreachable
+from hubbub.deploy.command_line import build
+from hubbub.deploy.devices import Progress
+from hubbub.protos.keys import save_public
+from hubbub.protos.refusals import Reason
+from hubbub.protos.task import Schedule
+from hubbub.protos.wire import serve_submissions
+from hubbub.service import listening
+from support.command import Ran
+from support.fake_shuffler import Clock, FakeShuffler
+from support.samples import Parties, make_tls, sample_task, signed
+
+ANSWERS = ("--answer", "carrier=UA", "--answer", "delay=12.5")
+OTHERS = ("--answer", "carrier=AA")
+
+
+class Client:
+    """A client's folder, and a shuffler that can be reached from it or not."""
+
+    def __init__(self, folder: Path, shuffler: FakeShuffler) -> None:
+        self.folder = folder
+        self.shuffler = shuffler
+        self.settings = folder / "client.toml"
+        self.is_reached(True)
+
+    def is_reached(self, reached: bool) -> None:
+        self.settings.write_text(
+            f"""
+            task = "task.json"
+            shuffler = "{self.shuffler.address if reached else "127.0.0.1:1"}"
+            operator_key = "operator.pub.pem"
+            shuffler_key = "shuffler.pub.pem"
+            state = "state.db"
+            authority = "tls/authority.pem"
+            """
+        )
+
+    async def run(self, *words: str) -> Ran:
+        place = 2 if words[0] == "device" else 1
+        return await asyncio.to_thread(self._run, [*words[:place], str(self.settings), *words[place:]])
+
+    def _run(self, words: list[str]) -> Ran:
+        done = CliRunner().invoke(build(["submit", "device"]), words)
+        return Ran(done.exit_code, done.stdout, done.stderr)
+
+
+@pytest.fixture
+async def client(tmp_path: Path) -> AsyncIterator[Client]:
+    parties = Parties.generate()
+    schedule = Schedule(int(time.time()) - 100, length=86_400, grace=60, rounds=3)
+    task = sample_task(parties, schedule=schedule)
+    (tmp_path / "task.json").write_bytes(signed(task, parties).encode())
+    save_public(tmp_path / "operator.pub.pem", parties.operator.public)
+    save_public(tmp_path / "shuffler.pub.pem", parties.shuffler.public)
+    tls = make_tls(tmp_path / "tls", "shuffler")["shuffler"]
+    fake, server = FakeShuffler(task, parties), listening.new_server()
+    serve_submissions(server, fake)
+    fake.address = f"127.0.0.1:{listening.listen(server, '127.0.0.1:0', tls.server(mutual=False))}"
+    await server.start()
+    yield Client(tmp_path, fake)
+    await server.stop(0)
+
+
+async def test_answers_given_offline_are_kept_and_resent(client: Client) -> None:
+    client.is_reached(False)
+    ran = await client.run("submit", *ANSWERS, "--timeout", "0.5", "--json")
+    assert ran.status == 1
+    assert "the answers to round 0 are kept on this device" in ran.json["error"]
+    assert "within 0.5 s" in ran.json["error"]
+    status = (await client.run("device", "status", "--json")).json
+    assert (status["current"]["answer"], status["waiting"]) == ("kept", [0])
+    assert (status["rounds_sent"], status["epsilon_local_spent"]) == (0, 0.0)
+    client.is_reached(True)
+    assert (await client.run("device", "resend", "--json")).json["acknowledged"] == [0]
+    assert (await client.run("device", "resend")).out == "nothing waits to be sent\n"
+    status = (await client.run("device", "status", "--json")).json
+    assert (status["current"]["answer"], status["waiting"], status["rounds_sent"]) == ("acknowledged", [], 1)
+    assert status["epsilon_local_spent"] == status["epsilon_local_round"] > 0
+    assert len(client.shuffler.held) == 1
+
+
+async def test_a_second_submit_says_that_the_first_answers_stand(client: Client) -> None:
+    client.is_reached(False)
+    assert (await client.run("submit", *ANSWERS, "--timeout", "0.5")).status == 1
+    client.is_reached(True)
+    # What is kept is sent now, so that a script that submits until it succeeds comes to its end.
+    ran = await client.run("submit", *OTHERS)
+    assert ran.status == 0
+    assert "the first answers stand, those given now were not used" in ran.out
+    ran = await client.run("submit", *OTHERS, "--json")
+    assert (ran.status, ran.json["answers_used"], ran.json["round"]) == (1, False, 0)
+    assert "was answered before: the first answers stand" in ran.json["error"]
+    assert ran.err == f"error: {ran.json['error']}\n"
+    assert len(client.shuffler.seen) == 1
+
+
+async def test_the_first_submit_says_that_its_answers_were_used(client: Client) -> None:
+    ran = await client.run("submit", *ANSWERS, "--json")
+    assert (ran.status, ran.err) == (0, "")
+    assert {name: ran.json[name] for name in ("task", "round", "answers_used")} == {
+        "task": "flights",
+        "round": 0,
+        "answers_used": True,
+    }
+
+
+async def test_people_opt_out_in_and_wipe(client: Client) -> None:
+    assert (await client.run("device", "opt-out", "--json")).json == {"opted_out": True}
+    ran = await client.run("submit", *ANSWERS)
+    assert (ran.status, ran.out) == (1, "")
+    assert "has opted out" in ran.err
+    assert "opted out yes" in (await client.run("device", "status")).out
+    assert (await client.run("device", "opt-in", "--json")).json == {"opted_out": False}
+    assert (await client.run("submit", *ANSWERS)).status == 0
+    assert (await client.run("device", "wipe", "--json")).json == {"wiped": True}
+    ran = await client.run("submit", *ANSWERS)
+    assert "round 0 was answered before, and what was stored of it was erased here" in ran.err
+    assert len(client.shuffler.seen) == 1
+
+
+async def test_status_says_it_in_words(client: Client) -> None:
+    await client.run("submit", *ANSWERS)
+    text = (await client.run("device", "status")).out
+    lines = {line[:9].strip(): line[10:] for line in text.splitlines()}
+    assert set(lines) == {"task", "now", "next", "to send", "opted out", "local ε", "promise"}
+    assert lines["now"].endswith("answered and acknowledged")
+    assert lines["next"].endswith("not answered")
+    assert lines["to send"] == "nothing"
+    assert "spent in 1 round," in lines["local ε"]
+
+
+@pytest.mark.parametrize("words", [("submit", *ANSWERS), ("device", "resend")])
+@pytest.mark.parametrize("seconds", ["0", "-1", "nan"])
+async def test_a_timeout_that_is_no_time_is_bad_use(client: Client, words: tuple[str, ...], seconds: str) -> None:
+    ran = await client.run(*words, "--timeout", seconds)
+    assert (ran.status, ran.err) == (2, f"error: --timeout {seconds}: give a number of seconds above 0\n")
+
+
+async def test_a_bad_authority_is_named_at_once(client: Client) -> None:
+    (client.folder / "tls" / "authority.pem").write_text("junk")
+    ran = await client.run("submit", *ANSWERS)
+    assert ran.status == 1
+    assert "tls/authority.pem holds no readable certificate" in ran.err
+    assert client.shuffler.fetched == []
+
+
+# The programs of docs/client.md
+
+PAGE = Path(__file__).parents[2] / "docs" / "client.md"
+PROGRAMS = re.findall(r"(?ms)^```python\n(.*?)^```$", PAGE.read_text())
+EXPECTED = ("0 True", "Recorded(calls=2, kept=1, repeated=1,", "0 none 1 ()")
+
+
+@pytest.mark.parametrize(("program", "printed"), [*zip(PROGRAMS, EXPECTED, strict=True)])
+async def test_programs_of_the_page_run(client: Client, tmp_path: Path, program: str, printed: str) -> None:
+    """In a folder whose settings are where `hubbub init` puts them; the task asks other questions."""
+    files = tmp_path / "deployment" / "client"
+    files.mkdir(parents=True)
+    (files / "task.json").symlink_to(tmp_path / "task.json")
+    (files / "trust").symlink_to(tmp_path)
+    (files / "tls").symlink_to(tmp_path / "tls")
+    program = program.replace("127.0.0.1:7301", client.shuffler.address)
+    for ours, theirs in (('"theme": "light"', '"carrier": "UA"'), ('"theme": "dark"', '"carrier": "AA"')):
+        program = program.replace(ours, theirs)
+    program = program.replace('"session"', '"delay"')
+    words = [sys.executable, "-c", program]
+    done = await asyncio.to_thread(
+        subprocess.run, words, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith(printed)
+
+
+def test_the_page_names_everything_a_recorder_counts() -> None:
+    text = PAGE.read_text()
+    assert [each.name for each in fields(Recorded) if f"`{each.name}`" not in text] == ["calls", "queued"]
+    for name in (*(each.value for each in Answer), *(f"spending.{each.name}" for each in fields(Spending))):
+        assert f"`{name}`" in text
+
+
+# Progress
+
+
+def retry(pause: float = 4.0, error: Any = None) -> Retry:
+    return Retry(1, error or Unreachable("the shuffler did not answer"), pause, 52.4)
+
+
+@pytest.fixture
+def said() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def progress(said: list[str]) -> Callable[[bool], tuple[Progress, Clock]]:
+    def make(terminal: bool) -> tuple[Progress, Clock]:
+        clock = Clock()
+        return Progress("host:7301", said.append, terminal=terminal, monotonic=clock), clock
+
+    return make
+
+
+def test_in_a_terminal_progress_is_told_at_once_and_then_every_few_seconds(progress: Any, said: list[str]) -> None:
+    tell, clock = progress(True)
+    for seconds in (0.0, 1.0, 3.0, 2.0):
+        clock.now += seconds
+        tell(retry())
+    assert said == ["host:7301: the shuffler did not answer; trying again in 4 s, for 52 s more"] * 2
+
+
+def test_elsewhere_progress_is_told_after_some_seconds_and_seldom(progress: Any, said: list[str]) -> None:
+    tell, clock = progress(False)
+    for seconds in (0.0, 4.0, 2.0, 10.0, 25.0):
+        clock.now += seconds
+        tell(retry(0.2, Refusal(Reason.NOT_READY, "no keys yet")))
+    assert said == ["host:7301: no keys yet; trying again now, for 52 s more"] * 2

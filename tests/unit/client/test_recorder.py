@@ -1,0 +1,378 @@
+"""An application hands its answers over in passing: it never waits, never fails, and each round is answered once."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hubbub.client import AnswerError, Device, Reason, Recorded, Recorder, Refusal, StateError, Unreachable, UsageError
+from hubbub.client import recorder as module
+from support.fake_shuffler import Clock, FakeShuffler
+from support.samples import START
+
+ANSWERS: dict[str, Any] = {"carrier": "UA", "delay": 12.5}
+NOBODY = "127.0.0.1:1"
+
+Make = Callable[..., Device]
+
+
+class Errors(list[Exception]):
+    """What a recorder tells."""
+
+    def __call__(self, error: Exception) -> None:
+        self.append(error)
+
+
+class Gate:
+    """Randomness that lets nobody draw until it is opened."""
+
+    def __init__(self) -> None:
+        self.reached = threading.Event()
+        self.opened = threading.Event()
+
+    def __call__(self, count: int) -> bytes:
+        self.reached.set()
+        assert self.opened.wait(30)
+        return os.urandom(count)
+
+
+async def flushed(recorder: Recorder) -> bool:
+    return await asyncio.to_thread(recorder.flush, 30)
+
+
+async def test_what_is_recorded_is_sent(device: Make, shuffler: FakeShuffler) -> None:
+    recorder = Recorder(device())
+    assert recorder.record(ANSWERS)
+    assert await flushed(recorder)
+    assert recorder.counts == Recorded(calls=1, kept=1, acknowledged=1)
+    assert len(shuffler.held) == 1
+    await asyncio.to_thread(recorder.close)
+
+
+async def test_the_first_answers_of_a_round_stand_and_the_others_are_counted(
+    device: Make, shuffler: FakeShuffler, clock: Clock
+) -> None:
+    async with Recorder(device()) as recorder:
+        for _ in range(20):
+            recorder.record(ANSWERS)
+        assert await flushed(recorder)
+        assert not recorder.record(ANSWERS)
+        assert recorder.counts == Recorded(calls=21, kept=1, repeated=20, acknowledged=1)
+        clock.now += 3600
+        assert recorder.record(ANSWERS)
+        assert await flushed(recorder)
+    assert [number for number, _ in shuffler.held.values()] == [0, 1]
+
+
+async def test_what_waits_offline_is_sent_by_the_next_run(device: Make, shuffler: FakeShuffler) -> None:
+    errors = Errors()
+    async with Recorder(device(shuffler=NOBODY), on_error=errors) as recorder:
+        recorder.record(ANSWERS)
+        assert not await flushed(recorder)
+        assert (recorder.counts.kept, recorder.counts.acknowledged) == (1, 0)
+    assert any(isinstance(error, Unreachable) for error in errors)
+    async with Recorder(device()) as recorder:
+        assert await flushed(recorder)
+        assert recorder.counts == Recorded(acknowledged=1)
+    assert len(shuffler.held) == 1
+
+
+async def test_an_answer_is_for_the_round_in_which_it_was_recorded(
+    device: Make, shuffler: FakeShuffler, clock: Clock
+) -> None:
+    gate = Gate()
+    async with Recorder(device(random=gate)) as recorder:
+        clock.now = START + 3599.0
+        recorder.record(ANSWERS)
+        assert await asyncio.to_thread(gate.reached.wait, 30)
+        clock.now = START + 3601.0
+        gate.opened.set()
+        assert await flushed(recorder)
+    assert [number for number, _ in shuffler.held.values()] == [0]
+
+
+async def test_nothing_that_is_recorded_raises(device: Make, shuffler: FakeShuffler, clock: Clock) -> None:
+    errors = Errors()
+    async with Recorder(device(), on_error=errors) as recorder:
+        wrong: list[Any] = [None, 7, "carrier", {"carrier": "secret"}, {"carrier": None}, {"what": 1}, object()]
+        queued = [recorder.record(each) for each in wrong]
+        assert queued == [False, False, False, True, True, True, False]
+        assert await flushed(recorder)
+        assert recorder.counts == Recorded(calls=7, bad_answer=7)
+        assert [type(error) for error in errors] == [AnswerError] * 3
+        assert not any("secret" in str(error) for error in errors)
+        # A wrong answer does not use up the round.
+        recorder.record(ANSWERS)
+        assert await flushed(recorder)
+        assert recorder.counts.kept == 1
+        clock.now = START - 1.0
+        assert not recorder.record(ANSWERS)
+        assert recorder.counts.no_round == 1
+
+
+async def test_the_mapping_that_was_recorded_may_change_afterwards(device: Make, shuffler: FakeShuffler) -> None:
+    gate, answers = Gate(), dict(ANSWERS)
+    async with Recorder(device(random=gate)) as recorder:
+        recorder.record(answers)
+        answers["carrier"] = "not a carrier"
+        gate.opened.set()
+        assert await flushed(recorder)
+        assert recorder.counts.kept == 1
+
+
+async def test_after_opting_out_nothing_is_sent(device: Make, shuffler: FakeShuffler) -> None:
+    one = device()
+    one.opt_out()
+    async with Recorder(one) as recorder:
+        recorder.record(ANSWERS)
+        assert await flushed(recorder)
+        assert recorder.counts == Recorded(calls=1, opted_out=1)
+    assert (shuffler.fetched, shuffler.seen) == ([], [])
+
+
+async def test_a_full_queue_drops_and_counts(device: Make, shuffler: FakeShuffler) -> None:
+    gate = Gate()
+    async with Recorder(device(random=gate), capacity=2) as recorder:
+        assert recorder.record(ANSWERS)
+        assert await asyncio.to_thread(gate.reached.wait, 30)
+        assert [recorder.record(ANSWERS) for _ in range(4)] == [True, True, False, False]
+        assert (recorder.counts.queued, recorder.counts.dropped) == (3, 2)
+        gate.opened.set()
+        assert await flushed(recorder)
+        assert recorder.counts == Recorded(calls=5, kept=1, repeated=2, dropped=2, acknowledged=1)
+
+
+async def test_a_state_file_that_cannot_be_used_is_told_and_counted(device: Make, tmp_path: Path) -> None:
+    errors = Errors()
+    async with Recorder(device(state=tmp_path / "missing" / "state.db"), on_error=errors) as recorder:
+        recorder.record(ANSWERS)
+        assert not await flushed(recorder)
+        assert recorder.counts == Recorded(calls=1, failed=1)
+    assert {type(error) for error in errors} == {StateError}
+
+
+async def test_what_handles_errors_may_fail_itself(device: Make, shuffler: FakeShuffler) -> None:
+    def fail(error: Exception) -> None:
+        raise RuntimeError("on top of that") from error
+
+    async with Recorder(device(), on_error=fail) as recorder:
+        recorder.record({"carrier": "nothing like it"})
+        recorder.record(ANSWERS)
+        assert await flushed(recorder)
+        assert recorder.counts == Recorded(calls=2, bad_answer=1, kept=1, acknowledged=1)
+
+
+async def test_errors_are_logged_by_default(device: Make, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", logger=module.__name__)
+    async with Recorder(device(shuffler=NOBODY)) as recorder:
+        recorder.record({"carrier": "secret"})
+        recorder.record(ANSWERS)
+        await flushed(recorder)
+    levels = {(record.levelname, record.getMessage().partition(":")[0]) for record in caplog.records}
+    assert levels == {("WARNING", "AnswerError"), ("INFO", "Unreachable")}
+    assert "secret" not in caplog.text
+
+
+@pytest.mark.parametrize(("reason", "refused"), [(Reason.TOO_LATE, 1), (Reason.UNKNOWN_TASK, 0)])
+async def test_a_refusal_for_good_is_counted_and_any_other_waits(
+    device: Make, shuffler: FakeShuffler, reason: Reason, refused: int
+) -> None:
+    shuffler.failures.append(Refusal(reason, "no"))
+    errors = Errors()
+    async with Recorder(device(), on_error=errors) as recorder:
+        recorder.record(ANSWERS)
+        await flushed(recorder)
+        assert [getattr(error, "reason", None) for error in errors] == [reason]
+        assert await flushed(recorder)
+        assert recorder.counts == Recorded(calls=1, kept=1, refused=refused, acknowledged=1 - refused)
+
+
+async def test_what_failed_is_tried_again_by_itself(
+    device: Make, shuffler: FakeShuffler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "FIRST_PAUSE", 0.01)
+    shuffler.failures.extend([Refusal(Reason.UNKNOWN_TASK, "not yet")] * 3)
+    answered, answer = threading.Event(), shuffler._answer
+    monkeypatch.setattr(shuffler, "_answer", lambda *given: (answer(*given), answered.set())[0])
+    async with Recorder(device(), on_error=Errors()) as recorder:
+        recorder.record(ANSWERS)
+        assert await asyncio.to_thread(answered.wait, 30)
+
+
+async def test_a_try_that_hangs_is_given_up(
+    device: Make, shuffler: FakeShuffler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "TRY_SECONDS", 0.01)
+    monkeypatch.setattr(module, "HANGING_SECONDS", 0.01)
+    one, errors = device(), Errors()
+
+    async def hang(*_: Any) -> Any:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(one, "_resend_all", hang)
+    async with Recorder(one, on_error=errors) as recorder:
+        recorder.record(ANSWERS)
+        assert not await flushed(recorder)
+        assert (recorder.counts.kept, recorder.counts.acknowledged) == (1, 0)
+    assert "sending hangs" in str(errors[0])
+
+
+async def test_what_comes_after_closing_is_dropped(device: Make, shuffler: FakeShuffler) -> None:
+    recorder = Recorder(device())
+    recorder.record(ANSWERS)
+    assert await asyncio.to_thread(recorder.close, 30)
+    assert await asyncio.to_thread(recorder.close, 30)
+    assert not recorder.record(ANSWERS)
+    assert not await flushed(recorder)
+    assert recorder.counts == Recorded(calls=2, kept=1, repeated=1, acknowledged=1)
+    assert recorder._worker is None
+    assert recorder._device._state._connection is None
+
+
+async def test_without_a_thread_closing_stores_what_is_queued(
+    device: Make, shuffler: FakeShuffler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As at the end of a program, when no thread can be started."""
+
+    def no_thread(_: Any) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", no_thread)
+    recorder = Recorder(device())
+    assert recorder.record(ANSWERS)
+    assert not recorder.flush(30)
+    assert not recorder.close()
+    assert recorder.counts == Recorded(calls=1, kept=1)
+    monkeypatch.undo()
+    assert len(await device().resend()) == 1
+
+
+@pytest.mark.parametrize("changes", [{"capacity": 0}, {"exit_seconds": -1.0}, {"exit_seconds": float("nan")}])
+async def test_a_recorder_without_room_or_time_is_refused(device: Make, changes: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match="give 1 or more, and 0 or more"):
+        Recorder(device(), **changes)
+
+
+# Programs that end, and that fork
+
+
+def program(settings: dict[str, Any], address: str, folder: Path, body: str) -> subprocess.CompletedProcess[str]:
+    (folder / "task.json").write_bytes(settings["task"])
+    text = f"""
+import os, sys
+from pathlib import Path
+from hubbub.client import Device, Recorder
+
+recorder = Recorder(
+    Device(
+        Path({str(folder / "task.json")!r}).read_bytes(),
+        operator_key=bytes.fromhex({settings["operator_key"].hex()!r}),
+        shuffler_key=bytes.fromhex({settings["shuffler_key"].hex()!r}),
+        state=Path({str(settings["state"])!r}),
+        shuffler={address!r},
+        authority=Path({str(settings["authority"])!r}),
+        clock=lambda: {START + 50},
+    ),
+    exit_seconds=20,
+)
+{body}
+"""
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, check=False, text=True, timeout=100)
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+async def test_the_end_of_a_program_sends_what_was_recorded(
+    settings: dict[str, Any], shuffler: FakeShuffler, tmp_path: Path
+) -> None:
+    done = await asyncio.to_thread(program, settings, shuffler.address, tmp_path, "recorder.record({'carrier': 'UA'})")
+    assert (done.stdout, done.stderr) == ("", "")
+    assert len(shuffler.held) == 1
+
+
+async def test_the_end_of_a_program_stores_what_cannot_be_sent(
+    settings: dict[str, Any], device: Make, shuffler: FakeShuffler, tmp_path: Path
+) -> None:
+    body = "recorder._exit_seconds = 0.01\nrecorder.record({'carrier': 'UA'})"
+    await asyncio.to_thread(program, settings, NOBODY, tmp_path, body)
+    assert len(await device().resend()) == 1
+
+
+async def test_a_forked_process_records_for_itself_and_one_answer_counts(
+    settings: dict[str, Any], shuffler: FakeShuffler, tmp_path: Path
+) -> None:
+    body = """
+assert recorder.record({"carrier": "UA"}) and recorder.flush(30)
+child = os.fork()
+if child == 0:
+    assert recorder.counts.calls == 0
+    assert not recorder.record({"carrier": "AA"})
+    recorder._device._clock = lambda: %s
+    assert recorder.record({"carrier": "AA"})
+    assert recorder.flush(30)
+    assert recorder.counts.acknowledged == 1, recorder.counts
+    recorder.close()
+    os._exit(0)
+assert os.waitpid(child, 0)[1] == 0
+assert recorder.counts.acknowledged == 1
+""" % (START + 3650)
+    await asyncio.to_thread(program, settings, shuffler.address, tmp_path, body)
+    assert sorted(number for number, _ in shuffler.held.values()) == [0, 1]
+
+
+async def test_a_fork_in_the_middle_of_storing_leaves_a_whole_file(
+    settings: dict[str, Any], shuffler: FakeShuffler, tmp_path: Path
+) -> None:
+    """The fork waits until the transaction is done, and neither process has the other's connection."""
+    body = """
+import threading
+from hubbub.client.state import State
+
+state = recorder._device._state
+state.forget(0)
+inside, forking = threading.Event(), threading.Event()
+
+def before_fork(self, before_fork=State.before_fork):
+    forking.set()
+    before_fork(self)
+
+State.before_fork = before_fork
+
+def hold():
+    with state._transaction():
+        inside.set()
+        forking.wait()
+
+thread = threading.Thread(target=hold)
+thread.start()
+inside.wait()
+child = os.fork()
+assert state._connection is None
+state.opt_out("child" if child == 0 else "parent")
+assert not state._lock.locked()
+if child == 0:
+    state.close()
+    os._exit(0)
+assert os.waitpid(child, 0)[1] == 0
+assert state.opted_out(["child", "parent"]) == {"child", "parent"}
+"""
+    await asyncio.to_thread(program, settings, shuffler.address, tmp_path, body)
+
+
+def test_pacing_of_a_device_is_its_own(settings: dict[str, Any]) -> None:
+    """Progress of tries is told by the device's pacing, in the recorder's thread as elsewhere."""
+    told: list[Any] = []
+    pacing = replace(settings["pacing"], progress=told.append)
+    with Recorder(Device(**{**settings, "pacing": pacing}, shuffler=NOBODY), on_error=Errors()) as recorder:
+        recorder.record(ANSWERS)
+        assert not recorder.flush(30)
+    assert told
