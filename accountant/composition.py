@@ -83,7 +83,7 @@ def compose(parts: Sequence[Part], delta: float) -> EpsilonBracket:
     single = _single(merged)
     if single is not None:
         return epsilon_bracket(single.mechanism, single.reports, wanted, dummies=single.dummies)
-    upper = _upper_epsilon(merged, wanted, local)
+    upper = _smaller_epsilon(merged, wanted, local)
     # The attack is looked for below the upper end only: above it the upper end itself would be refuted.
     lower = _lower_epsilon(merged, wanted, min(upper, local))
     if upper >= local:
@@ -99,7 +99,7 @@ def compose_upper(parts: Sequence[Part], delta: float) -> float:
     local, single = epsilon_local(merged), _single(merged)
     if single is not None:
         return epsilon_bracket(single.mechanism, single.reports, wanted, dummies=single.dummies).epsilon_upper
-    return min(local, _upper_epsilon(merged, wanted, local))
+    return min(local, _smaller_epsilon(merged, wanted, local))
 
 
 @answering
@@ -119,8 +119,7 @@ def compose_delta(parts: Sequence[Part], epsilon: float) -> DeltaBracket:
         return delta_bracket(single.mechanism, single.reports, wanted, dummies=single.dummies)
     if wanted >= local:
         return DeltaBracket(0.0, 0.0, epsilon, local, "local", "sum of the local epsilons", 0.0)
-    grids = [(_dominating(part, merged, SMALL_DELTA), part.rounds) for part in merged]
-    upper = _curve(grids, _for_epsilon(wanted)).delta(wanted)
+    upper = min(_upper_delta(tried, wanted) for tried in _ways(merged))
     attacks = _attacks(merged, SMALL_DELTA)
     lower = _curve(attacks, _for_epsilon(wanted)).delta(wanted) if attacks else None
     tail = _log_tail(merged, SMALL_DELTA)
@@ -129,7 +128,7 @@ def compose_delta(parts: Sequence[Part], epsilon: float) -> DeltaBracket:
     if below is None or not all(is_attack_on_itself(part) for part in merged):
         same = [(dominated_grid(one_round(part), tail), part.rounds) for part in merged]
         below = _curve(same, _for_epsilon(wanted)).delta(wanted)
-    slack = (upper - below) / upper if upper > 0 else 0.0
+    slack = max(0.0, (upper - below) / upper) if upper > 0 else 0.0
     return DeltaBracket(upper, lower, epsilon, local, "composition", SOURCE, slack)
 
 
@@ -138,6 +137,21 @@ def one_round_delta(part: Part, delta: float) -> Callable[[float], float]:
     grid = _dominating(part, [part], delta)
     # ε is taken a little smaller and δ a little larger: losses and masses are only known that closely.
     return lambda epsilon: min(1.0, grid.delta(epsilon * (1 - 1e-14)) * (1 + PAIR_ERROR))
+
+
+def _smaller_epsilon(parts: Sequence[Part], delta: float, local: float) -> float:
+    return min(_upper_epsilon(tried, delta, local) for tried in _ways(parts))
+
+
+def _ways(parts: Sequence[Part]) -> list[Sequence[Part]]:
+    """Return the parts as they are, and without dummies: that bounds them too (`bounds.bound.at_most_without`)."""
+    bare = [replace(part, dummies=0) for part in parts]
+    return [parts, bare] if any(part.dummies for part in parts) else [parts]
+
+
+def _upper_delta(parts: Sequence[Part], epsilon: float) -> float:
+    grids = [(_dominating(part, parts, SMALL_DELTA), part.rounds) for part in parts]
+    return _curve(grids, _for_epsilon(epsilon)).delta(epsilon)
 
 
 def _upper_epsilon(parts: Sequence[Part], delta: float, local: float) -> float:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import functools
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures.process import BrokenProcessPool
 
 import structlog
 
 from hubbub.analyzer.open import Opening, open_batch
-from hubbub.analyzer.records import StoredBatch
+from hubbub.analyzer.records import RoundProgress, StoredBatch
 from hubbub.analyzer.store import Store
 from hubbub.analyzer.tasks import Tasks
 from hubbub.analyzer.workers import Job, Workers
@@ -141,9 +141,9 @@ class Acceptor:
 
     async def _charges(self, task: Task, round_number: int) -> Charges:
         """Return what the round adds to the task's ledger; one that would pass the budget is abandoned and refused."""
-        stored = await self._store.charges(task.id)
+        stored, rounds = await self._store.charges(task.id), await self._store.progress(task.id)
         try:
-            return await asyncio.to_thread(_new_charges, task, round_number, stored)
+            return await asyncio.to_thread(_new_charges, task, round_number, stored, rounds)
         except Refusal:
             # OVER_BUDGET is final and the shuffler gives the round up: what it sent is erased now.
             await self._store.abandon(task.id, round_number)
@@ -183,11 +183,11 @@ def _load_accountant() -> None:
     import hubbub.analyzer.statements  # noqa: F401 - loading is all
 
 
-def _new_charges(task: Task, round_number: int, stored: Charges) -> Charges:
+def _new_charges(task: Task, round_number: int, stored: Charges, rounds: Sequence[RoundProgress]) -> Charges:
     # The accountant brings scipy, which would double the service's start-up time; batches come later.
     from hubbub.analyzer.charging import charges_or_refusal
 
-    return charges_or_refusal(task, round_number, stored)
+    return charges_or_refusal(task, round_number, stored, rounds)
 
 
 def _valid_reports(stored: StoredBatch, opening: Opening) -> int:

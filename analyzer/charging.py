@@ -6,8 +6,12 @@ first batch arrives.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from hubbub.accountant.errors import AccountingError
 from hubbub.accountant.spending.ledger import BudgetExceeded
+from hubbub.analyzer.progress import counted
+from hubbub.analyzer.records import RoundProgress
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.task import Task
@@ -15,15 +19,17 @@ from hubbub.service.charges import Charge, Charges
 from hubbub.service.ledgers import charges_for
 
 
-def charges_or_refusal(task: Task, round_number: int, stored: Charges) -> list[Charge]:
+def charges_or_refusal(task: Task, round_number: int, stored: Charges, rounds: Sequence[RoundProgress]) -> list[Charge]:
     """Return what a round adds to the task's `stored` charges: nothing where it is charged already.
+
+    Of the task's `rounds`, those that were counted below the minimum count against the budget as what they were.
 
     Raises:
         Refusal: OVER_BUDGET where the round would pass the task's budget, saying which rounds spent what.
         HubbubError: where the stored charges do not hold.
     """
     try:
-        return charges_for(task, round_number, stored)
+        return charges_for(task, round_number, stored, counted(task, rounds))
     except BudgetExceeded as error:
         raise Refusal(Reason.OVER_BUDGET, str(error)) from error
     except AccountingError as error:

@@ -17,7 +17,7 @@ from prometheus_client.metrics_core import Metric
 
 from hubbub.analyzer.accept import Acceptor
 from hubbub.analyzer.open import LeftOut
-from hubbub.analyzer.progress import progress_of
+from hubbub.analyzer.progress import counted, progress_of
 from hubbub.analyzer.records import RoundProgress
 from hubbub.analyzer.store import Store
 from hubbub.analyzer.tasks import Tasks
@@ -150,7 +150,11 @@ class AnalyzerCollector(PictureCollector[Picture]):
 
     def _metrics(self, picture: Picture) -> Iterator[Metric]:
         yield from (self._reports(picture.rounds), *self._of_rounds(picture), self._refused(), self._waiting())
-        yield from self._spent.metrics(self._tasks.values(), picture.charges)
+        every = {
+            task_id: counted(task, [each for each in picture.rounds if each.id.task_id == task_id])
+            for task_id, task in self._tasks.items()
+        }
+        yield from self._spent.metrics(self._tasks.values(), picture.charges, every)
 
     def _reports(self, rounds: Sequence[RoundProgress]) -> Metric:
         labels = (*TASK, "query", "result", "reason")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
+from hubbub.accountant.certificate.terms import QueryCount
 from hubbub.analyzer.records import BatchProgress, RoundProgress
+from hubbub.protos.messages import Committed
 from hubbub.protos.results import Progress, QueryStanding, RoundStanding
 from hubbub.protos.task import Task
 
@@ -26,6 +28,21 @@ def standing_of(progress: RoundProgress, task: Task, failures: Mapping[tuple[byt
     queries = tuple(_query_standing(task.queries[batch.query].name, batch) for batch in progress.batches)
     failure = failures.get((progress.id.task_id, progress.id.round))
     return RoundStanding(progress.id, progress_of(progress), queries, _waiting_for(progress, task, failure))
+
+
+def counted(task: Task, rounds: Sequence[RoundProgress]) -> list[tuple[int, QueryCount]]:
+    """Return the batches that are counted in these rounds of a task, each with its round, as its ledger takes them."""
+    return [
+        (progress.id.round, _query_count(task, batch, batch.committed))
+        for progress in rounds
+        for batch in progress.batches
+        if batch.committed is not None
+    ]
+
+
+def _query_count(task: Task, batch: BatchProgress, committed: Committed) -> QueryCount:
+    query = task.queries[batch.query]
+    return QueryCount(query.name, query.mechanism, batch.reports, committed.counted, committed.left_out)
 
 
 def _waiting_for(progress: RoundProgress, task: Task, failure: str | None) -> str:

@@ -9,13 +9,15 @@ from __future__ import annotations
 import asyncio
 import threading
 from abc import abstractmethod
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Generic, TypeVar
 
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
+from hubbub.accountant.certificate.terms import QueryCount
 from hubbub.protos.task import Task
 from hubbub.service.charges import Charges
 
@@ -85,25 +87,31 @@ class Spent:
 
     def __init__(self, prefix: str) -> None:
         self._prefix = prefix
-        self._known: dict[bytes, tuple[int, float]] = {}
+        self._known: dict[bytes, tuple[tuple[int, int], float]] = {}
 
-    def metrics(self, tasks: Iterable[Task], charges: Mapping[bytes, Charges]) -> Iterator[Metric]:
-        """Return ε and budget of tasks with these charges (by their ids)."""
+    def metrics(
+        self,
+        tasks: Iterable[Task],
+        charges: Mapping[bytes, Charges],
+        counted: Mapping[bytes, Sequence[tuple[int, QueryCount]]] = MappingProxyType({}),
+    ) -> Iterator[Metric]:
+        """Return ε and budget of tasks with these charges, and these batches counted (by their ids)."""
         spent = GaugeMetricFamily(f"{self._prefix}_epsilon_spent", "ε of all rounds charged, composed.", labels=TASK)
         budget = GaugeMetricFamily(f"{self._prefix}_epsilon_budget", "Cap on ε, where the task has one.", labels=TASK)
         for task in tasks:
-            spent.add_metric(names(task), self._by(task, charges.get(task.id, ())))
+            spent.add_metric(names(task), self._by(task, charges.get(task.id, ()), counted.get(task.id, ())))
             if task.privacy.epsilon_total is not None:
                 budget.add_metric(names(task), task.privacy.epsilon_total)
         yield from (spent, budget)
 
-    def _by(self, task: Task, charges: Charges) -> float:
-        """Return the task's ε, composed anew (about 0.1 s) only when its ledger has grown."""
-        count, epsilon = self._known.get(task.id, (0, 0.0))
-        if len(charges) != count:
+    def _by(self, task: Task, charges: Charges, counted: Sequence[tuple[int, QueryCount]]) -> float:
+        """Return the task's ε, composed anew (about 0.1 s) only when there are more charges or counts."""
+        count, epsilon = self._known.get(task.id, ((0, 0), 0.0))
+        now = len(charges), len(counted)
+        if charges and now != count:
             # The accountant brings scipy, which would double a service's start-up time; charges come later.
             from hubbub.service.ledgers import epsilon_of
 
-            epsilon = epsilon_of(task, charges)
-            self._known[task.id] = len(charges), epsilon
+            epsilon = epsilon_of(task, charges, counted)
+            self._known[task.id] = now, epsilon
         return epsilon

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 
 from hubbub.accountant.certificate.terms import Terms
 from hubbub.accountant.errors import AccountingError
-from hubbub.accountant.spending.budget import epsilon_spent, ledger, round_entries
+from hubbub.accountant.spending.budget import Counted, epsilon_spent, ledger, round_entries
 from hubbub.accountant.spending.ledger import Ledger
 from hubbub.protos.task import Task
 from hubbub.service.charges import Charge, Charges
@@ -25,25 +25,26 @@ RoundId = tuple[bytes, int]
 """A task's id, and a round's number."""
 
 
-def charges_for(task: Task, number: int, stored: Charges) -> list[Charge]:
+def charges_for(task: Task, number: int, stored: Charges, counted: Counted = ()) -> list[Charge]:
     """Return what round `number` adds to the task's `stored` charges: nothing where it is charged already.
 
-    Composes, which takes some 0.1 s: call it in a thread.
+    Batches `counted` with fewer valid honest reports than the task's minimum gives count as what
+    they were. Composes, which takes some 0.1 s: call it in a thread.
 
     Raises:
         BudgetExceeded: where the round would pass the budget; the message says which rounds spent what.
         AccountingError: where the stored charges do not hold.
     """
-    before = ledger(Terms.of(task), task.id.hex(), _records(stored))
+    before = ledger(Terms.of(task), task.id.hex(), _records(stored), counted)
     queries = [(query.name, query.mechanism) for query in task.queries]
     after = before.charge(round_entries(Terms.of(task), task.id.hex(), number, queries))
     every = [Charge(place, entry, digest) for place, (entry, digest) in enumerate(after.records())]
     return every[len(before.links) :]
 
 
-def epsilon_of(task: Task, charges: Charges) -> float:
-    """Return the ε of a task's charges, composed: never below the true one."""
-    return epsilon_spent(Terms.of(task), task.id.hex(), _records(charges))
+def epsilon_of(task: Task, charges: Charges, counted: Counted = ()) -> float:
+    """Return the ε of a task's charges, composed; batches `counted` short of the minimum as what they were."""
+    return epsilon_spent(Terms.of(task), task.id.hex(), _records(charges), counted)
 
 
 def check_ledgers(whose: str, charges: Mapping[bytes, Charges], paid_for: Mapping[RoundId, int]) -> None:

@@ -4,7 +4,15 @@ from dataclasses import dataclass
 from math import exp, inf
 
 from hubbub.accountant.answering import answering
-from hubbub.accountant.bounds.bound import EVERYTHING, Direction, Quantity, require, with_local_epsilon
+from hubbub.accountant.bounds.bound import (
+    EVERYTHING,
+    Direction,
+    Quantity,
+    at_most_without,
+    at_most_without_delta,
+    require,
+    with_local_epsilon,
+)
 from hubbub.accountant.bounds.sum_bound import probabilities
 from hubbub.accountant.divergence.logs import ZERO, LogBracket
 from hubbub.accountant.divergence.search import FINE, EpsilonEnds, find_epsilon, gaussian_guess
@@ -63,7 +71,8 @@ class BlanketBound:
         while missing > 1e-200 and exp(max(seen.upper, -400.0)) * 10 * _CUT < missing:
             missing = max(missing * 1e-9, 1e-200) if seen.lower == -inf else max(exp(seen.lower) * _CUT, 1e-200)
             seen = self.log_delta(*asked, missing)
-        return probabilities(seen)
+        found = probabilities(seen)
+        return at_most_without_delta(found, self.delta(mechanism, reports, epsilon)) if dummies else found
 
     @answering
     def epsilon(self, mechanism: AnyMechanism, reports: int, delta: float, dummies: int = 0) -> EpsilonEnds:
@@ -81,7 +90,8 @@ class BlanketBound:
         def evaluate(epsilon: float, precision: float) -> LogBracket:
             return self.log_delta(mechanism, reports, epsilon, dummies, precision, missing)
 
-        return find_epsilon(evaluate, delta, largest, guess, refine=not dummies and pairs.exact_blanket)
+        found = find_epsilon(evaluate, delta, largest, guess, refine=not dummies and pairs.exact_blanket)
+        return at_most_without(found, self.epsilon(mechanism, reports, delta)) if dummies else found
 
     @answering
     def rdp(self, mechanism: AnyMechanism, reports: int, order: float, dummies: int = 0) -> float:

@@ -84,3 +84,20 @@ def with_local_epsilon(mechanism: AnyMechanism, name: str) -> LocalMechanism:
             f"bound {name!r} does not cover {described(mechanism)}: it needs a local epsilon; ask for 'blanket' instead"
         )
     return mechanism
+
+
+def at_most_without(diluted: EpsilonEnds, plain: EpsilonEnds) -> EpsilonEnds:
+    """Return the ends of a bound beside dummies, given those without: the smaller upper end.
+
+    Whoever sees the batch without dummies can draw some, which are independent of every answer, put them in and shuffle
+    again: that gives the batch with dummies. So it is a post-processing, and whatever bounds δ without dummies bounds
+    it with them. In exact numbers dummies only help; but what bins cost is charged where there are some.
+    """
+    upper = min(diluted.upper, plain.upper)
+    return EpsilonEnds(upper, min(diluted.lower, upper))
+
+
+def at_most_without_delta(diluted: tuple[float, float], plain: tuple[float, float]) -> tuple[float, float]:
+    """Return (lower, upper) of a bound's δ likewise."""
+    upper = min(diluted[1], plain[1])
+    return min(diluted[0], upper), upper

@@ -11,7 +11,16 @@ from types import MappingProxyType
 from hubbub.accountant.answering import answering
 from hubbub.accountant.bounds.adversaries import CLONES, STRONG
 from hubbub.accountant.bounds.blanket import BlanketBound
-from hubbub.accountant.bounds.bound import EVERYTHING, Bound, Direction, Quantity, uncovered, with_local_epsilon
+from hubbub.accountant.bounds.bound import (
+    EVERYTHING,
+    Bound,
+    Direction,
+    Quantity,
+    at_most_without,
+    at_most_without_delta,
+    uncovered,
+    with_local_epsilon,
+)
 from hubbub.accountant.bounds.closed import any_local, one_common
 from hubbub.accountant.bounds.krr_attack import KRR_ATTACK
 from hubbub.accountant.bounds.others import OthersBound
@@ -54,7 +63,8 @@ class TwoRRBound:
         krr = self._binary(mechanism, reports, dummies)
         if checked_epsilon(epsilon) >= krr.epsilon_local:
             return 0.0, 0.0
-        return two_rr.delta_ends(krr, int(reports), checked_epsilon(epsilon), int(dummies))
+        found = two_rr.delta_ends(krr, int(reports), checked_epsilon(epsilon), int(dummies))
+        return at_most_without_delta(found, self.delta(mechanism, reports, epsilon)) if dummies else found
 
     @answering
     def epsilon(self, mechanism: AnyMechanism, reports: int, delta: float, dummies: int = 0) -> EpsilonEnds:
@@ -62,7 +72,8 @@ class TwoRRBound:
         krr = self._binary(mechanism, reports, dummies)
         if krr.epsilon_local == 0:
             return EpsilonEnds(0.0, 0.0)
-        return two_rr.epsilon_ends(krr, int(reports), checked_delta(delta), int(dummies))
+        found = two_rr.epsilon_ends(krr, int(reports), checked_delta(delta), int(dummies))
+        return at_most_without(found, self.epsilon(mechanism, reports, delta)) if dummies else found
 
     @answering
     def rdp(self, mechanism: AnyMechanism, reports: int, order: float, dummies: int = 0) -> float:

@@ -5,7 +5,15 @@ from dataclasses import dataclass
 from math import inf
 
 from hubbub.accountant.answering import answering
-from hubbub.accountant.bounds.bound import EVERYTHING, Direction, Quantity, require, with_local_epsilon
+from hubbub.accountant.bounds.bound import (
+    EVERYTHING,
+    Direction,
+    Quantity,
+    at_most_without,
+    at_most_without_delta,
+    require,
+    with_local_epsilon,
+)
 from hubbub.accountant.divergence.contour import positive_part
 from hubbub.accountant.divergence.logs import ZERO, LogBracket
 from hubbub.accountant.divergence.search import FINE, EpsilonEnds, find_epsilon, gaussian_guess
@@ -66,7 +74,8 @@ class SumBound:
         self.conditions(mechanism, reports, dummies)
         local = with_local_epsilon(mechanism, self.name)
         seen = self.log_delta(local, int(reports), checked_epsilon(epsilon), int(dummies), FINE)
-        return probabilities(seen)
+        found = probabilities(seen)
+        return at_most_without_delta(found, self.delta(mechanism, reports, epsilon)) if dummies else found
 
     @answering
     def epsilon(self, mechanism: AnyMechanism, reports: int, delta: float, dummies: int = 0) -> EpsilonEnds:
@@ -81,7 +90,8 @@ class SumBound:
         def evaluate(epsilon: float, precision: float) -> LogBracket:
             return self.log_delta(local, reports, epsilon, dummies, precision)
 
-        return find_epsilon(evaluate, delta, local.epsilon_local, guess, refine=not dummies)
+        found = find_epsilon(evaluate, delta, local.epsilon_local, guess, refine=not dummies)
+        return at_most_without(found, self.epsilon(mechanism, reports, delta)) if dummies else found
 
     @answering
     def rdp(self, mechanism: AnyMechanism, reports: int, order: float, dummies: int = 0) -> float:

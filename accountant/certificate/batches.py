@@ -32,12 +32,24 @@ def part_that_came(terms: Terms, query: QueryCount) -> Part:
 
 
 def part_at_minimum(terms: Terms, query: QueryCount) -> Part:
-    """Return the batch at the minimum fixed beforehand, or at what came where that is less.
+    """Return the batch at the minimum fixed beforehand, or at what came where that is less (`is_short`).
 
     How many came may depend on earlier releases, and pairs at such a number need not compose; the minimum does not.
     """
-    least = honest_reports(terms.minimum_reports, terms.minimum_reports, terms.honest_share)
-    return Part(query.mechanism, max(1, min(least, honest(terms, query))), dummies=terms.dummies)
+    return Part(query.mechanism, max(1, min(_least(terms), honest(terms, query))), dummies=terms.dummies)
+
+
+def is_short(terms: Terms, query: QueryCount) -> bool:
+    """Whether fewer valid honest reports came than the minimum gives.
+
+    Then more of the crowd failed than the task's honest share allows for. No number that was fixed beforehand covers
+    such a batch but the local ε.
+    """
+    return honest(terms, query) < _least(terms)
+
+
+def _least(terms: Terms) -> int:
+    return honest_reports(terms.minimum_reports, terms.minimum_reports, terms.honest_share)
 
 
 def counts_of(terms: Terms, query: QueryCount) -> dict[str, int]:

@@ -54,7 +54,7 @@ _TOTAL: Mapping[str, Kind] = {**_EPSILON, "epsilon_lower": _number_or_none}
 _ALL_ROUNDS: Mapping[str, Kind] = {
     **_EPSILON,
     "budget": _number_or_none,
-    "epsilon_upper_at_minimum": _number,
+    "epsilon_upper_at_minimum": _number_or_none,
     "history": _list,
 }
 

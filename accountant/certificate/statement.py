@@ -9,8 +9,9 @@ What is stated, for one person whose reports are honest (δ is the task's, every
   significant digits; `epsilon_lower`, rounded down: no valid ε lies below it (null where no attack is known);
 - `round_total`: all queries of the round composed;
 - `all_rounds`: all rounds so far composed, at the reports that came (`epsilon_upper`) and at the minimum that was fixed
-  beforehand (`epsilon_upper_at_minimum`): the second holds even where how many came depends on earlier releases.
-  `budget` is the task's cap on ε over all its rounds, null where it has none.
+  beforehand (`epsilon_upper_at_minimum`): the second holds even where how many came depends on earlier releases. It is
+  null where a batch held fewer valid honest reports than the minimum gives: then it would not hold. `budget` is the
+  task's cap on ε over all its rounds, null where it has none.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from hubbub.accountant.certificate.batches import (
     composed,
     counts_of,
     covering,
+    is_short,
     local_of,
     part_at_minimum,
     part_that_came,
@@ -89,18 +91,25 @@ def _total(terms: Terms, parts: Sequence[Part]) -> dict[str, Any]:
     }
 
 
+def _at_minimum(terms: Terms, queries: Sequence[QueryCount], came: float) -> float | None:
+    if any(is_short(terms, query) for query in queries):
+        return None
+    minimum = _total(terms, [part_at_minimum(terms, query) for query in queries])
+    # Never below the other: a reader takes this one as the careful one of the two.
+    careful: float = max(minimum["epsilon_upper"], came)
+    return careful
+
+
 def _all_rounds(terms: Terms, history: Sequence[RoundCounts]) -> dict[str, Any]:
     queries = [query for counts in history for query in counts.queries]
     total = _total(terms, [part_that_came(terms, query) for query in queries])
-    minimum = _total(terms, [part_at_minimum(terms, query) for query in queries])
     return {
         "bound": total["bound"],
         "budget": terms.epsilon_total,
         "delta": terms.delta,
         "epsilon_local": total["epsilon_local"],
         "epsilon_upper": total["epsilon_upper"],
-        # Never below the other: a reader takes this one as the careful one of the two.
-        "epsilon_upper_at_minimum": max(minimum["epsilon_upper"], total["epsilon_upper"]),
+        "epsilon_upper_at_minimum": _at_minimum(terms, queries, total["epsilon_upper"]),
         "history": [
             {"queries": [counts_of(terms, query) for query in counts.queries], "round": counts.round}
             for counts in history

@@ -52,7 +52,8 @@ def rdp_upper(mechanism: LocalMechanism, reports: int, order: float, dummies: in
     found = _upper(pairs.dominating_atoms(part, log_tail), order, local)
     if pairs.grid_is_tighter(part):
         found = min(found, _upper([grid_atoms(dominating_grid(part, log_tail))], order, local))
-    return min(ceiling, found)
+    # A batch beside dummies is a post-processing of the batch without: what bounds the one bounds the other.
+    return min(ceiling, found, rdp_upper(mechanism, reports, order) if dummies else ceiling)
 
 
 @answering

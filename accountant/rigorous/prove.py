@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from fractions import Fraction
 
 from hubbub.accountant.errors import AccountingError
@@ -57,13 +58,26 @@ def prove(
     """Prove that one batch of `reports`, with `dummies` uniform ones beside them, is (`epsilon`, `delta`)-private.
 
     Both numbers are taken as the decimals they are written as. Where `epsilon` stays undecided, up to 1.01 times that
-    is tried.
+    is tried. Dummies are a post-processing of the batch without them, so a proof of that batch is one too.
 
     Raises:
         NotProvenError: where nothing of that is decided, the theorem's own δ at `epsilon` surely is above `delta`, or
             no proof is known of the mechanism.
     """
     reports, dummies = checked_reports(reports), checked_dummies(dummies)
+    try:
+        return _prove(mechanism, reports, epsilon, delta, dummies, progress)
+    except NotProvenError:
+        if not dummies:
+            raise
+        with suppress(NotProvenError):
+            return _prove(mechanism, reports, epsilon, delta, 0, progress)
+        raise
+
+
+def _prove(
+    mechanism: LocalMechanism, reports: int, epsilon: float, delta: float, dummies: int, progress: Progress
+) -> Proof:
     stated, target = written(checked_epsilon(epsilon)), written(checked_delta(delta))
     route = route_of(mechanism)
     with precision(256):

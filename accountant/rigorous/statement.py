@@ -79,7 +79,8 @@ def claims(
     least = [_part(terms, mechanism, counts, terms.minimum_reports) for mechanism, counts in history]
     yield _local("all_rounds", came, stated, False)
     yield upper("all_rounds", "epsilon_upper", came, stated, False)
-    yield upper("all_rounds", "epsilon_upper_at_minimum", least, stated, False)
+    if stated["epsilon_upper_at_minimum"] is not None:
+        yield upper("all_rounds", "epsilon_upper_at_minimum", least, stated, False)
 
 
 def _part(terms: Terms, mechanism: LocalMechanism, counts: Mapping[str, Any], minimum: int | None = None) -> Part:

@@ -1,6 +1,7 @@
 """A task's budget over its rounds: what its ledger charges for a round, and how many rounds fit.
 
-A round is charged whole and at the minimum fixed beforehand, so it is known before anyone is asked what each costs.
+A round is charged whole and at the minimum fixed beforehand, so it is known before anyone is asked what each costs. One
+that turned out to hold fewer valid honest reports counts at these, as soon as somebody has counted it.
 """
 
 from __future__ import annotations
@@ -9,33 +10,43 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from hubbub.accountant.certificate.batches import is_short, part_at_minimum
 from hubbub.accountant.certificate.minimum import parts_at_minimum
-from hubbub.accountant.certificate.terms import Terms
+from hubbub.accountant.certificate.terms import QueryCount, Terms
 from hubbub.accountant.composition import compose_upper
 from hubbub.accountant.mechanisms import LocalMechanism
 from hubbub.accountant.spending.entry import Entry
 from hubbub.accountant.spending.ledger import Ledger
 
+Counted = Iterable[tuple[int, QueryCount]]
+"""Batches that were counted, each with the number of its round."""
 
-def ledger(terms: Terms, task: str, records: Iterable[tuple[str, str]] = ()) -> Ledger:
+
+def ledger(terms: Terms, task: str, records: Iterable[tuple[str, str]] = (), counted: Counted = ()) -> Ledger:
     """Return the ledger of a task with what is charged already, verified; without a budget it refuses nothing.
+
+    Batches `counted` with fewer valid honest reports than the minimum gives count as what they were.
 
     Raises:
         LedgerBroken: where the records do not hold.
     """
     # Charges are kept without a budget too: what was spent is shown, and a cap may be asked about later.
     budget = math.inf if terms.epsilon_total is None else terms.epsilon_total
-    return Ledger.from_records(task, budget, terms.delta, records)
+    dearer = {
+        (number, query.name): part_at_minimum(terms, query) for number, query in counted if is_short(terms, query)
+    }
+    return Ledger.from_records(task, budget, terms.delta, records, dearer)
 
 
-def epsilon_spent(terms: Terms, task: str, records: Iterable[tuple[str, str]]) -> float:
-    """Return the ε of everything charged so far, composed at the task's δ: never below the true one; 0 for no charges.
+def epsilon_spent(terms: Terms, task: str, records: Iterable[tuple[str, str]], counted: Counted = ()) -> float:
+    """Return the ε of everything charged so far, composed at the task's δ; 0 for no charges.
+
+    It is never below the true one as long as no batch was short; a batch that is known to have been counts as it was.
 
     Raises:
         LedgerBroken: where the records do not hold.
     """
-    entries = ledger(terms, task, records).entries
-    return compose_upper([entry.part for entry in entries], terms.delta) if entries else 0.0
+    return ledger(terms, task, records, counted).epsilon_spent()
 
 
 def round_entries(

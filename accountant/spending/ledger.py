@@ -7,6 +7,9 @@ pairs at that number need not compose (docs/accounting.md, "Many rounds").
 The chain of digests shows that an entry was changed, moved, put in or taken out, not that the *last* ones were left
 off, nor that somebody wrote a whole new chain: whoever keeps a ledger holds its `head`, or the rounds it released,
 apart from it and compares.
+
+A round that hid people among fewer honest reports than that minimum cost more than its charge. Whoever counted it hands
+that in as `dearer`: it is no part of the chain, which stays what was fixed beforehand, but counts against the budget.
 """
 
 from __future__ import annotations
@@ -14,13 +17,14 @@ from __future__ import annotations
 import hashlib
 import itertools
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from hubbub.accountant.brackets import EpsilonBracket
 from hubbub.accountant.composition import compose, compose_upper
 from hubbub.accountant.errors import AccountingError, shown
 from hubbub.accountant.numbers import checked_delta, real
+from hubbub.accountant.pairs import Part
 from hubbub.accountant.spending.entry import Entry, LedgerBroken
 
 LABELS = {1: b"hubbub ledger v1", 2: b"hubbub ledger v2"}
@@ -50,7 +54,8 @@ class Link:
 class Ledger:
     """All charges of one task, oldest first, and its budget (`epsilon`, `delta`) over all its rounds.
 
-    Where `epsilon` is infinite nothing exceeds it, and nothing is composed to know that. Raises AccountingError for a
+    `dearer` has, by round and query, the part that was really sent where it cost more than was fixed beforehand. Where
+    `epsilon` is infinite nothing exceeds it, and nothing is composed to know that. Raises AccountingError for a
     budget that is not a number from 0, or a δ outside its range.
     """
 
@@ -58,6 +63,7 @@ class Ledger:
     epsilon: float
     delta: float
     links: tuple[Link, ...] = ()
+    dearer: Mapping[tuple[int, str], Part] = field(default_factory=dict, compare=False)
 
     def __post_init__(self) -> None:
         checked_delta(self.delta)
@@ -94,7 +100,11 @@ class Ledger:
 
     def spent(self, delta: float | None = None) -> EpsilonBracket:
         """Return the ε composed over everything charged, at `delta` or the budget's δ; `epsilon_upper` is certified."""
-        return _composed(self.entries, self.delta if delta is None else delta)
+        return _composed(self._priced(self.entries), self.delta if delta is None else delta)
+
+    def epsilon_spent(self) -> float:
+        """Return the `epsilon_upper` of `spent` alone, at the budget's δ; 0 for no charges."""
+        return _upper(self._priced(self.entries), self.delta)
 
     def verify(self) -> None:
         """Raise LedgerBroken unless every digest follows from the one before and no charge is there twice."""
@@ -112,10 +122,17 @@ class Ledger:
         return tuple((link.entry.canonical(), link.digest) for link in self.links)
 
     @classmethod
-    def from_records(cls, task: str, epsilon: float, delta: float, records: Iterable[tuple[str, str]]) -> Ledger:
+    def from_records(
+        cls,
+        task: str,
+        epsilon: float,
+        delta: float,
+        records: Iterable[tuple[str, str]],
+        dearer: Mapping[tuple[int, str], Part] | None = None,
+    ) -> Ledger:
         """Read what `records` wrote and verify it; raises LedgerBroken where it does not hold."""
         links = tuple(Link(Entry.from_canonical(text), digest) for text, digest in records)
-        ledger = cls(task, epsilon, delta, links)
+        ledger = cls(task, epsilon, delta, links, dearer or {})
         ledger.verify()
         return ledger
 
@@ -143,7 +160,11 @@ class Ledger:
         # Nothing exceeds no budget; composing years of rounds to learn that would take seconds.
         if self.epsilon == math.inf:
             return False
-        return _upper((*self.entries, *fresh), self.delta) > self.epsilon
+        return _upper(self._priced((*self.entries, *fresh)), self.delta) > self.epsilon
+
+    def _priced(self, entries: Iterable[Entry]) -> tuple[Entry, ...]:
+        """Return the entries with what was really sent in them, where that is known to cost more."""
+        return tuple(replace(entry, part=self.dearer.get(entry.key, entry.part)) for entry in entries)
 
     def _appended(self, fresh: Iterable[Entry]) -> Ledger:
         links, digest = list(self.links), self.head
@@ -153,7 +174,7 @@ class Ledger:
         return replace(self, links=tuple(links))
 
     def _refusal(self, fresh: Sequence[Entry]) -> str:
-        after = _upper((*self.entries, *fresh), self.delta)
+        after = _upper(self._priced((*self.entries, *fresh)), self.delta)
         rounds = ", ".join(str(number) for number in sorted({entry.round for entry in fresh}))
         return (
             f"charging round {rounds} of task {self.task!r} would bring epsilon to {after:.6g} "
@@ -164,8 +185,9 @@ class Ledger:
     def _history(self) -> str:
         if not self.links:
             return "nothing is spent yet"
-        spent = _upper(self.entries, self.delta)
-        groups = list(_like_rounds(self.entries))
+        entries = self._priced(self.entries)
+        spent = _upper(entries, self.delta)
+        groups = list(_like_rounds(entries))
         told = [f"{_span(rounds)} {_upper(entries, self.delta):.6g}" for rounds, entries in groups[:EXPLAINED]]
         more = f" and {len(groups) - EXPLAINED} further groups" if len(groups) > EXPLAINED else ""
         return f"spent so far: {spent:.6g}, of it by themselves {', '.join(told)}{more}"

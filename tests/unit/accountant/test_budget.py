@@ -2,17 +2,18 @@
 
 import math
 from dataclasses import replace
+from fractions import Fraction
 
 import pytest
 
 from hubbub.accountant.calibration.calibrate import calibrate
 from hubbub.accountant.certificate.minimum import check_minimum, parts_at_minimum
-from hubbub.accountant.certificate.terms import Terms
-from hubbub.accountant.composition import compose
+from hubbub.accountant.certificate.terms import QueryCount, Terms
+from hubbub.accountant.composition import compose, compose_upper
 from hubbub.accountant.errors import AccountingError
 from hubbub.accountant.mechanisms import KRR
 from hubbub.accountant.pairs import Part
-from hubbub.accountant.spending.budget import ledger, outlook, round_entries
+from hubbub.accountant.spending.budget import epsilon_spent, ledger, outlook, round_entries
 from hubbub.accountant.spending.ledger import BudgetExceeded
 from support.queries import histogram_design, histogram_mse
 
@@ -89,3 +90,32 @@ def test_one_query_with_dummies_holds_at_the_minimum_as_it_was_calibrated() -> N
     (chosen,) = calibrate([histogram_design(4)], 1.0, 1e-6, 1_000, dummies=100)
     terms = Terms(epsilon=1.0, delta=1e-6, epsilon_local=20.0, honest_share=1.0, minimum_reports=1_000, dummies=100)
     check_minimum(terms, [chosen.mechanism])
+
+
+def test_a_round_that_was_short_of_the_minimum_counts_as_what_it_was() -> None:
+    """kRR(16, 1/4), minimum 1000: the first round holds 1000 reports, the second 50."""
+    terms = Terms(2.0, 1e-6, 8.0, 1.0, 1000, epsilon_total=4.2)
+    queries = [("carrier", KRR(16, Fraction(1, 4)))]
+    kept = ledger(terms, "flights")
+    for number in range(2):
+        kept = kept.charge(round_entries(terms, "flights", number, queries))
+    came = [
+        (number, QueryCount("carrier", queries[0][1], 1000, valid, {"bad": 1000 - valid}))
+        for number, valid in ((0, 1000), (1, 50))
+    ]
+    parts = [Part(queries[0][1], 1000), Part(queries[0][1], 50)]
+    assert epsilon_spent(terms, "flights", kept.records(), came) == compose_upper(parts, terms.delta)
+    assert epsilon_spent(terms, "flights", kept.records()) == compose_upper([replace(parts[0], rounds=2)], terms.delta)
+    third = round_entries(terms, "flights", 2, queries)
+    assert not kept.would_exceed(third)
+    known = ledger(terms, "flights", kept.records(), came)
+    assert known.head == kept.head
+    with pytest.raises(BudgetExceeded, match=r"budget is 4\.2; spent so far: 4\.0"):
+        known.charge(third)
+
+
+def test_a_batch_that_holds_the_minimum_counts_at_the_minimum() -> None:
+    kept = ledger(TERMS, "flights").charge(round_entries(TERMS, "flights", 0, QUERIES))
+    name, mechanism = QUERIES[0]
+    counted = [(0, QueryCount(name, mechanism, 10**6, 10**6, {}))]
+    assert epsilon_spent(TERMS, "flights", kept.records(), counted) == epsilon_spent(TERMS, "flights", kept.records())

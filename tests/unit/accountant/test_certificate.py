@@ -3,6 +3,7 @@
 import copy
 import json
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -134,9 +135,35 @@ def test_a_task_that_promises_no_number_supports_nothing() -> None:
         check_minimum(Terms(3.0, 1e-6, math.nan, 1.0, 1000), [QUERIES[0][1]])
 
 
-def test_a_round_with_fewer_valid_reports_than_the_minimum_counts_at_those_that_came() -> None:
+SHORT = Terms(3.0, 1e-6, 20.0, 1.0, 1000)
+
+
+def test_nothing_is_stated_at_the_minimum_where_a_round_held_fewer_valid_reports() -> None:
     """One round had 300 good reports of 1000: the minimum never hid anybody in it, whatever the other round had."""
-    terms = Terms(3.0, 1e-6, 20.0, 1.0, 1000)
-    stated = made(terms, QUERIES, [(1000, 300), (5000, 5000)])["all_rounds"]["epsilon_upper_at_minimum"]
+    content = made(SHORT, QUERIES, [(1000, 300), (5000, 5000)])
+    assert content["all_rounds"]["epsilon_upper_at_minimum"] is None
+    check_statement(SHORT, QUERIES, content)
+
+
+def test_the_honest_share_may_make_a_round_short() -> None:
+    terms = replace(SHORT, honest_share=0.9)
+    assert made(terms, QUERIES, [(2000, 1100)])["all_rounds"]["epsilon_upper_at_minimum"] is not None
+    assert made(terms, QUERIES, [(2000, 1000)])["all_rounds"]["epsilon_upper_at_minimum"] is None
+
+
+def test_silence_at_the_minimum_is_refused_where_every_batch_held_it(sound: dict[str, Any]) -> None:
+    content = copy.deepcopy(sound)
+    content["all_rounds"]["epsilon_upper_at_minimum"] = None
+    with pytest.raises(CertificateError, match="null, but every batch held the minimum"):
+        check_statement(TERMS, QUERIES, content)
+
+
+def test_a_number_that_earlier_certificates_state_for_a_short_round_still_has_to_cover_it() -> None:
     ((_, mechanism),) = QUERIES
-    assert stated >= compose([Part(mechanism, 300), Part(mechanism, 1000)], terms.delta).epsilon_upper
+    content = made(SHORT, QUERIES, [(1000, 300), (5000, 5000)])
+    least = compose([Part(mechanism, 300), Part(mechanism, 1000)], SHORT.delta).epsilon_upper
+    content["all_rounds"]["epsilon_upper_at_minimum"] = least
+    check_statement(SHORT, QUERIES, content)
+    content["all_rounds"]["epsilon_upper_at_minimum"] = least * 0.999
+    with pytest.raises(CertificateError, match="at the minimum"):
+        check_statement(SHORT, QUERIES, content)

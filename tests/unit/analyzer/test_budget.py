@@ -75,6 +75,18 @@ async def test_a_round_beyond_the_budget_is_refused_at_begin_and_its_key_destroy
     assert await bench.store.batch(bench.batch(0, 1)) is None
 
 
+async def test_a_round_with_few_valid_reports_leaves_less_for_those_after_it(bench: Bench) -> None:
+    """Two rounds of five valid reports fit this budget; not after one in which four of six could not be read."""
+    await with_privacy(bench, dataclasses.replace(ONE_ROUND, epsilon_total=5.4))
+    envelopes = await bench.seal(0, [0] * 6)
+    await bench.deliver(0, [*envelopes[:2], *(bytes(INNER_BYTES) for _ in range(4))])
+    await bench.deliver(1, await bench.seal(1, [0] * 6))
+    with pytest.raises(Refusal, match=r"charging round 1 .*budget is 5.4; spent so far") as refused:
+        await bench.deliver(0, await bench.seal(0, [0] * 6, 1), 1)
+    assert refused.value.reason is Reason.OVER_BUDGET
+    (await ledger(bench)).verify()
+
+
 async def test_a_round_that_was_begun_within_the_budget_is_refused_at_commit_beyond_it(bench: Bench) -> None:
     await with_privacy(bench, ONE_ROUND)
     envelopes = await bench.seal(0, [0] * 6, 1)
