@@ -53,7 +53,8 @@ class Family:
     """Pairs on one grid, and with each its mirror image.
 
     `masses` has a row for each loss (place − reach)·step, place = 0, 1, …, 2·reach, and a column of P-masses for each
-    pair; `infinite` is the P-mass of each at an infinite loss. Masses are right to a relative `doubt`, P's and Q's.
+    pair; `infinite` is the P-mass of each at an infinite loss. Expectations of rising functions are right to a relative
+    `doubt`, losses to `loss_doubt`.
     """
 
     step: float
@@ -61,6 +62,7 @@ class Family:
     masses: Array
     infinite: Array
     doubt: float
+    loss_doubt: float
 
     def log_moment(self, tilt: float) -> float:
         """Return ln E_P[e^{tilt·ℓ}] over finite losses, the largest of the family."""
@@ -69,7 +71,10 @@ class Family:
 
 
 def laid_out(pairs: Pairs, step: float, reach: int, doubt: float, underflow: float) -> Family:
-    """Return the family of pairs given as atoms, by connecting the dots; `underflow` is P-mass that atoms may lack."""
+    """Return the family of pairs given as atoms, by connecting the dots.
+
+    P- and Q-masses are right to a relative `doubt`, so losses to twice that; `underflow` is P-mass that may be missing.
+    """
     masses = np.zeros((2 * reach + 2, len(pairs)))
     for column, (p, q) in enumerate(pairs):
         loss = np.log(p / q)
@@ -77,7 +82,7 @@ def laid_out(pairs: Pairs, step: float, reach: int, doubt: float, underflow: flo
         place = index + reach
         masses[:, column] = np.bincount(place, p * (1 - up), len(masses))
         masses[:, column] += np.bincount(place + 1, p * up, len(masses))
-    return Family(step, reach, masses[:-1], np.full(len(pairs), underflow), doubt)
+    return Family(step, reach, masses[:-1], np.full(len(pairs), underflow), doubt, 2 * doubt)
 
 
 def rounds_at_once(family: Family, rounds: int, log_tail: float) -> int:
@@ -120,15 +125,16 @@ def play(family: Family, rounds: Collection[int], log_tail: float) -> dict[int, 
         left = np.max(windows @ family.masses[::-1] + family.infinite, axis=1) * (1 + _ROUNDING)
         left = np.minimum.accumulate(np.minimum(left, 1.0))
         if played in rounds:
-            found[played] = _certain(left, family.doubt * played, step)[: count + 1]
+            found[played] = _certain(left, family, played)[: count + 1]
     return found
 
 
-def _certain(values: Array, doubt: float, step: float) -> Array:
-    """Return values that hold although P- and Q-masses are only known to a relative `doubt`.
+def _certain(values: Array, family: Family, rounds: int) -> Array:
+    """Return values that hold although masses and losses are only known to the family's doubts.
 
-    The true P is at most (1 + doubt) times ours, the true Q at least (1 − doubt) times it; so the true δ(ε) is at most
-    (1 + doubt)·δ(ε − 3·doubt), which by convexity lies below the chord from the place before.
+    With losses off by d in all the true δ(ε) is at most that of ours at ε − d, which by convexity lies below the chord
+    from the place before: it adds d/step of that place's value at most (twice that, for the chord is one in e^ε).
     """
     before = np.append(1.0, values[:-1])
-    return np.minimum(1.0, (values + 4 * doubt / step * before) * (1 + doubt))
+    moved = 2 * rounds * family.loss_doubt / family.step * before
+    return np.minimum(1.0, (values + moved) * (1 + 2 * rounds * family.doubt))

@@ -39,7 +39,7 @@ class TwoRRPairs(KrrPairs):
         return two_rr_grid(self.mechanism, part.reports, part.dummies, log_tail)
 
     def played_grids(self, part: Part, log_tail: float) -> tuple[tuple[LossGrid, int], ...] | None:
-        """Return several rounds at once, where few people make the envelope of one round loose."""
+        """Return several rounds at once: the envelope of one adds up to more than any choice of ones reaches."""
         if part.rounds == 1 or not self.grid_is_tighter(part):
             return None
         return two_rr_rounds(self.mechanism, part.reports, part.dummies, part.rounds, log_tail)

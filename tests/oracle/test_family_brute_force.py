@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from hubbub.accountant.composition import compose, compose_delta, compose_upper
+from hubbub.accountant.losses import envelope, two_rr_family
 from hubbub.accountant.losses.family import MOST_ROUNDS, play
 from hubbub.accountant.losses.two_rr_family import POINTS, _family, _pairs, two_rr_rounds
 from hubbub.accountant.mechanisms import KRR, exp_decimal
@@ -105,13 +106,62 @@ def test_more_rounds_than_are_played_at_once_are_composed_of_those() -> None:
     grids = two_rr_rounds(mechanism, 40, 0, 3 * MOST_ROUNDS + 5, 40.0)
     assert grids is not None
     assert sum(times for _, times in grids) < 3 * MOST_ROUNDS
-    assert two_rr_rounds(mechanism, 400, 0, 10, 40.0) is None
-    assert two_rr_rounds(KRR.from_local_epsilon(2, 1e-7), 40, 0, 10, 40.0) is None
+    # Where all numbers of ones are alike, one round is all that is needed.
+    assert [times for _, times in two_rr_rounds(mechanism, 10**5, 0, 10, 40.0)] == [10]
+
+
+@pytest.mark.parametrize(("blocks", "groups"), [(1024, 32), (1024, 1), (3, 32), (2, 1)])
+@pytest.mark.parametrize(
+    ("reports", "rounds", "epsilon_local", "dummies"), [(5, 2, 1.0, 0), (4, 3, 3.0, 0), (6, 2, 0.4, 1)]
+)
+def test_groups_of_blocks_cover_every_strategy(
+    monkeypatch: pytest.MonkeyPatch,
+    blocks: int,
+    groups: int,
+    reports: int,
+    rounds: int,
+    epsilon_local: float,
+    dummies: int,
+) -> None:
+    """What many people need, on few: bounds on blocks, hulls of several blocks, losses that end as infinite ones."""
+    monkeypatch.setattr(envelope, "BLOCKS", blocks)
+    monkeypatch.setattr(two_rr_family, "GROUPS", groups)
+    mechanism = KRR.from_local_epsilon(2, epsilon_local)
+    curves = envelope.block_curves.__wrapped__(mechanism, reports, dummies, 25.0)
+    family = two_rr_family._block_family(curves)
+    values = play(family, [rounds], 25.0)[rounds]
+    for place in (0, len(values) // 9, len(values) // 4, len(values) // 2):
+        truth = worst((views(mechanism, reports, dummies),) * rounds, place * family.step)
+        assert truth <= Fraction(float(values[place]))
+        if blocks > reports and groups > reports:
+            assert values[place] <= float(truth) * 1.03 + 1e-6
+
+
+@pytest.mark.parametrize(
+    ("reports", "epsilon_local", "hull", "truth"),
+    [(130, 1.0, 1.3056, 1.30160), (250, 1.0, 0.9033, 0.90122), (1000, 4.0, 4.0995, 4.07577)],
+)
+def test_composed_bounds_of_many_are_near_the_worst_strategy(
+    reports: int, epsilon_local: float, hull: float, truth: float
+) -> None:
+    """Ten rounds; `truth`: the same program with every 1/64 of the numbers of ones, each as it is."""
+    found = compose([Part(KRR.from_local_epsilon(2, epsilon_local), reports, 10)], 1e-6)
+    assert found.epsilon_lower is not None
+    assert found.epsilon_lower <= truth
+    assert truth * (1 - 1e-4) <= found.epsilon_upper <= truth * 1.001
+    assert found.epsilon_upper < hull
 
 
 @pytest.mark.parametrize("delta", [1e-3, 1e-9])
 def test_the_attack_stays_below(delta: float) -> None:
-    for reports, epsilon_local, rounds in [(2, 1.0, 5), (17, 4.0, 3), (64, 0.3, 40), (128, 6.0, 20)]:
+    for reports, epsilon_local, rounds in [
+        (2, 1.0, 5),
+        (17, 4.0, 3),
+        (64, 0.3, 40),
+        (128, 6.0, 20),
+        (129, 6.0, 20),
+        (5000, 3.0, 4),
+    ]:
         found = compose([Part(KRR.from_local_epsilon(2, epsilon_local), reports, rounds)], delta)
         assert found.epsilon_lower is not None
         assert found.epsilon_lower <= found.epsilon_upper
