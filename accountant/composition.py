@@ -23,7 +23,15 @@ from hubbub.accountant.errors import AccountingError
 from hubbub.accountant.losses.convolution import ROUNDING, Tilted, convolve, log_moment, power, tilted
 from hubbub.accountant.losses.grid import LossGrid
 from hubbub.accountant.numbers import DELTA_LEAST, checked_delta, checked_epsilon, fraction_up
-from hubbub.accountant.pairs import Part, attack_grid, dominated_grid, dominating_grid, is_attack_on_itself, one_round
+from hubbub.accountant.pairs import (
+    Part,
+    attack_grid,
+    dominated_grid,
+    dominating_grid,
+    is_attack_on_itself,
+    one_round,
+    played_grids,
+)
 
 PAIR_ERROR = 4 * MASS_ERROR
 """Relative error of an atom's mass: three binomial masses, and the operations that join them."""
@@ -134,7 +142,7 @@ def compose_delta(parts: Sequence[Part], epsilon: float) -> DeltaBracket:
 
 def one_round_delta(part: Part, delta: float) -> Callable[[float], float]:
     """Return δ(ε) of one round of `part`, never below the truth, resolved well around `delta`."""
-    grid = _dominating(part, [part], delta)
+    grid = dominating_grid(one_round(part), _log_tail([part], delta))
     # ε is taken a little smaller and δ a little larger: losses and masses are only known that closely.
     return lambda epsilon: min(1.0, grid.delta(epsilon * (1 - 1e-14)) * (1 + PAIR_ERROR))
 
@@ -150,12 +158,12 @@ def _ways(parts: Sequence[Part]) -> list[Sequence[Part]]:
 
 
 def _upper_delta(parts: Sequence[Part], epsilon: float) -> float:
-    grids = [(_dominating(part, parts, SMALL_DELTA), part.rounds) for part in parts]
+    grids = _dominating(parts, SMALL_DELTA)
     return _curve(grids, _for_epsilon(epsilon)).delta(epsilon)
 
 
 def _upper_epsilon(parts: Sequence[Part], delta: float, local: float) -> float:
-    grids = [(_dominating(part, parts, delta), part.rounds) for part in parts]
+    grids = _dominating(parts, delta)
     # Each of the three is never below the truth, so neither is the smallest.
     upper = _smallest_epsilon(_curve(grids, _for_delta(delta)), delta, local)
     return min(upper, _basic(grids, delta), _basic_of_best(parts, delta))
@@ -239,8 +247,17 @@ def _log_tail(parts: Sequence[Part], delta: float) -> float:
     return 10.0 * math.ceil((math.log(total / delta) + 16) / 10)
 
 
-def _dominating(part: Part, parts: Sequence[Part], delta: float) -> LossGrid:
-    return dominating_grid(one_round(part), _log_tail(parts, delta))
+def _dominating(parts: Sequence[Part], delta: float) -> list[tuple[LossGrid, int]]:
+    """Return pairs that together dominate all parts, each with how often it comes."""
+    tail = _log_tail(parts, delta)
+    found: list[tuple[LossGrid, int]] = []
+    played = None
+    # Longest parts first: only one may be played as a whole (`losses.family`), and there it gains most.
+    for part in sorted(parts, key=lambda each: -each.rounds):
+        tighter = played_grids(part, tail) if played is None else None
+        found += [(dominating_grid(one_round(part), tail), part.rounds)] if tighter is None else tighter
+        played = played or tighter
+    return found
 
 
 def _attacks(parts: Sequence[Part], delta: float) -> list[tuple[LossGrid, int]]:

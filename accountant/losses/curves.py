@@ -19,8 +19,14 @@ import numpy as np
 from hubbub.accountant.divergence.binomials import Array
 from hubbub.accountant.divergence.blankets import Points
 from hubbub.accountant.divergence.contour import positive_part
-from hubbub.accountant.losses.envelope import FAR, PER_DEVIATION, grid_from_curve, lower_hull
+from hubbub.accountant.losses.envelope import grid_from_curve, lower_hull
 from hubbub.accountant.losses.grid import LossGrid, grid_step, merge_ratios
+
+PER_DEVIATION = 16
+"""Points of the curve per standard deviation of the loss: chords add 1/(6·16²) to its variance, 0.03 % of ε."""
+
+FAR = 8
+"""Beyond this many deviations the points lie twice as far apart."""
 
 PRECISION = 0.03
 """Smoothing of each point of the curve: about a thousandth of δ where it matters."""

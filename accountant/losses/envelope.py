@@ -10,50 +10,70 @@ exchanging ones and zeros exchanges P and Q; so the pair is taken symmetric.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hubbub.accountant.divergence.binomial_shift import log_delta_ends, shift_at
 from hubbub.accountant.divergence.binomials import DIRECT_POINTS, Array, Binomial
 from hubbub.accountant.losses.grid import LossGrid, grid_step, merge_ratios, symmetric_grid
 from hubbub.accountant.mechanisms import KRR
 
-BLOCKS = 128
-"""Blocks of the numbers of ones: each counts 1/128 of the people less, which costs 0.4 % of ε."""
+BLOCKS = 1024
+"""Blocks of the numbers of ones: each counts 1/1024 of the people less, which costs 0.05 % of ε."""
 
-PER_DEVIATION = 16
-"""Points of the curve per standard deviation of the loss: chords add 1/(6·16²) to its variance, 0.03 % of ε."""
+PER_DEVIATION = 32
+"""Points of the curve per standard deviation of the loss: chords add 1/(6·16²) to its variance at most, 0.03 % of ε."""
 
-FAR = 8
-"""Beyond this many deviations the points lie twice as far apart."""
+FAR = 5
+"""From this many deviations on the points lie further apart, in proportion to ε: a fortieth of it."""
+
+
+@dataclass(frozen=True)
+class BlockCurves:
+    """Bounds on δ at ε = places·step: a row for each place, a column for each block of numbers of ones."""
+
+    places: NDArray[np.int64]
+    step: float
+    values: Array
 
 
 def two_rr_grid(mechanism: KRR, reports: int, dummies: int, log_tail: float) -> LossGrid:
     """Return losses of a symmetric pair that dominates one round of binary randomized response."""
+    curves = block_curves(mechanism, reports, dummies, log_tail)
+    return grid_from_curve(curves.places, curves.values.max(axis=1), curves.step)
+
+
+@lru_cache(maxsize=8)
+def block_curves(mechanism: KRR, reports: int, dummies: int, log_tail: float) -> BlockCurves:
+    """Evaluate δ of every block until all are below e^−log_tail."""
     step = _curve_step(mechanism, reports + dummies)
+    edges = np.unique(np.rint(np.linspace(0, reports, min(BLOCKS, reports) + 1)))
     places = [0]
-    values = [_largest(mechanism, reports, dummies, 0.0)]
-    while values[-1] > math.exp(-log_tail):
-        places.append(places[-1] + (1 if places[-1] < FAR * PER_DEVIATION else 2))
-        values.append(_largest(mechanism, reports, dummies, places[-1] * step))
-    return grid_from_curve(np.array(places), np.array(values), step)
+    values = [_blocks(mechanism, edges, dummies, 0.0)]
+    while values[-1].max() > math.exp(-log_tail):
+        here = places[-1]
+        places.append(here + (1 if here < FAR * PER_DEVIATION else here // (8 * FAR)))
+        values.append(_blocks(mechanism, edges, dummies, places[-1] * step))
+    return BlockCurves(np.array(places), step, np.array(values))
 
 
 def _curve_step(mechanism: KRR, people: int) -> float:
     other = float(mechanism.other)
     spread = (1 - 2 * other) / math.sqrt(people * other * (1 - other))
-    return min(grid_step(spread, PER_DEVIATION), grid_step(mechanism.epsilon_local, 8 * PER_DEVIATION))
+    return min(grid_step(spread, PER_DEVIATION), grid_step(mechanism.epsilon_local, 4 * PER_DEVIATION))
 
 
-def _largest(mechanism: KRR, reports: int, dummies: int, epsilon: float) -> float:
-    """Return a bound on δ at `epsilon` for every number of ones among the others; 0 from the local ε on."""
+def _blocks(mechanism: KRR, edges: Array, dummies: int, epsilon: float) -> Array:
+    """Return a bound on δ at `epsilon` for each block of the others' numbers of ones; 0 from the local ε on."""
     shift = shift_at(mechanism, epsilon, dummies)
     if shift is None:
-        return 0.0
-    edges = np.unique(np.rint(np.linspace(0, reports, min(BLOCKS, reports) + 1)))
+        return np.zeros(len(edges) - 1)
     # A block runs from edges[i] to edges[i+1] − 1 ones: edges[i] ones and reports − edges[i+1] zeros are certain.
-    _, upper = log_delta_ends(shift, reports - edges[1:], edges[:-1])
-    return min(1.0, math.exp(float(np.max(upper))) * (1 + 1e-14))
+    _, upper = log_delta_ends(shift, edges[-1] - edges[1:], edges[:-1])
+    return np.minimum(1.0, np.exp(upper) * (1 + 1e-14))
 
 
 def grid_from_curve(places: np.ndarray[tuple[int], np.dtype[np.int64]], values: Array, step: float) -> LossGrid:

@@ -68,7 +68,7 @@ def connect_dots(chunks: Iterable[Atoms]) -> LossGrid:
     step = grid_step(max((float(loss.max()) for loss in losses if loss.size), default=0.0))
     half = np.zeros(HALF_POINTS + 2)
     for part, loss in zip(parts, losses, strict=True):
-        index, up = _shares(loss, step)
+        index, up = spread_shares(loss, step)
         mass = part.q + part.gap
         half += np.bincount(index, mass * (1 - up), len(half)) + np.bincount(index + 1, mass * up, len(half))
     # Mass at loss 0 is its own mirror image: the atoms' images put as much there as the atoms.
@@ -76,7 +76,7 @@ def connect_dots(chunks: Iterable[Atoms]) -> LossGrid:
     return symmetric_grid(half, step, sum(part.cut for part in parts))
 
 
-def _shares(loss: Array, step: float) -> tuple[np.ndarray[tuple[int], np.dtype[np.int64]], Array]:
+def spread_shares(loss: Array, step: float) -> tuple[np.ndarray[tuple[int], np.dtype[np.int64]], Array]:
     """Return the grid point at or below each loss, and the share of the P-mass that goes to the next one."""
     # Shares are linear in e^(−ℓ), not in ℓ: that is what keeps the Q-mass. The minimum takes off rounding.
     index = np.floor(loss / step).astype(np.int64)
@@ -131,7 +131,7 @@ def _merged(p: Array, loss: Array, points: int) -> LossGrid:
 
 def _buckets(p: Array, loss: Array, step: float, points: int, size: int) -> Array:
     """Return, shape (4, size), what `balance` merges at each point: left, its gap, right, its gap."""
-    index, up = _shares(loss, step)
+    index, up = spread_shares(loss, step)
     place, above = index + points + 1, loss - index * step
     high, low = p * up, p * (1 - up)
     weights = (

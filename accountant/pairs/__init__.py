@@ -6,7 +6,13 @@ grids are its losses, ready to be composed.
 
 from hubbub.accountant.pairs.amplification import amplification
 from hubbub.accountant.pairs.base import LocalPairs, MechanismPairs
-from hubbub.accountant.pairs.grids import attack_grid, dominated_grid, dominating_grid, is_attack_on_itself
+from hubbub.accountant.pairs.grids import (
+    attack_grid,
+    dominated_grid,
+    dominating_grid,
+    is_attack_on_itself,
+    played_grids,
+)
 from hubbub.accountant.pairs.part import ROUNDS_LIMIT, Part, one_round
 from hubbub.accountant.pairs.registry import local_pairs, pairs_of
 from hubbub.accountant.pairs.variable import Amplification
@@ -25,4 +31,5 @@ __all__ = [
     "local_pairs",
     "one_round",
     "pairs_of",
+    "played_grids",
 ]

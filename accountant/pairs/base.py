@@ -151,6 +151,14 @@ class LocalPairs(MechanismPairs[L_co]):
         """Return the losses of a pair that dominates one round of `part`."""
         return connect_dots(self.dominating_atoms(part, log_tail))
 
+    def played_grids(self, part: Part, log_tail: float) -> tuple[tuple[LossGrid, int], ...] | None:
+        """Return pairs for all rounds of `part`, each with how often it comes; None where one round's pair is as good.
+
+        They are tighter than one round's pair so often, where what an adversary chooses makes that a hull of many. They
+        compose with other parts' fixed pairs only: of several parts, one can be taken so (`losses.family`).
+        """
+        return None
+
     @abstractmethod
     def dominated_atoms(self, part: Part, log_tail: float) -> Iterator[Atoms]:
         """Yield atoms of a pair below the one that `dominating_atoms` approximates: the distance is its slack."""

@@ -16,6 +16,13 @@ def dominating_grid(part: Part, log_tail: float) -> LossGrid:
 
 
 @lru_cache(maxsize=64)
+def played_grids(part: Part, log_tail: float) -> tuple[tuple[LossGrid, int], ...] | None:
+    """Return pairs of several rounds of `part` and how often each comes; see `LocalPairs.played_grids`."""
+    found = pairs_of(part.mechanism).played_grids(part, log_tail)
+    return None if found is None else tuple((_frozen(grid), times) for grid, times in found)
+
+
+@lru_cache(maxsize=64)
 def attack_grid(part: Part, log_tail: float) -> LossGrid | None:
     """Return losses that an attack on one round of `part` reaches; None where none is known."""
     # Dummies hide people from these attacks, and a batch drawn from more clients is another data set.

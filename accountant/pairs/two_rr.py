@@ -8,6 +8,7 @@ from typing import ClassVar
 from hubbub.accountant.divergence.binomials import Array
 from hubbub.accountant.losses.envelope import two_rr_grid, zeros_grid, zeros_law
 from hubbub.accountant.losses.grid import LossGrid
+from hubbub.accountant.losses.two_rr_family import two_rr_rounds
 from hubbub.accountant.losses.walks import Walk
 from hubbub.accountant.pairs.krr import KrrPairs
 from hubbub.accountant.pairs.part import Part
@@ -36,6 +37,12 @@ class TwoRRPairs(KrrPairs):
         if not self.grid_is_tighter(part):
             return super().dominating_grid(part, log_tail)
         return two_rr_grid(self.mechanism, part.reports, part.dummies, log_tail)
+
+    def played_grids(self, part: Part, log_tail: float) -> tuple[tuple[LossGrid, int], ...] | None:
+        """Return several rounds at once: the envelope of one adds up to more than any choice of ones reaches."""
+        if part.rounds == 1 or not self.grid_is_tighter(part):
+            return None
+        return two_rr_rounds(self.mechanism, part.reports, part.dummies, part.rounds, log_tail)
 
     def grid_is_tighter(self, part: Part) -> bool:
         """Whether the envelope applies. It is not proven for a secret choice of people, and γ = 1 leaves no curve."""
