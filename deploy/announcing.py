@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Callable, Mapping
 
-from hubbub.deploy import streams
+from hubbub.deploy import printing
 from hubbub.deploy.output import print_json
 
 _LOG = logging.getLogger(__name__)
@@ -19,9 +20,9 @@ def announcer(service: str, as_json: bool) -> Callable[[Mapping[str, str]], None
             return
         try:
             print_json({"service": service, "addresses": dict(addresses)})
-        except (OSError, ValueError, streams.OutputLost) as error:
+        except (OSError, ValueError) as error:
             _LOG.warning("the addresses could not be printed: %s", error)
             # What could not be written would be tried again when the process ends.
-            streams.give_up_stdout()
+            printing.finish(sys.stdout)
 
     return announce

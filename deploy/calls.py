@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Collection, Coroutine, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from hubbub.deploy.errors import BadUse
@@ -27,26 +27,10 @@ LONGEST_WAIT = 50.0
 """Seconds a single call waits for results; `--wait` makes as many calls as it takes."""
 
 
-async def find_round(settings: OperatorSettings, task: str | None, round_number: int | None) -> RoundId:
-    """Return the certified round of that task (its name or id) and number; None means any task, and the latest round.
-
-    Raises:
-        HubbubError: where there is none, naming the certified rounds, or where several tasks match.
-    """
+async def list_results(settings: OperatorSettings) -> list[RoundId]:
+    """Return every certified round of every task."""
     async with open_channel(settings.analyzer_results, settings.tls.paths()) as channel:
-        rounds = await ResultsCaller(channel).list_results(None, CALL_SECONDS)
-    matching = [
-        each
-        for each in rounds
-        if task in (None, each.task_name, each.task_id.hex()) and round_number in (None, each.round)
-    ]
-    if not matching:
-        listed = ", ".join(f"{each.task_name} round {each.round}" for each in rounds) or "none"
-        raise HubbubError(f"no such round is certified yet; certified are: {listed}")
-    if len({each.task_id for each in matching}) > 1:
-        names = ", ".join(sorted({f"{each.task_name} ({each.task_id.hex()})" for each in matching}))
-        raise HubbubError(f"several tasks have results; name one with --task: {names}")
-    return max(matching, key=lambda each: each.round)
+        return list(await ResultsCaller(channel).list_results(None, CALL_SECONDS))
 
 
 async def fetch_results(settings: OperatorSettings, task_id: bytes, round_number: int, wait: float) -> RoundResults:
@@ -124,6 +108,28 @@ class Overview:
     errors: Mapping[str, str]
     conditions: Mapping[str, Condition] = field(default_factory=dict)
     """What holds each service up; without one that did not answer, or is of a version that cannot say."""
+
+    def of_task(self, task: str | None) -> Overview:
+        """Return the rounds of one task alone, by its name or its id in hex; all of them where it is None.
+
+        Raises:
+            HubbubError: where both services answered and neither has a round of such a task.
+        """
+        if task is None:
+            return self
+        # The shuffler's states have no names of tasks; the analyzer's have.
+        analyzer = [each for each in self.analyzer or () if task in (each.id.task_name, each.id.task_id.hex())]
+        known = {task, *(each.id.task_id.hex() for each in analyzer)}
+        shuffler = [each for each in self.shuffler or () if each.task_id.hex() in known]
+        if not (shuffler or analyzer):
+            why = "; ".join(self.errors.values()) or "`hubbub status` without --task shows all there are"
+            raise HubbubError(f"neither service shows a round of task {task}; {why}")
+        # What a service that does not answer would show stays unknown.
+        return replace(
+            self,
+            shuffler=None if self.shuffler is None else shuffler,
+            analyzer=None if self.analyzer is None else analyzer,
+        )
 
 
 async def fetch_overview(settings: OperatorSettings) -> Overview:

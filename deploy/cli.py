@@ -9,7 +9,7 @@ try:
     import traceback
     from collections.abc import Sequence
 
-    from hubbub.deploy import interrupts, streams
+    from hubbub.deploy import interrupts, printing
     from hubbub.deploy.requirements import COMMAND_LINE, NEEDS, missing
 except KeyboardInterrupt:  # Ctrl-C may come while these are loaded, which takes most of a short command's time
     raise SystemExit(130) from None
@@ -31,8 +31,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         raise SystemExit(_status(words))
     try:
         interrupts.silent()
-        streams.prepare()
+        output = printing.prepare()
         status = _status(words)
+        printing.finish(output)
     except KeyboardInterrupt:
         status = interrupts.STATUS
     interrupts.ends_at_once()
@@ -44,11 +45,9 @@ def _status(words: Sequence[str]) -> int:
     try:
         status = _run(words)
         sys.stdout.flush()
-    except streams.OutputLost as error:
-        return _lost(error)
     except OSError as error:
-        # Commands say themselves what is wrong with files. What is left is the parser, which may write around `Output`.
-        return _lost(streams.OutputLost(error))
+        # Commands say what is wrong with files. What is left is stdout, which the parser may write around `Output`.
+        return _lost(printing.OutputLost(error.errno, error.strerror))
     except SystemExit as error:
         return error.code if isinstance(error.code, int) else 1
     except Exception as error:
@@ -58,11 +57,10 @@ def _status(words: Sequence[str]) -> int:
     return status
 
 
-def _lost(error: streams.OutputLost) -> int:
-    streams.give_up_stdout()
+def _lost(error: printing.OutputLost) -> int:
     # A reader that leaves has what it wanted, as `head` does; nobody wants to hear of it.
     if not error.reader_left:
-        sys.stderr.write(f"error: stdout cannot be written: {error}\n")
+        sys.stderr.write(f"error: stdout cannot be written: {error.strerror}\n")
     return 1
 
 

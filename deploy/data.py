@@ -5,20 +5,23 @@ from __future__ import annotations
 import importlib.util
 import random
 import re
+import unicodedata
 import zipfile
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from hubbub.deploy.errors import BadUse
+from hubbub.deploy.reading import read_table
 from hubbub.protos.errors import HubbubError
-from hubbub.protos.task import Draft
+from hubbub.queries.errors import FieldError
+from hubbub.queries.fields import check_query_name
 from hubbub.queries.histogram import Histogram
 from hubbub.queries.number import Number
-from hubbub.queries.question import Question
+from hubbub.queries.question import Question, Value
 from hubbub.queries.rows import Truth
 
 MOST_CATEGORIES = 10_000
@@ -32,11 +35,19 @@ class Dataset:
     name: str
     questions: tuple[Question, ...]
     answers: pa.Table
+    unusable: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """By query, how many values of its column are infinite or NaN; they count as no answer."""
 
     @property
     def devices(self) -> int:
         """How many devices there are."""
         return int(self.answers.num_rows)
+
+    def rows(self) -> Iterator[dict[str, Value]]:
+        """Return each device's answers by query."""
+        # Rows become Python objects a thousand at a time, to save memory.
+        for batch in self.answers.to_batches(max_chunksize=1000):
+            yield from batch.to_pylist()
 
 
 @dataclass(frozen=True)
@@ -93,68 +104,103 @@ def _flights_table() -> pa.Table:
 
 
 def from_file(path: Path, histograms: Sequence[str], sums: Sequence[SumSpec]) -> Dataset:
-    """Return the columns of a CSV or Parquet file as queries: text columns as histograms, numbers as sums.
+    """Return the columns of a file as queries of their names: text columns as histograms, numbers as sums.
 
     A histogram's categories are the column's values, sorted; a column with empty fields becomes an optional query.
 
     Raises:
-        HubbubError: where the file cannot be read, a column is missing or of another kind, or no query was named.
+        HubbubError: where the file cannot be read, or a column is missing or of another kind.
+        BadUse: where no query was named, a column twice, or one whose name a query cannot have.
     """
     if not histograms and not sums:
-        raise HubbubError("name at least one --histogram COLUMN or --sum COLUMN:LOWER:UPPER to ask about the file")
-    table = read_table(path)
+        raise BadUse("name at least one --histogram COLUMN or --sum COLUMN:LOWER:UPPER to ask about the file")
+    table = read_table(path, histograms)
     columns: dict[str, pa.ChunkedArray] = {}
     questions: list[Question] = []
+    unusable = {}
     for column in histograms:
         values = _texts(_column(table, str(path), column), column)
         questions.append(_histogram(column, values))
         columns[questions[-1].name] = values
     for spec in sums:
-        values = _numbers(_column(table, str(path), spec.column), spec.column)
+        values, unusable[query_name(spec.column)] = _numbers(_column(table, str(path), spec.column), spec.column)
         questions.append(Number(query_name(spec.column), spec.lower, spec.upper, "", values.null_count > 0))
         columns[questions[-1].name] = values
     if len(columns) != len(questions):
-        raise HubbubError("two queries have the same name; ask about each column once")
+        raise BadUse("two queries have the same name; ask about each column once")
     if table.num_rows < 2:
         raise HubbubError(f"{path} has {table.num_rows} rows; every row is a device, and two are the least")
-    return Dataset(query_name(path.stem), tuple(questions), pa.table(columns))
+    return Dataset(task_name(path), tuple(questions), pa.table(columns), _counted(unusable))
 
 
-def from_table(table: pa.Table, where: str, draft: Draft, columns: Mapping[str, str]) -> Dataset:
-    """Return a table's columns as answers to a draft's questions; `columns` names each question's column.
-
-    Raises:
-        HubbubError: where a column is missing or of another kind; `where` names the file in messages.
-    """
-    answers = {}
-    for question in draft.questions:
-        values = _column(table, where, columns[question.name])
-        answers[question.name] = _READERS[question.column](values, columns[question.name])
-    return Dataset(draft.name, draft.questions, pa.table(answers))
-
-
-def read_table(path: Path) -> pa.Table:
-    """Read a CSV or Parquet file.
+def read_answers(name: str, questions: Sequence[Question], path: Path, words: Sequence[str]) -> Dataset:
+    """Return a file's columns as answers to a task's questions; `words` are texts QUERY=COLUMN for other names.
 
     Raises:
-        HubbubError: where it is neither, or malformed.
+        BadUse: where a text has another form, or names no query.
+        HubbubError: where the file cannot be read, or as `from_table`.
     """
-    from pyarrow import csv, parquet
+    columns = {question.name: question.name for question in questions}
+    for word in words:
+        query, found, column = word.partition("=")
+        if not found or query not in columns:
+            raise BadUse(f"--column {word!r} is not QUERY=COLUMN; the queries are {', '.join(columns)}")
+        columns[query] = column
+    texts = [columns[question.name] for question in questions if question.column is str]
+    return from_table(read_table(path, texts), str(path), name, questions, columns)
 
-    readers = {".csv": csv.read_csv, ".parquet": parquet.read_table}
-    if path.suffix.lower() not in readers:
-        raise HubbubError(f"{path} ends in {path.suffix or 'nothing'}; give a .csv or a .parquet file")
-    try:
-        table = readers[path.suffix.lower()](path)
-        table.validate(full=True)
-        table.column_names  # noqa: B018 - names that are not UTF-8 raise only here
-        return table
-    except OSError as error:
-        if error.errno is not None:
-            raise
-        raise HubbubError(f"{path} cannot be read: {error!s:.200}") from error
-    except (pa.ArrowException, UnicodeDecodeError) as error:
-        raise HubbubError(f"{path} cannot be read: {error!s:.200}") from error
+
+def from_table(
+    table: pa.Table, where: str, name: str, questions: Sequence[Question], columns: Mapping[str, str]
+) -> Dataset:
+    """Return a table's columns as answers to a task's questions; `columns` names each question's column.
+
+    Raises:
+        HubbubError: where a column is missing, of another kind, or has rows without an answer to a question that needs
+            one; `where` names the file in messages.
+    """
+    answers, unusable = {}, {}
+    for question in questions:
+        column = columns[question.name]
+        values, unusable[question.name] = _READERS[question.column](_column(table, where, column), column)
+        if values.null_count and not question.optional:
+            odd = "".join(f", {count} of them {what}" for what, count in unusable[question.name].items() if count)
+            raise HubbubError(
+                f"column {column!r} of {where} has {values.null_count} rows without an answer{odd}, and the query "
+                f"{question.name} needs one; fill or remove these rows, or set optional = true"
+            )
+        answers[question.name] = values
+    return Dataset(name, tuple(questions), pa.table(answers), _counted(unusable))
+
+
+def first_rows(dataset: Dataset, devices: int | None) -> Dataset:
+    """Return the first `devices` rows, all of them where it is None.
+
+    Raises:
+        BadUse: where there are fewer.
+    """
+    if devices is None:
+        return dataset
+    _check_devices(dataset, devices)
+    return replace(dataset, answers=dataset.answers.slice(0, devices))
+
+
+def _check_devices(dataset: Dataset, devices: int) -> None:
+    if devices > dataset.devices:
+        raise BadUse(f"{devices} devices are asked for, the data has {dataset.devices}; ask for fewer, or for all")
+
+
+def unusable_words(dataset: Dataset) -> list[str]:
+    """Return a sentence for each query whose column has values that no device can answer with."""
+    return [
+        f"{name}: {' and '.join(f'{count} {what}' for what, count in counts.items())} in the file, taken as no answer"
+        for name, counts in dataset.unusable.items()
+    ]
+
+
+def _counted(unusable: Mapping[str, Mapping[str, int]]) -> dict[str, dict[str, int]]:
+    found = {name: {what: count for what, count in counts.items() if count} for name, counts in unusable.items()}
+    return {name: counts for name, counts in found.items() if counts}
 
 
 def _column(table: pa.Table, where: str, column: str) -> pa.ChunkedArray:
@@ -182,23 +228,50 @@ def _texts(values: pa.ChunkedArray, column: str) -> pa.ChunkedArray:
     return pc.if_else(pc.equal(texts, ""), pa.scalar(None, pa.string()), texts)
 
 
-def _numbers(values: pa.ChunkedArray, column: str) -> pa.ChunkedArray:
+def _numbers(values: pa.ChunkedArray, column: str) -> tuple[pa.ChunkedArray, dict[str, int]]:
+    """Return a column's numbers, null where it has none, and how many of its values are infinite or NaN."""
     try:
         numbers = values.cast(pa.float64())
     except pa.ArrowException as error:
-        raise HubbubError(f"column {column!r} does not hold numbers: {error!s:.200}") from error
+        comma = any(_DECIMAL_COMMA.fullmatch(str(value)) for value in values.slice(0, 1000).to_pylist())
+        remedy = "; write its numbers with a point, as 12.5" if comma else ""
+        raise HubbubError(f"column {column!r} does not hold numbers: {error!s:.200}{remedy}") from error
+    unusable = {"infinite": pc.sum(pc.is_inf(numbers)).as_py() or 0, "NaN": pc.sum(pc.is_nan(numbers)).as_py() or 0}
     # NaN and infinities are not numbers that a device can answer with: they mean "no answer" too.
-    return pc.if_else(pc.is_finite(numbers), numbers, pa.scalar(None, pa.float64()))
+    return pc.if_else(pc.is_finite(numbers), numbers, pa.scalar(None, pa.float64())), unusable
 
 
-_READERS: Mapping[type, Callable[[pa.ChunkedArray, str], pa.ChunkedArray]] = {str: _texts, float: _numbers}
+def _read_texts(values: pa.ChunkedArray, column: str) -> tuple[pa.ChunkedArray, dict[str, int]]:
+    return _texts(values, column), {}
+
+
+_DECIMAL_COMMA = re.compile(r"[-+]?[0-9]+,[0-9]+")
+
+_READERS: Mapping[type, Callable[[pa.ChunkedArray, str], tuple[pa.ChunkedArray, dict[str, int]]]] = {
+    str: _read_texts,
+    float: _numbers,
+}
 """How a column is read, by what a question's answers are."""
 
 
 def query_name(column: str) -> str:
-    """Return a column's or file's name as tasks allow names: letters, digits, - and _, beginning with a letter."""
-    name = re.sub(r"[^A-Za-z0-9_-]+", "_", column)
-    return (name if name[:1].isalpha() and name[:1].isascii() else f"c_{name}")[:63]
+    """Return a column's name as that of its query: the same, in Unicode's composed form.
+
+    Raises:
+        BadUse: where no query can have that name.
+    """
+    name = unicodedata.normalize("NFC", column)
+    try:
+        check_query_name("query", name)
+    except FieldError as error:
+        raise BadUse(f"the column's {error.key} {error.problem}; rename the column in the file") from error
+    return name
+
+
+def task_name(path: Path) -> str:
+    """Return a file's name as that of a task, which is part of file names and has few characters to choose from."""
+    name = re.sub(r"[^A-Za-z0-9_-]+", "_", path.name.partition(".")[0]).strip("_")
+    return (name if name[:1].isalpha() else f"data_{name}".rstrip("_"))[:63]
 
 
 def sample(dataset: Dataset, devices: int, seed: int) -> Dataset:
@@ -207,14 +280,13 @@ def sample(dataset: Dataset, devices: int, seed: int) -> Dataset:
     It need not be secret which devices take part in a demonstration, so an ordinary generator draws them.
 
     Raises:
-        HubbubError: where there are fewer rows than that.
+        BadUse: where there are fewer rows than that, or it is fewer than two.
     """
-    if devices > dataset.devices:
-        raise HubbubError(f"{devices} devices are asked for, the data has {dataset.devices}; ask for fewer, or for all")
+    _check_devices(dataset, devices)
     if devices < 2:
-        raise HubbubError(f"{devices} devices are asked for; two are the least")
+        raise BadUse(f"{devices} devices are asked for; two are the least")
     rows = random.Random(seed).sample(range(dataset.devices), devices)
-    return Dataset(dataset.name, dataset.questions, dataset.answers.take(pa.array(rows)))
+    return replace(dataset, answers=dataset.answers.take(pa.array(rows)))
 
 
 def truth_of(dataset: Dataset, question: Question) -> Truth:

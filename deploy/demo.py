@@ -202,6 +202,7 @@ def _document(
         "task_id": task.id.hex(),
         "task_file": str(out / "task.json"),
         "devices": dataset.devices,
+        "unusable": {name: dict(counts) for name, counts in dataset.unusable.items()},
         "minimum_reports": task.minimum_reports,
         "epsilon": task.privacy.epsilon,
         "delta": task.privacy.delta,

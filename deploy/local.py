@@ -38,6 +38,9 @@ CALL_SECONDS = 30.0
 WAIT_SECONDS = 20.0
 """How long one call waits for results before it is made again."""
 
+PATIENCE_SECONDS = 600.0
+"""How long a round may stay as it is at both services before its results are given up; mixing takes less."""
+
 T = TypeVar("T")
 
 
@@ -227,21 +230,25 @@ class LocalPipeline:
         async with open_channel(self.services[Role.SHUFFLER].addresses["control"], self.operator_tls) as channel:
             return await self.guard(ControlCaller(channel).get_status(self.task.task.id, CALL_SECONDS))
 
-    async def results(self, round_number: int = 0) -> RoundResults:
-        """Return a round's results, waiting for them as long as both services run.
+    async def results(self, round_number: int = 0, *, patience: float = PATIENCE_SECONDS) -> RoundResults:
+        """Return a round's results, waiting for them as long as both services run and the round gets on.
 
         Raises:
             Refusal: NO_RESULTS where the round expired, so that there will never be any.
+            ServiceError: where a service ends, or the round's state has not changed at either service for `patience`
+                seconds, saying what each waits for.
         """
         async with open_channel(self.services[Role.ANALYZER].addresses["results"], self.operator_tls) as channel:
-            return await self.guard(self._results(channel, round_number))
+            return await self.guard(self._results(channel, round_number, patience))
 
-    async def _results(self, channel: grpc.aio.Channel, round_number: int) -> RoundResults:
-        caller = ResultsCaller(channel)
+    async def _results(self, channel: grpc.aio.Channel, round_number: int, patience: float) -> RoundResults:
+        caller, loop = ResultsCaller(channel), asyncio.get_running_loop()
+        seen, since = "", loop.time()
         while True:
             try:
-                deadline = WAIT_SECONDS + CALL_SECONDS
-                return await caller.get_results(self.task.task.id, round_number, WAIT_SECONDS, deadline)
+                # Short of the patience: a call that waits longer would hide that it is over.
+                wait = min(WAIT_SECONDS, patience)
+                return await caller.get_results(self.task.task.id, round_number, wait, wait + CALL_SECONDS)
             except Refusal as refusal:
                 # The analyzer cannot tell a round that expired from one that is still to come; the shuffler can.
                 if refusal.reason is not Reason.NO_RESULTS or await self._has_expired(round_number):
@@ -249,12 +256,28 @@ class LocalPipeline:
             except Unreachable:
                 # The analyzer may be starting again. If its process ended by itself, `guard` stops this wait.
                 await channel.channel_ready()
+            if seen != (seen := await self._waits(caller, round_number)):
+                since = loop.time()
+            elif loop.time() - since >= patience:
+                raise ServiceError(f"round {round_number} has not got on for {patience:g} s: {seen}; logs: {self.logs}")
 
     async def _has_expired(self, round_number: int) -> bool:
         try:
             return (round_number, RoundState.EXPIRED) in [(each.round, each.state) for each in await self.status()]
         except Unreachable:
             return False
+
+    async def _waits(self, caller: ResultsCaller, round_number: int) -> str:
+        """Say what a round waits for at each service."""
+        said = []
+        with contextlib.suppress(Unreachable):
+            rounds = await self.status()
+            said += [f"the shuffler waits for {each.waiting_for}" for each in rounds if each.round == round_number]
+        with contextlib.suppress(Unreachable):
+            standings = await caller.get_standings(self.task.task.id, CALL_SECONDS)
+            of = [each for each in standings if each.id.round == round_number]
+            said += [f"the analyzer waits for {each.waiting_for}" for each in of]
+        return "; ".join(said) or "neither service has begun it"
 
     async def guard(self, work: Coroutine[Any, Any, T]) -> T:
         """Await `work`, which could otherwise wait for ever for a service that has ended.

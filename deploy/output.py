@@ -15,6 +15,7 @@ from rich.console import Console
 
 from hubbub.accountant.errors import AccountingError
 from hubbub.deploy.errors import BadUse
+from hubbub.deploy.printing import OutputLost
 from hubbub.protos.errors import HubbubError
 
 EXIT_FAILURE = 1
@@ -23,18 +24,30 @@ EXIT_FAILURE = 1
 EXIT_BAD_USE = 2
 """Exit status on a usage error: wrong options or arguments; the message says what they may be."""
 
+USUAL_WIDTH = 80
+"""Columns of a terminal that does not say how wide it is."""
+
 Json = Annotated[bool, typer.Option("--json", help="Print exactly one JSON document on stdout.")]
 """The option every command has."""
 
 
 def console() -> Console:
     """The console for people, on stdout."""
-    return Console(highlight=False)
+    return _console(stderr=False)
 
 
 def progress_console() -> Console:
     """The console for progress, on stderr."""
-    return Console(stderr=True, highlight=False)
+    return _console(stderr=True)
+
+
+def _console(stderr: bool) -> Console:
+    # Names and categories are anybody's texts: [x] and :x: in them are not markup.
+    made = Console(stderr=stderr, highlight=False, markup=False, emoji=False)
+    if made.width < 1:
+        # COLUMNS=0 means that nobody knows; on a width of 0 nothing at all would be printed.
+        made.width = USUAL_WIDTH
+    return made
 
 
 def print_json(document: Any) -> None:
@@ -67,6 +80,8 @@ def failures(as_json: bool) -> Iterator[None]:
         _fail(str(error), as_json, EXIT_BAD_USE)
     except (HubbubError, AccountingError) as error:
         _fail(str(error), as_json)
+    except OutputLost:
+        raise  # said by `deploy.cli`: here it would be tried to print it
     except OSError as error:
         where = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, str | bytes) else ""
         _fail(f"{where}{error.strerror or error}", as_json)

@@ -48,6 +48,7 @@ NEEDS: dict[str, Extra] = {
     "health": SERVICES,
     "submit": COMMAND_LINE,
     "device": COMMAND_LINE,
+    "rehearse": SERVICES,
     "close": COMMAND_LINE,
     "status": COMMAND_LINE,
     "results": SERVICES,

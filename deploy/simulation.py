@@ -26,32 +26,35 @@ def simulate(
 ) -> dict[str, Any]:
     """Return estimates beside the truth and the certificate's numbers, as one JSON document.
 
+    Under the task's minimum nothing would be released: `released` is false, and there is no privacy to state.
+
     `dataset` has a column for each of the plan's queries; `progress` is told of every thousand devices dealt with.
 
     Raises:
         AnswerError: where the data does not fit the task.
     """
     queries, counted, dummies = [], [], plan.draft.privacy.dummies
+    released = dataset.devices >= plan.draft.minimum_reports
     for planned in plan.queries:
         query = planned.query
         people = _tally(query, dataset, progress, random)
         valid = people.valid
         tally = people + query.randomizer.tally(query.randomizer.dummies(dummies, random))
         # The minimum is about people: dummies hide them, but do not count as reports.
-        published = valid >= plan.draft.minimum_reports
-        state = QueryState.PUBLISHED if published else QueryState.WITHHELD
-        result = QueryResult(
-            query.name, state, valid, valid, {}, query.estimates(tally, dummies) if published else None
-        )
+        state = QueryState.PUBLISHED if released else QueryState.WITHHELD
+        result = QueryResult(query.name, state, valid, valid, {}, query.estimates(tally, dummies) if released else None)
         truth = truth_of(dataset, query.question)
         queries.append(query_document(result, query.question.kind, truth, query.question.optional))
         counted.append(QueryCount(query.name, query.mechanism, valid, valid, {}))
     return {
         "task": plan.draft.name,
         "devices": dataset.devices,
+        "minimum_reports": plan.draft.minimum_reports,
+        "released": released,
+        "unusable": {name: dict(counts) for name, counts in dataset.unusable.items()},
         "expected": expected_errors(plan.queries),
         "queries": queries,
-        "privacy": statement(Terms.of(plan.draft), [RoundCounts(0, tuple(counted))]),
+        "privacy": statement(Terms.of(plan.draft), [RoundCounts(0, tuple(counted))]) if released else None,
     }
 
 

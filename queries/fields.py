@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import unicodedata
 from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +12,10 @@ from typing import Any
 from hubbub.queries.errors import FieldError, shown
 
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,62}")
-"""Names of tasks and queries. They become part of file names, tables and metrics, so few characters are allowed."""
+"""Names of tasks. They become part of file names, so few characters are allowed."""
+
+MAXIMUM_NAME_LENGTH = 63
+"""Characters of a task's or a query's name."""
 
 MAXIMUM_LABEL_LENGTH = 200
 """Characters of a category's name or a unit."""
@@ -133,13 +137,27 @@ def as_float(table: str, key: str, value: Any) -> float:
 
 
 def check_name(table: str, name: Any) -> None:
-    """Return only if `name` is one that a task or a query may have.
+    """Return only if `name` is one that a task may have.
 
     Raises:
         FieldError: otherwise.
     """
     if not isinstance(name, str) or not NAME.fullmatch(name):
         raise FieldError(table, "name", f"is {shown(name)}; use a letter, then up to 62 letters, digits, - or _")
+
+
+def check_query_name(table: str, name: Any) -> None:
+    """Return only if `name` is one that a query may have: a text of any script, which has one form only.
+
+    Raises:
+        FieldError: otherwise.
+    """
+    if not isinstance(name, str) or not 0 < len(name) <= MAXIMUM_NAME_LENGTH or not name.isprintable():
+        raise FieldError(table, "name", f"is {shown(name)}; use 1 to {MAXIMUM_NAME_LENGTH} printable characters")
+    # Answers are written NAME=VALUE, and two names that look the same must be the same.
+    if "=" in name or name != name.strip() or not unicodedata.is_normalized("NFC", name):
+        limit = "it must be without = and spaces at its ends, in Unicode's composed form (NFC)"
+        raise FieldError(table, "name", f"is {shown(name)}; {limit}")
 
 
 def check_count(table: str, key: str, value: Any, least: int, most: int) -> None:
@@ -158,7 +176,7 @@ def check_shared(table: str, name: Any, optional: Any, weight: Any) -> None:
     Raises:
         FieldError: naming the first value that is not.
     """
-    check_name(table, name)
+    check_query_name(table, name)
     if not isinstance(optional, bool):
         raise FieldError(table, "optional", f"is {shown(optional)}; it must be true or false")
     if not isinstance(weight, float) or not 1e-6 <= weight <= 1e6:

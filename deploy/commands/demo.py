@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -19,7 +20,7 @@ DEFAULT_DEVICES = 20_000
 
 DevicesOption = Annotated[str | None, typer.Option("--devices", help="How many devices take part, or all.")]
 Seed = Annotated[int, typer.Option("--seed", help="Which sample of devices.")]
-Data = Annotated[Path | None, typer.Option("--data", help="A .csv or .parquet file instead of the flights.")]
+Data = Annotated[Path | None, typer.Option("--data", help="A CSV, TSV or Parquet file instead of the flights.")]
 Histograms = Annotated[
     list[str] | None, typer.Option("--histogram", metavar="COLUMN", help="Column to count; repeatable.")
 ]
@@ -64,6 +65,7 @@ def command(
         import asyncio
         import signal
 
+        from hubbub.deploy.data import unusable_words
         from hubbub.deploy.demo import Options, run
 
         # SIGTERM ends the demo as Ctrl-C does: services and clients are stopped, logs are kept. A shell that starts it
@@ -71,6 +73,8 @@ def command(
         signal.signal(signal.SIGINT, signal.default_int_handler)
         signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
         dataset = _dataset(data, histogram or [], total or [], devices, seed)
+        for sentence in unusable_words(dataset):
+            progress_console().print(sentence, soft_wrap=True)
         options = Options(epsilon, delta, epsilon_local, rounds, dummies)
         with tempfile.TemporaryDirectory(prefix="hubbub-demo-") as scratch:
             directory = out if out is not None else Path(scratch) / "demo"
@@ -117,5 +121,11 @@ def _print(document: dict[str, Any], out: Path | None) -> None:
         print_privacy(printer, each["privacy"])
     seconds = ", ".join(f"{name.replace('_', ' ')} {value:.1f} s" for name, value in document["seconds"].items())
     printer.print(f"{document['devices']} devices; {seconds}", markup=False, soft_wrap=True)
-    kept = f"kept in {out}" if out is not None else "add --out DIR to keep the certificate, results and logs"
-    printer.print(f"certificate verified with all signers pinned; {kept}", markup=False, soft_wrap=True)
+    printer.print(f"certificate verified with all signers pinned; {_kept(document, out)}", markup=False, soft_wrap=True)
+
+
+def _kept(document: dict[str, Any], out: Path | None) -> str:
+    if out is None:
+        return "add --out DIR to keep the certificate, results and logs"
+    certificate = shlex.quote(document["rounds"][0]["certificate"])
+    return f"kept in {out}; next: hubbub verify {certificate}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -81,7 +82,9 @@ def command(
 
 
 def _next_steps(directory: Path, shuffler_signs_elsewhere: bool) -> str:
-    operator, shuffler, analyzer, client = (directory / name for name in ("operator", "shuffler", "analyzer", "client"))
+    parties = ("operator", "shuffler", "analyzer", "client")
+    # The lines are to be copied into a shell, whatever the folder is called.
+    operator, shuffler, analyzer, client = (shlex.quote(str(directory / name)) for name in parties)
     where, key = (
         ("   # where the shuffler's key is", "identity.pem")
         if shuffler_signs_elsewhere

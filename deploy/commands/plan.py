@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -90,14 +91,17 @@ def _randomizer(query: Query) -> str:
 
 
 def _print(planned: Plan, budget: Outlook, out: Path | None) -> None:
+    from hubbub.deploy.views.tables import print_table
+
     draft, privacy = planned.draft, planned.draft.privacy
-    table = Table("query", "k", "randomizer", "ε_local", "ε alone", "std. error", "95 % ±", "range")
+    table = Table("query")
+    for column in ("k", "ε_local", "ε alone", "std. error", "95 % ±", "range"):
+        table.add_column(column, justify="right")
     for each in planned.queries:
         query = each.query
         table.add_row(
             query.name,
             str(query.symbols),
-            _randomizer(query),
             f"{each.epsilon_local:.4f}",
             f"{each.epsilon_upper:.4f}",
             f"{each.expected_error:.6g}",
@@ -111,10 +115,14 @@ def _print(planned: Plan, budget: Outlook, out: Path | None) -> None:
         markup=False,
         soft_wrap=True,
     )
-    printer.print(table)
+    print_table(printer, table)
+    for each in planned.queries:
+        printer.print(f"{each.query.name}: {_randomizer(each.query)}", soft_wrap=True)
     printer.print("errors are worst cases at the minimum: of one count, or of the sum", markup=False, soft_wrap=True)
     printer.print(_budget_text(planned, budget), markup=False, soft_wrap=True)
     if out is not None:
         printer.print(
-            f"written to {out}; next, operator and shuffler sign it with `hubbub sign`", markup=False, soft_wrap=True
+            f"written to {out}; next, operator and shuffler sign it: hubbub sign {shlex.quote(str(out))} --key …",
+            markup=False,
+            soft_wrap=True,
         )

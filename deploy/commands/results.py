@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import re
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hubbub.deploy.output import Json, console, failures, print_json
+from hubbub.deploy.output import Json, console, failures, print_json, progress_console
 
 if TYPE_CHECKING:
     from hubbub.deploy.settings import OperatorSettings
@@ -25,7 +23,7 @@ def command(
         int | None, typer.Option("--round", min=0, help="Which round; default: the latest.")
     ] = None,
     wait: Annotated[
-        float, typer.Option("--wait", min=0, help="Seconds to wait for a round; needs an id and --round.")
+        float, typer.Option("--wait", min=0, help="Seconds to wait for the certificate, where there is none yet.")
     ] = 0,
     csv: Annotated[Path | None, typer.Option("--csv", help="Also save the estimates as CSV.")] = None,
     parquet: Annotated[Path | None, typer.Option("--parquet", help="Also save the estimates as Parquet.")] = None,
@@ -34,7 +32,9 @@ def command(
 ) -> None:
     """Print a round's estimates with standard errors and 95 % intervals.
 
-    Example: hubbub results deployment/operator/operator.toml --certificate certificate.json
+    While it waits it says on stderr what for. CSV and Parquet have a row per number; docs/formats.md names the columns.
+
+    Example: hubbub results deployment/operator/operator.toml --wait 60 --certificate certificate.json
     """
     with failures(as_json):
         from hubbub.deploy.settings import OperatorSettings
@@ -61,20 +61,9 @@ def command(
 def _fetch(settings: OperatorSettings, task: str | None, round_number: int | None, wait: float) -> RoundResults:
     import asyncio
 
-    from hubbub.deploy.calls import fetch_results, find_round
-    from hubbub.protos.errors import HubbubError
-    from hubbub.protos.refusals import Reason, Refusal
+    from hubbub.deploy.waiting import Wanted, results_of
 
-    if not wait:
-        which = asyncio.run(find_round(settings, task, round_number))
-        return asyncio.run(fetch_results(settings, which.task_id, which.round, 0))
-    if task is None or round_number is None or not re.fullmatch("[0-9a-f]{64}", task):
-        raise HubbubError("--wait needs to know for what: give the task's id with --task, and --round")
-    # The id and not the name: a round that is still to come cannot be found among those that are certified.
-    until = time.monotonic() + wait
-    while True:
-        try:
-            return asyncio.run(fetch_results(settings, bytes.fromhex(task), round_number, until - time.monotonic()))
-        except Refusal as refusal:
-            if refusal.reason is not Reason.NO_RESULTS or time.monotonic() >= until:
-                raise
+    def say(sentence: str) -> None:
+        progress_console().print(sentence, soft_wrap=True)
+
+    return asyncio.run(results_of(settings, Wanted(task, round_number), wait, say))

@@ -2,47 +2,105 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hubbub.deploy.output import Json, console, failures, print_json
+from hubbub.deploy.output import Json, console, failures, print_json, write_json
+
+if TYPE_CHECKING:
+    from hubbub.deploy.calls import Overview
+    from hubbub.deploy.settings import OperatorSettings
+    from hubbub.protos.certificates import Certificate
 
 
 def command(
     settings: Annotated[Path, typer.Argument(metavar="OPERATOR.toml", help="The operator's settings file.")],
+    task: Annotated[str | None, typer.Option("--task", help="Only the rounds of this task, by its name or id.")] = None,
+    watch: Annotated[
+        bool,
+        typer.Option("--watch", help="Show it every few seconds, until Ctrl-C; with --json a line each time."),
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Show the state of every round at both services: counts, refusals by reason, and what each round waits for.
 
-    Where one service does not answer, the other's rounds are shown all the same, and the exit status is 1. TLS
-    certificates that end within 30 days are named, the operator's, the authority's and the services'.
+    Where one service does not answer, the other's rounds are shown all the same, and the exit status is 1. With --watch
+    it goes on, and exits 0 after Ctrl-C or SIGTERM. TLS certificates that end within 30 days are named, the operator's,
+    the authority's and the services'.
 
-    Example: hubbub status deployment/operator/operator.toml
+    Example: hubbub status deployment/operator/operator.toml --task usage --watch
     """
     with failures(as_json):
         import asyncio
-        import time
 
-        from hubbub.deploy.calls import fetch_overview
-        from hubbub.deploy.lasting import lasting, lasting_document, print_ending
         from hubbub.deploy.output import fail
         from hubbub.deploy.settings import OperatorSettings
-        from hubbub.deploy.views.standings import overview_document, print_overview
+        from hubbub.deploy.watching import watched
         from hubbub.service.settings import load
 
-        found = load(settings, OperatorSettings, "operator")
-        overview = asyncio.run(fetch_overview(found))
-        answered = {"shuffler": found.shuffler_control, "analyzer": found.analyzer_results}
-        for name in overview.errors:
-            del answered[name]
-        now = time.time()
-        certificates = lasting(found.tls.paths(), answered, now)
+        operator = load(settings, OperatorSettings, "operator")
+
+        async def look() -> _Seen:
+            return await _look(operator, task)
+
+        if watch:
+            asyncio.run(watched(look, (lambda seen: write_json(seen.document())) if as_json else _redraw))
+            return
+        seen = asyncio.run(look())
         if as_json:
-            print_json({**overview_document(overview), "certificates": lasting_document(certificates, now)})
+            print_json(seen.document())
         else:
-            print_overview(console(), overview)
-            print_ending(console(), certificates, now)
-        if overview.errors:
-            fail("; ".join(overview.errors.values()))
+            seen.show()
+        if seen.overview.errors:
+            fail("; ".join(seen.overview.errors.values()))
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """Both services' rounds, and whose certificates end when, at `now` (seconds since 1970)."""
+
+    overview: Overview
+    certificates: list[Certificate]
+    now: float
+
+    def document(self) -> dict[str, Any]:
+        from hubbub.deploy.lasting import lasting_document
+        from hubbub.deploy.views.standings import overview_document
+
+        return {**overview_document(self.overview), "certificates": lasting_document(self.certificates, self.now)}
+
+    def show(self) -> None:
+        from hubbub.deploy.lasting import print_ending
+        from hubbub.deploy.views.standings import print_overview
+
+        print_overview(console(), self.overview)
+        print_ending(console(), self.certificates, self.now)
+
+
+async def _look(operator: OperatorSettings, task: str | None) -> _Seen:
+    import asyncio
+    import time
+
+    from hubbub.deploy.calls import fetch_overview
+    from hubbub.deploy.lasting import lasting
+
+    overview = await fetch_overview(operator)
+    services = {"shuffler": operator.shuffler_control, "analyzer": operator.analyzer_results}
+    answered = {name: address for name, address in services.items() if name not in overview.errors}
+    now = time.time()
+    certificates = await asyncio.to_thread(lasting, operator.tls.paths(), answered, now)
+    return _Seen(overview.of_task(task), certificates, now)
+
+
+def _redraw(seen: _Seen) -> None:
+    """Show it in the place of what was shown before; below it where stdout is not a terminal."""
+    from datetime import datetime
+
+    console().clear()
+    console().print(f"{datetime.now().astimezone():%Y-%m-%d %H:%M:%S}; Ctrl-C ends this", soft_wrap=True)
+    seen.show()
+    for error in seen.overview.errors.values():
+        console().print(f"error: {error}", soft_wrap=True)

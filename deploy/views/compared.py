@@ -9,7 +9,9 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from hubbub.deploy.views.digits import significant
 from hubbub.deploy.views.results import counts_document, lines_of, numbers
+from hubbub.deploy.views.tables import print_table
 from hubbub.protos.results import QueryResult
 from hubbub.queries.rows import Estimate, Truth
 
@@ -95,7 +97,7 @@ def print_query(console: Console, document: Mapping[str, Any]) -> None:
         cells = _cells(row)
         bar = [_bar(row["estimate"], longest)] if bars else []
         table.add_row(*cells, *bar)
-    console.print(table)
+    print_table(console, table)
     if document.get("raw_mean") is not None:
         lower, upper = document["clipped_to"]
         note = f"truth and estimates are of values clipped to [{lower:g}, {upper:g}]"
@@ -103,15 +105,9 @@ def print_query(console: Console, document: Mapping[str, Any]) -> None:
 
 
 def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
-    precise = ".2f" if row["statistic"] == "mean" else ",.0f"
-    interval = f"{row['lower']:{precise}} … {row['upper']:{precise}}"
-    return (
-        row["category"] or row["statistic"],
-        f"{row['truth']:{precise}}",
-        f"{row['estimate']:{precise}}",
-        f"{row['standard_error']:{precise}}",
-        interval,
-    )
+    names = ("truth", "estimate", "standard_error", "lower", "upper")
+    *shown, lower, upper = significant([row[name] for name in names], row["standard_error"])
+    return (row["category"] or row["statistic"], *shown, f"{lower} … {upper}")
 
 
 def _bar(value: float, longest: float) -> str:

@@ -10,14 +10,20 @@ from pyarrow import csv, parquet
 from hubbub.deploy.views.results import COLUMNS, table_rows
 from hubbub.protos.results import RoundResults
 
-_NUMBERS = frozenset({"estimate", "standard_error", "lower", "upper", "consistent"})
+_COUNTS = frozenset({"round", "reports", "valid"})
+_TEXTS = frozenset({"task", "query", "kind", "category", "statistic", "unit", "state"})
 
 
 def as_table(results: RoundResults) -> pa.Table:
     """Return a round's results as an Arrow table with the columns `COLUMNS`."""
-    types = {name: pa.float64() if name in _NUMBERS else pa.string() for name in COLUMNS} | {"round": pa.int64()}
-    schema = pa.schema([(name, types[name]) for name in COLUMNS])
+    schema = pa.schema([(name, _type(name)) for name in COLUMNS])
     return pa.Table.from_pylist(table_rows(results), schema=schema)
+
+
+def _type(column: str) -> pa.DataType:
+    if column in _COUNTS:
+        return pa.int64()
+    return pa.string() if column in _TEXTS else pa.float64()
 
 
 def write_csv(results: RoundResults, path: Path) -> None:

@@ -8,6 +8,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from hubbub.deploy.views.tables import print_table
+
 
 def print_privacy(console: Console, certificate: Mapping[str, Any]) -> None:
     """Print a certificate's numbers."""
@@ -21,7 +23,7 @@ def print_privacy(console: Console, certificate: Mapping[str, Any]) -> None:
     if len(rounds["history"]) > 1:
         upper, local = f"{rounds['epsilon_upper']:.6g}", f"{rounds['epsilon_local']:.6g}"
         table.add_row(f"{len(rounds['history'])} rounds", "", upper, "", local, rounds["bound"])
-    console.print(table)
+    print_table(console, table)
     share = certificate["honest_share"]
     console.print(
         f"at δ = {total['delta']:g}: ε ≤ is proven, an attack reaches ε ≥, ε local holds if both services collude; "

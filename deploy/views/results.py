@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
+from hubbub.deploy.views.digits import significant
+from hubbub.deploy.views.tables import print_table
 from hubbub.protos.results import QueryResult, RoundResults
 from hubbub.queries.rows import Estimate, Row
 
 COLUMNS = (
     *("task", "round", "query", "kind", "category", "statistic", "estimate", "standard_error"),
     *("lower", "upper", "consistent", "unit", "state"),
+    *("reports", "valid", "clip_lower", "clip_upper", "epsilon_upper", "epsilon_local", "delta", "round_epsilon_upper"),
 )
-"""Columns of the table: one row per published number. `lower` and `upper` end the 95 % interval; `consistent` is the
-biased projection of a count. A query that is withheld has one row without numbers."""
+"""Columns of the table, as docs/formats.md describes them: one row per published number. A query that is withheld has
+one row without an estimate."""
 
 
 @dataclass(frozen=True)
@@ -102,11 +105,29 @@ def _estimates_document(result: QueryResult) -> dict[str, Any]:
 def table_rows(results: RoundResults) -> list[dict[str, Any]]:
     """Return a round's results as rows with the members `COLUMNS`; None where a column does not apply."""
     shared = {"task": results.id.task_name, "round": results.id.round}
+    # Read, not checked: `hubbub verify` checks a certificate, and says what is missing.
+    body = json.loads(results.certificate)["body"]
+    privacy = {query["name"]: query for query in body.get("queries", ())}
+    total = body.get("round_total", {})
     rows: list[dict[str, Any]] = []
     for query in results.queries:
-        common: dict[str, Any] = dict.fromkeys(COLUMNS) | shared | {"query": query.name, "state": query.state.value}
+        common: dict[str, Any] = dict.fromkeys(COLUMNS) | shared | _counted(query)
+        common |= _privacy(privacy.get(query.name, {}), total)
         rows.extend(common | row for row in _query_rows(query))
     return rows
+
+
+def _counted(result: QueryResult) -> dict[str, Any]:
+    clipped = None if result.estimates is None else result.estimates.clipped_to
+    lower, upper = clipped if clipped is not None else (None, None)
+    counts = {"state": result.state.value, "reports": result.reports, "valid": result.valid}
+    return {"query": result.name, **counts, "clip_lower": lower, "clip_upper": upper}
+
+
+def _privacy(query: Mapping[str, Any], total: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a certificate says of a query's batch, and of everything one person sent in the round."""
+    members = {name: query.get(name) for name in ("epsilon_upper", "epsilon_local", "delta")}
+    return members | {"round_epsilon_upper": total.get("epsilon_upper")}
 
 
 def _query_rows(result: QueryResult) -> Iterator[dict[str, Any]]:
@@ -133,13 +154,16 @@ def print_results(console: Console, results: RoundResults) -> None:
         if query.estimates is None:
             console.print("  withheld: fewer valid reports than the task's minimum", markup=False)
         else:
-            console.print(_table(query))
+            print_table(console, _table(query))
 
 
 def _table(result: QueryResult) -> Table:
-    table = Table("", "estimate", "standard error", "95 % interval")
+    table = Table("")
+    for column in ("estimate", "standard error", "95 % interval"):
+        table.add_column(column, justify="right")
     for line in lines_of(result):
         value = line.estimate
-        interval = f"{value.lower:,.6g} … {value.upper:,.6g}"
-        table.add_row(line.label, f"{value.value:,.6g}", f"{value.standard_error:,.4g}", interval)
+        numbers = (value.value, value.standard_error, value.lower, value.upper)
+        *shown, lower, upper = significant(numbers, value.standard_error)
+        table.add_row(line.label, *shown, f"{lower} … {upper}")
     return table

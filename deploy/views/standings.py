@@ -10,6 +10,7 @@ from rich.table import Table
 
 from hubbub.deploy.calls import Overview
 from hubbub.deploy.views.conditions import condition_document, condition_lines
+from hubbub.deploy.views.tables import print_table
 from hubbub.protos.messages import RoundStatus
 from hubbub.protos.results import RoundStanding
 
@@ -68,9 +69,9 @@ def print_overview(console: Console, overview: Overview) -> None:
     # The shuffler's status has no names of tasks; the analyzer's has.
     names = {standing.id.task_id: standing.id.task_name for standing in overview.analyzer or ()}
     if overview.shuffler is not None:
-        console.print(_shuffler_table(overview.shuffler, names))
+        print_table(console, _shuffler_table(overview.shuffler, names))
     if overview.analyzer is not None:
-        console.print(_analyzer_table(overview.analyzer))
+        print_table(console, _analyzer_table(overview.analyzer))
     for line in condition_lines(overview.conditions):
         console.print(line, markup=False, soft_wrap=True)
 

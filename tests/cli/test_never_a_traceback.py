@@ -23,7 +23,7 @@ from typing import Any, cast, get_args, get_type_hints
 import pytest
 import typer
 
-from hubbub.deploy import streams
+from hubbub.deploy import printing
 from hubbub.deploy.cli import COMMANDS, main
 from hubbub.deploy.command_line import build
 from hubbub.deploy.initialise import initialise
@@ -236,10 +236,9 @@ def test_what_cannot_be_printed_is_a_failure_that_says_so(
     for last in ("--json", "--help"):
         messages = io.StringIO()
         # A stream of its own each time; it keeps what it could not write, so it is never closed.
-        stream = streams.Output(io.BufferedWriter(Unwritable(number)), "utf-8")
+        stream = printing.Output(io.BufferedWriter(Unwritable(number)), "utf-8")
         monkeypatch.setattr(sys, "stdout", stream)
         monkeypatch.setattr(sys, "stderr", messages)
-        monkeypatch.setattr(streams, "give_up_stdout", lambda: None)
         with pytest.raises(SystemExit) as ended:
             main([*leaf.words, "--unknown", last] if last == "--json" else [*leaf.words, last])
         assert ended.value.code == 1

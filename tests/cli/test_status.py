@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import shutil
+import signal
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from hubbub.deploy.local import LocalPipeline
+from hubbub.deploy.supervise import ServiceError
 from hubbub.protos.keys import Role
 from hubbub.protos.messages import RoundState
 from hubbub.protos.task import Draft, Privacy, Schedule
 from hubbub.queries.histogram import Histogram
-from support.command import Ran
+from support.command import Ran, hubbub
 
 pytestmark = pytest.mark.slow
 
@@ -110,3 +115,58 @@ async def test_status_says_where_rounds_stand_at_both_services_and_at_one(tmp_pa
         assert (none.status, none.json["rounds"], none.json["analyzer_rounds"]) == (1, None, None)
         assert set(none.json["errors"]) == {"analyzer", "shuffler"}
         assert "Traceback" not in none.err
+
+
+async def test_made_up_devices_fill_a_round_and_its_results_are_waited_for(tmp_path: Path) -> None:
+    async with LocalPipeline(DRAFT, tmp_path / "the pipeline") as pipeline:
+        operator, client = operator_settings(pipeline), pipeline.folder.of("client") / "client.toml"
+        client.write_text(client.read_text().replace("127.0.0.1:7301", pipeline.shuffler))
+        shutil.copy(pipeline.directory / "task.json", client.parent)
+        # Nothing was sent yet: the wait is given up, saying what for, and the command names the way to wait.
+        with pytest.raises(ServiceError, match="the shuffler waits for submissions until"):
+            await pipeline.results(0, patience=0.1)
+        early = await ran("results", operator)
+        assert early.status == 1
+        assert "kiosks round 0 is awaited and waits for theme: the shuffler has delivered nothing" in early.err
+        assert "--wait SECONDS" in early.err
+
+        data = tmp_path / "themes.tsv"
+        data.write_text("look\n" + "light\n" * 12)
+        stated = await ran("rehearse", client, "--devices", "10", "--answer", "theme=light", "--answer", "theme=dark")
+        assert (stated.status, stated.out) == (0, "acknowledged: 10 devices of task kiosks\n")
+        filed = await ran("rehearse", client, "--data", data, "--column", "theme=look", "--json")
+        assert (filed.json["accepted"], filed.json["refused"]) == (12, {})
+        bad = await ran("rehearse", client, "--devices", "9", "--answer", "theme=pink", "--json")
+        assert (bad.status, bad.json["accepted"], bad.json["refused"]) == (1, 0, {"bad_answer": 9})
+
+        await pipeline.close_round(0)
+        results = await ran("results", operator, "--task", "kiosks", "--wait", "60", "--json")
+        assert results.status == 0, results.err
+        assert results.json["queries"][0]["valid"] == 22
+
+        one = await ran("status", operator, "--task", "kiosks", "--json")
+        assert {each["task"] for each in one.json["analyzer_rounds"]} == {"kiosks"}
+        none = await ran("status", operator, "--task", "others")
+        assert none.status == 1
+        assert "neither service shows a round of task others" in none.err
+        lines = await watched(operator)
+        assert len(lines) == 2
+        assert {each["analyzer_rounds"][0]["state"] for each in lines} == {"certified"}
+
+
+async def ran(name: str, *words: str | Path) -> Ran:
+    return await asyncio.to_thread(hubbub, name, *words)
+
+
+async def watched(settings: Path) -> list[Any]:
+    """Read two lines of `status --watch --json`, and end it by Ctrl-C."""
+    command = [sys.executable, "-m", "hubbub.deploy.cli", "status", str(settings), "--watch", "--json"]
+    pipe = asyncio.subprocess.PIPE
+    process = await asyncio.create_subprocess_exec(*command, stdout=pipe, stderr=pipe)
+    assert process.stdout is not None
+    assert process.stderr is not None
+    lines = [json.loads(await process.stdout.readline()) for _ in range(2)]
+    process.send_signal(signal.SIGINT)
+    assert await process.stderr.read() == b""
+    assert await process.wait() == 0
+    return lines

@@ -36,9 +36,10 @@ from hubbub.accountant.spending.entry import Entry, LedgerBroken
 from hubbub.analyzer import settings as analyzer_settings
 from hubbub.client.trust import trusted_task
 from hubbub.deploy.accounting import read_rounds
-from hubbub.deploy.data import SumSpec, from_file, from_table, read_table
+from hubbub.deploy.data import SumSpec, from_file, from_table
 from hubbub.deploy.files import draft_in, signed_task_in
 from hubbub.deploy.initialise import sample
+from hubbub.deploy.reading import read_table
 from hubbub.deploy.settings import ClientSettings, OperatorSettings
 from hubbub.deploy.verification import Pins, VerificationError, verify
 from hubbub.protos import codec
@@ -507,7 +508,7 @@ def read_csv(data: bytes) -> None:
     with in_file(data, "data.csv") as path:
         dataset = from_file(path, ["carrier"], [SumSpec("delay", -30.0, 180.0)])
         same(dataset.answers.num_rows, dataset.devices)
-        from_table(read_table(path), str(path), _draft(), {"theme": "carrier", "session": "delay"})
+        from_table(read_table(path), str(path), "fuzzed", _draft().questions, {"theme": "carrier", "session": "delay"})
 
 
 def read_parquet(data: bytes) -> None:

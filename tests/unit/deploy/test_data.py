@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+import unicodedata
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from hubbub.deploy.data import SumSpec, flights, from_file, query_name, sample, truth_of
+from hubbub.deploy.data import (
+    SumSpec,
+    first_rows,
+    flights,
+    from_file,
+    query_name,
+    read_answers,
+    sample,
+    task_name,
+    truth_of,
+    unusable_words,
+)
+from hubbub.deploy.errors import BadUse
 from hubbub.protos.errors import HubbubError
 from hubbub.queries.histogram import Histogram
 from hubbub.queries.number import Number
@@ -86,9 +99,72 @@ def test_sample_sizes_out_of_range_are_refused(table: Path, devices: int) -> Non
         sample(from_file(table, ["city"], []), devices, 1)
 
 
-@pytest.mark.parametrize(("column", "name"), [("dep delay (min)", "dep_delay_min_"), ("1st", "c_1st"), ("é", "c__")])
-def test_query_names_are_ones_a_task_allows(column: str, name: str) -> None:
-    assert query_name(column) == name
+@pytest.mark.parametrize("column", ["dep delay (min)", "1st", "é", "日本", "a:b", "a_b"])
+def test_query_names_are_those_of_the_columns(column: str) -> None:
+    assert query_name(column) == column
+    assert query_name(unicodedata.normalize("NFD", column)) == column
+
+
+@pytest.mark.parametrize("column", ["", "a=b", " a", "a\tb", "x" * 64])
+def test_a_column_that_no_query_can_be_named_after_is_refused(column: str) -> None:
+    with pytest.raises(BadUse, match="rename the column in the file"):
+        query_name(column)
+
+
+def test_columns_with_similar_names_are_two_queries(tmp_path: Path) -> None:
+    path = tmp_path / "日本.csv"
+    path.write_text("a b,a_b\n1,2\n3,4\n")
+    dataset = from_file(path, [], [SumSpec("a b", 0.0, 9.0), SumSpec("a_b", 0.0, 9.0)])
+    assert [question.name for question in dataset.questions] == ["a b", "a_b"]
+    assert dataset.name == "data"
+
+
+@pytest.mark.parametrize(
+    ("file", "name"), [("trips of 2020.csv.gz", "trips_of_2020"), ("2020.csv", "data_2020"), ("日本.csv", "data")]
+)
+def test_a_task_is_named_after_its_file(file: str, name: str) -> None:
+    assert task_name(Path(file)) == name
+
+
+def test_infinite_values_and_nan_are_counted(tmp_path: Path) -> None:
+    path = tmp_path / "numbers.csv"
+    path.write_text("number,other\n1,1\ninf,2\n-inf,3\nnan,4\n,5\n")
+    dataset = from_file(path, [], [SumSpec("number", 0.0, 9.0), SumSpec("other", 0.0, 9.0)])
+    assert dataset.unusable == {"number": {"infinite": 2, "NaN": 1}}
+    assert unusable_words(dataset) == ["number: 2 infinite and 1 NaN in the file, taken as no answer"]
+    assert dataset.answers["number"].null_count == 4
+
+
+def test_a_query_that_needs_an_answer_says_how_many_rows_have_none(tmp_path: Path) -> None:
+    path = tmp_path / "numbers.csv"
+    path.write_text("number,other\n1,1\ninf,2\n,3\n")
+    says = r"has 2 rows without an answer, 1 of them infinite, and the query number needs one; .* optional = true"
+    with pytest.raises(HubbubError, match=says):
+        read_answers("usage", [Number("number", 0.0, 9.0)], path, [])
+    optional = Number("number", 0.0, 9.0, optional=True)
+    assert [row["number"] for row in read_answers("usage", [optional], path, []).rows()] == [1.0, None, None]
+
+
+def test_categories_are_read_as_they_are_written(tmp_path: Path) -> None:
+    path = tmp_path / "zips.csv"
+    path.write_text("zip\n01234\n1234\nNA\nnull\n1e3\ntrue\n")
+    (histogram,) = from_file(path, ["zip"], []).questions
+    assert histogram == Histogram("zip", ("01234", "1234", "1e3", "NA", "null", "true"))
+
+
+def test_a_decimal_comma_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "prices.csv"
+    path.write_text("price;n\n12,5;1\n13,5;2\n")
+    with pytest.raises(HubbubError, match="write its numbers with a point"):
+        from_file(path, [], [SumSpec("price", 0.0, 9.0)])
+
+
+def test_first_rows_are_taken_and_no_more_than_there_are(table: Path) -> None:
+    dataset = from_file(table, ["city"], [])
+    assert [row["city"] for row in first_rows(dataset, 2).rows()] == ["A", "B"]
+    assert first_rows(dataset, None) is dataset
+    with pytest.raises(BadUse, match="the data has 4"):
+        first_rows(dataset, 5)
 
 
 def test_flights_are_all_of_2013() -> None:

@@ -37,5 +37,8 @@ def test_a_simulated_round_under_its_minimum_is_withheld() -> None:
     theme = Histogram("theme", ("dark", "light"))
     chosen = plan(Draft("usage", Schedule(START, 3600, 60, 3), 500, Privacy(2.0, 1e-4, 16.0), (theme,)))
     dataset = Dataset("usage", (theme,), pa.table({"theme": ["dark"] * 499}))
-    (query,) = simulate(chosen, dataset, lambda _count: None)["queries"]
+    document = simulate(chosen, dataset, lambda _count: None)
+    (query,) = document["queries"]
     assert (query["state"], query["valid"], query["estimates"]) == ("withheld", 499, [])
+    # Nothing would be released, so there is no privacy to state.
+    assert (document["released"], document["privacy"], document["minimum_reports"]) == (False, None, 500)

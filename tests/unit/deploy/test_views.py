@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,8 +15,10 @@ from hubbub.deploy.views.compared import compare
 from hubbub.deploy.views.export import as_table, write_csv, write_parquet
 from hubbub.deploy.views.results import COLUMNS, lines_of, results_document, table_rows
 from hubbub.protos.results import QueryResult, QueryState, RoundId, RoundResults
+from hubbub.queries.histogram import Histogram
 from hubbub.queries.randomizer import Tally
 from hubbub.queries.rows import Estimates, Row
+from support.queries import krr_query
 from support.rows import consistent, number
 from support.rows import counts as published
 from support.samples import QUERIES
@@ -123,3 +127,49 @@ def test_how_many_answered_is_compared_only_where_somebody_may_not(results: Roun
     assert [row.statistic for row in compare(carrier, truth, optional=True)] == ["count", "answered"]
     assert [row.statistic for row in compare(delay, truth, optional=True)] == ["answered", "sum"]
     assert compare(age, truth, optional=True) == []
+
+
+def certified(results: RoundResults) -> RoundResults:
+    """The same with a certificate that states the privacy of each query."""
+    queries = [
+        {"name": query.name, "epsilon_upper": 0.25, "epsilon_local": 4.0, "delta": 1e-6} for query in results.queries
+    ]
+    body = {"queries": queries, "round_total": {"epsilon_upper": 0.5}}
+    return replace(results, certificate=json.dumps({"body": body, "signature": "00"}).encode())
+
+
+def test_rows_say_how_many_reports_under_which_privacy_and_clipped_to_what(results: RoundResults) -> None:
+    rows = table_rows(certified(results))
+    names = ("reports", "valid", "epsilon_upper", "epsilon_local", "delta", "round_epsilon_upper")
+    assert {tuple(row[name] for name in names) for row in rows[:7]} == {(17, 16, 0.25, 4.0, 1e-6, 0.5)}
+    assert [(row["clip_lower"], row["clip_upper"]) for row in rows] == [(None, None)] * 4 + [(-30.0, 180.0)] * 3 + [
+        (None, None)
+    ]
+    assert (rows[7]["valid"], rows[7]["epsilon_upper"]) == (2, 0.25)
+
+
+def test_every_column_is_documented() -> None:
+    text = (Path(__file__).parents[3] / "docs" / "formats.md").read_text()
+    table = text[text.index("## Exported estimates") :]
+    assert re.findall(r"(?m)^\| `([a-z_]+)` \|", table) == list(COLUMNS)
+
+
+def test_categories_that_pandas_takes_for_missing_survive_as_the_documentation_says(tmp_path: Path) -> None:
+    import pandas as pd
+
+    names = ("NA", "None", "null", "nan", "N/A", "01")
+    query = krr_query(Histogram("kind", names), 2**31)
+    counted = query.estimates(Tally(np.array([9] * 6, dtype=np.int64), 54), 0)
+    result = QueryResult("kind", QueryState.PUBLISHED, 54, 54, {}, counted)
+    only = RoundResults(RoundId(bytes(32), "flights", 3), (result,), b'{"body":{}}')
+    path = tmp_path / "estimates.csv"
+    write_csv(only, path)
+    text = (Path(__file__).parents[3] / "docs" / "formats.md").read_text()
+    (call,) = re.findall(r"pd\.read_csv\(.*\)", text)
+    read = eval(call, {"pd": pd, "path": path})  # noqa: S307 - the documentation's own line
+    assert list(read["category"][:6]) == list(names)
+    assert read["category"].isna().tolist() == [False] * 6 + [True]
+    assert read["estimate"].dtype.kind in "if"
+    assert read["consistent"].isna().tolist() == [False] * 6 + [True]
+    write_parquet(only, tmp_path / "estimates.parquet")
+    assert list(pd.read_parquet(tmp_path / "estimates.parquet")["category"][:6]) == list(names)

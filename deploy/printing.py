@@ -1,4 +1,4 @@
-"""Streams: stdin, stdout and stderr as commands can rely on them, whatever the process was started with.
+"""Printing: stdin, stdout and stderr as commands can rely on them, whatever the process was started with.
 
 A command may be started with a stream closed, on a full disk, into a pipe whose reader leaves, or with an encoding that
 lacks ε. This module imports the standard library only, because it must work in the bare install.
@@ -12,10 +12,8 @@ import errno
 import io
 import os
 import sys
-from typing import TYPE_CHECKING, TextIO
-
-if TYPE_CHECKING:
-    from _typeshed import ReadableBuffer
+from collections.abc import Iterator
+from typing import BinaryIO, TextIO, cast
 
 ASCII_FORMS = {
     "ε": "epsilon",
@@ -38,12 +36,13 @@ ASCII_FORMS = {
 _ERRORS = "hubbub.readable"
 
 
-class OutputLost(Exception):
+class OutputLost(OSError):
     """Stdout cannot be written: its disk is full, or its reader has left."""
 
-    def __init__(self, error: OSError) -> None:
-        super().__init__(error.strerror or str(error))
-        self.reader_left = error.errno == errno.EPIPE
+    @property
+    def reader_left(self) -> bool:
+        """Whether it is a pipe that nobody reads any more."""
+        return self.errno == errno.EPIPE
 
 
 class Output(io.TextIOWrapper):
@@ -51,43 +50,49 @@ class Output(io.TextIOWrapper):
 
     def write(self, text: str) -> int:
         """Write as any stream does, but for the error."""
-        try:
+        with self._telling():
             return super().write(text)
-        except OSError as error:
-            raise OutputLost(error) from error
 
     def flush(self) -> None:
         """Flush as any stream does, but for the error."""
-        try:
+        with self._telling():
             super().flush()
+
+    @contextlib.contextmanager
+    def _telling(self) -> Iterator[None]:
+        try:
+            yield
         except OSError as error:
-            raise OutputLost(error) from error
+            raise OutputLost(error.errno, error.strerror) from error
 
 
-class _Messages(io.FileIO):
-    """Stderr, which never fails: where a message cannot be written there is nowhere to say so.
+class _Messages(io.TextIOWrapper):
+    """Stderr, which never fails: where a message cannot be written there is nowhere to say so. It keeps nothing."""
 
-    What is not written is dropped and not kept, so that a service whose log finds no room has it again once there is.
-    """
-
-    def write(self, data: ReadableBuffer, /) -> int:
-        """Write what can be written, and say that all was."""
+    def write(self, text: str) -> int:
         with contextlib.suppress(OSError):
-            super().write(data)
-        return memoryview(data).nbytes
+            return super().write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with contextlib.suppress(OSError):
+            super().flush()
 
 
-def prepare() -> None:
-    """Make the process's streams safe to use; called once, before anything is printed."""
+def prepare() -> Output:
+    """Make the process's streams safe to use, before anything is printed; return stdout, which is to be finished."""
     _open_closed()
     codecs.register_error(_ERRORS, _readable)
-    sys.stdout = _output(sys.stdout)
-    sys.stderr = _messages(sys.stderr)
+    sys.stdout, sys.stderr = output, _ = _output(sys.stdout), _messages(sys.stderr)
+    return output
 
 
-def give_up_stdout() -> None:
-    """Have everything that is still to be written to stdout vanish, so that the process can end without an error."""
-    _discard(1)
+def finish(output: TextIO) -> None:
+    """Let go of what cannot be written to stdout: otherwise Python would try once more at the end, and complain."""
+    try:
+        output.flush()
+    except OSError:
+        _discard(1)
 
 
 def _open_closed() -> None:
@@ -102,15 +107,16 @@ def _open_closed() -> None:
 def _output(stream: TextIO | None) -> Output:
     if not isinstance(stream, io.TextIOWrapper):
         # Python has no stream object where the descriptor was closed when it started.
-        return Output(open(1, "wb", closefd=False), "utf-8", _ERRORS, line_buffering=True)
+        return Output(open(1, "wb", closefd=False), "utf-8", _ERRORS)
     encoding, lines, through = stream.encoding, stream.line_buffering, stream.write_through
     return Output(stream.detach(), encoding, _ERRORS, line_buffering=lines, write_through=through)
 
 
-def _messages(stream: TextIO | None) -> io.TextIOWrapper:
-    encoding = stream.encoding if isinstance(stream, io.TextIOWrapper) else "utf-8"
-    # Nothing is buffered: what a full disk did not take would come in front of the next line, or raise at the end.
-    return io.TextIOWrapper(_Messages(2, "w", closefd=False), encoding, _ERRORS, write_through=True)
+def _messages(stream: TextIO | None) -> TextIO:
+    encoding = stream.encoding if stream is not None else "utf-8"
+    # Without a buffer: a message that could not be written would be written in front of the next one.
+    raw = io.FileIO(2, "w", closefd=False)
+    return _Messages(cast(BinaryIO, raw), encoding, _ERRORS, write_through=True)
 
 
 def _discard(descriptor: int) -> None:

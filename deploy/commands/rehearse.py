@@ -1,0 +1,98 @@
+"""`hubbub rehearse CLIENT.toml`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.progress import Progress
+
+from hubbub.deploy.output import Json, console, fail, failures, print_json, progress_console
+
+if TYPE_CHECKING:
+    from hubbub.client import Summary
+    from hubbub.deploy.rehearsal import Answers
+    from hubbub.protos.task import Task
+
+
+def command(
+    settings: Annotated[Path, typer.Argument(metavar="CLIENT.toml", help="A client's settings file.")],
+    devices: Annotated[
+        int | None,
+        typer.Option("--devices", min=1, max=10_000_000, help="How many devices; default: a row of --data each."),
+    ] = None,
+    answer: Annotated[
+        list[str] | None,
+        typer.Option("--answer", metavar="NAME=VALUE", help="An answer; of several for a query, devices take turns."),
+    ] = None,
+    data: Annotated[
+        Path | None, typer.Option("--data", help="A CSV, TSV or Parquet file instead, a row per device.")
+    ] = None,
+    column: Annotated[
+        list[str] | None,
+        typer.Option("--column", metavar="QUERY=COLUMN", help="Where a query's column has another name; repeatable."),
+    ] = None,
+    round_number: Annotated[
+        int | None, typer.Option("--round", min=0, help="Which round; default: the current.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Answer a task's round for many made-up devices, through the running services, to try a deployment.
+
+    Each device's answers are randomized and sealed as `hubbub submit` does, and sent over TLS until they are
+    acknowledged. Nothing of the devices is kept, so running it again sends as many more. The services cannot tell them
+    from people: never rehearse in a round whose results matter.
+
+    Example: hubbub rehearse deployment/client/client.toml --devices 1000 --answer theme=dark --answer theme=light
+    """
+    with failures(as_json):
+        import asyncio
+
+        from hubbub.deploy.files import signed_task_in
+        from hubbub.deploy.rehearsal import send
+        from hubbub.deploy.settings import ClientSettings
+        from hubbub.service.settings import load
+
+        files = load(settings, ClientSettings, "client")
+        task = signed_task_in(files.task).task
+        count, answers = _answers(task, devices, answer or [], data, column or [])
+        with Progress(console=progress_console()) as bars:
+            bar = bars.add_task("devices encode, randomize, seal, submit", total=count)
+            summary = asyncio.run(send(files, answers, round_number, lambda done: bars.advance(bar, done)))
+        _print(summary, task, as_json)
+
+
+def _answers(
+    task: Task, devices: int | None, words: list[str], data: Path | None, columns: list[str]
+) -> tuple[int, Iterable[Answers]]:
+    """Return how many devices there are, and their answers: a file's first rows, or those stated."""
+    from hubbub.deploy.errors import BadUse
+    from hubbub.deploy.rehearsal import turns
+
+    if data is None:
+        if devices is None or columns:
+            raise BadUse("give --devices and an --answer for each query, or --data with a row per device")
+        return devices, turns(task, words, devices)
+    if words:
+        raise BadUse("--answer and --data both say what devices answer; give one of them")
+    from hubbub.deploy.data import first_rows, read_answers, unusable_words
+
+    dataset = read_answers(task.name, [query.question for query in task.queries], data, columns)
+    for sentence in unusable_words(dataset):
+        progress_console().print(sentence, soft_wrap=True)
+    chosen = first_rows(dataset, devices)
+    return chosen.devices, chosen.rows()
+
+
+def _print(summary: Summary, task: Task, as_json: bool) -> None:
+    refused = ", ".join(f"{count} {reason}" for reason, count in sorted(summary.refused.items()))
+    if as_json:
+        counts = {"accepted": summary.accepted, "refused": dict(summary.refused), "messages": summary.messages}
+        print_json({"task": task.name, "task_id": task.id.hex(), **counts})
+    else:
+        console().print(f"acknowledged: {summary.accepted} devices of task {task.name}", soft_wrap=True)
+    if refused:
+        first = next(iter(summary.messages.values()))
+        fail(f"{summary.refused.total()} devices were refused ({refused}): {first}")

@@ -1,0 +1,82 @@
+"""Reading: tables from CSV, TSV and Parquet files, compressed or not, whatever separates their columns."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+import pyarrow as pa
+
+from hubbub.protos.errors import HubbubError
+
+COMPRESSED = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
+"""Endings of compressed files, and what each is compressed with."""
+
+SEPARATORS = {".csv": ",;\t|", ".tsv": "\t"}
+"""What may separate the columns of a text file, by its ending; the one that its first line has most often does."""
+
+HEADER_BYTES = 2**16
+"""Bytes in which the first line is looked for."""
+
+_QUOTED = re.compile(r'"[^"]*"')
+
+
+def read_table(path: Path, texts: Iterable[str] = ()) -> pa.Table:
+    """Read a file whose name ends in .csv, .tsv or .parquet, or in one of these and .gz, .bz2, .zst or .lz4.
+
+    The columns named in `texts` are read as they are written: 01234 stays itself.
+
+    Raises:
+        HubbubError: where it is none of these, or malformed.
+        OSError: where it cannot be opened.
+    """
+    inner = Path(path.stem).suffix.lower() if path.suffix.lower() in COMPRESSED else path.suffix.lower()
+    if inner not in (*SEPARATORS, ".parquet"):
+        endings = f"give a .csv, .tsv or .parquet file, as it is or compressed ({', '.join(COMPRESSED)})"
+        raise HubbubError(f"{path} ends in {path.suffix or 'nothing'}; {endings}")
+    try:
+        table = _parquet(path) if inner == ".parquet" else _text(path, SEPARATORS[inner], texts)
+        table.validate(full=True)
+        table.column_names  # noqa: B018 - names that are not UTF-8 raise only here
+        return table
+    except OSError as error:
+        if error.errno is not None:
+            raise
+        raise HubbubError(f"{path} cannot be read: {error!s:.200}") from error
+    except (pa.ArrowException, UnicodeError) as error:
+        remedy = "; save it as UTF-8" if isinstance(error, UnicodeError) or "UTF8" in str(error) else ""
+        raise HubbubError(f"{path} cannot be read: {error!s:.200}{remedy}") from error
+
+
+def _parquet(path: Path) -> pa.Table:
+    from pyarrow import parquet
+
+    if path.suffix.lower() not in COMPRESSED:
+        return parquet.read_table(path)
+    with _opened(path) as file:
+        # Parquet is read from its end, so that the whole of a compressed file has to be in memory.
+        return parquet.read_table(pa.BufferReader(file.read()))
+
+
+def _text(path: Path, separators: str, texts: Iterable[str]) -> pa.Table:
+    from pyarrow import csv
+
+    with _opened(path) as file:
+        header = file.read(HEADER_BYTES).decode("utf-8-sig", errors="replace").partition("\n")[0]
+    parse = csv.ParseOptions(delimiter=_separator(header, separators))
+    # NaN is read as what it is, not as an empty field, so that it can be counted.
+    empty = [word for word in csv.ConvertOptions().null_values if word.lower().strip("-") != "nan"]
+    convert = csv.ConvertOptions(column_types=dict.fromkeys(texts, pa.string()), null_values=empty)
+    with _opened(path) as file:
+        return csv.read_csv(file, parse_options=parse, convert_options=convert)
+
+
+def _opened(path: Path) -> pa.NativeFile:
+    return pa.input_stream(path, compression=COMPRESSED.get(path.suffix.lower()))
+
+
+def _separator(header: str, separators: str) -> str:
+    """Return what separates the names in a first line; the usual one, which is the first, where nothing does."""
+    bare = _QUOTED.sub("", header)
+    return max(separators, key=bare.count)

@@ -1,0 +1,63 @@
+"""Rehearsal: made-up devices that answer a round of running services, so that a deployment can be tried."""
+
+from __future__ import annotations
+
+import itertools
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from hubbub.client import Gateway, Summary
+from hubbub.deploy.errors import BadUse
+from hubbub.deploy.settings import ClientSettings
+from hubbub.protos.task import Task
+from hubbub.queries.question import Value
+
+Answers = Mapping[str, Value]
+"""A device's answers by query; a query that is not there has no answer."""
+
+
+async def send(
+    files: ClientSettings, answers: Iterable[Answers], round_number: int | None, progress: Callable[[int], None]
+) -> Summary:
+    """Answer a round, the current one by default, once for each of the `answers`; return what became of them.
+
+    What is on its way is in a temporary folder, which is removed at the end. `progress` is told how many more devices
+    were dealt with.
+
+    Raises:
+        HubbubError: as `Gateway.submit_many`.
+    """
+    with tempfile.TemporaryDirectory(prefix="hubbub-rehearsal-") as scratch:
+        gateway = Gateway(
+            files.task.read_bytes(),
+            operator_key=files.operator_key.read_bytes(),
+            shuffler_key=files.shuffler_key.read_bytes(),
+            state=Path(scratch) / "devices.db",
+            shuffler=files.shuffler,
+            authority=files.authority,
+        )
+        async with gateway:
+            named = ((str(number), each) for number, each in enumerate(answers))
+            return await gateway.submit_many(named, round_number, progress=progress)
+
+
+def turns(task: Task, words: Sequence[str], devices: int) -> Iterator[Answers]:
+    """Return the answers of so many devices, which take turns through each query's texts NAME=VALUE.
+
+    Raises:
+        BadUse: where a text has another form, or a query that needs an answer has none.
+        TaskError: where the task has no query of that name.
+        AnswerError: where the query cannot read the value, or does not take it.
+    """
+    stated: dict[str, list[Value]] = {}
+    for word in words:
+        name, found, value = word.partition("=")
+        if not found:
+            raise BadUse(f"--answer {word!r} is not NAME=VALUE")
+        stated.setdefault(name, []).append(task.queries[task.query_index(name)].question.parse(value))
+    missing = [query.name for query in task.queries if query.name not in stated and not query.question.optional]
+    if missing:
+        raise BadUse(f"no answers to {', '.join(missing)}; add --answer {missing[0]}=VALUE, or give --data")
+    cycles = {name: itertools.cycle(values) for name, values in stated.items()}
+    return ({name: next(cycle) for name, cycle in cycles.items()} for _ in range(devices))

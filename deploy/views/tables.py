@@ -1,0 +1,46 @@
+"""Tables: printed as tables where they fit, and as lines where they do not, so that no number is ever cut."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+
+def print_table(console: Console, table: Table) -> None:
+    """Print a table whose cells are texts; where its terminal is too narrow, each row as lines of name and value.
+
+    Cells that are longer than their column are wrapped at words, in columns on the left; a number never is.
+    """
+    for column in table.columns:
+        column.overflow = "fold"
+        column.no_wrap = column.no_wrap or column.justify == "right"
+    if _least(console, table) <= console.width:
+        console.print(table)
+        return
+    if table.title:
+        console.print(str(table.title), markup=False, soft_wrap=True)
+    headers = [str(column.header) for column in table.columns]
+    for cells in zip(*(column.cells for column in table.columns), strict=True):
+        _print_record(console, headers, [str(cell) for cell in cells])
+
+
+def _least(console: Console, table: Table) -> int:
+    """Return the width of a table's borders, and of each column's longest number or word."""
+    borders = 3 * len(table.columns) + 1
+    return borders + sum(_widest(console, column.no_wrap, [column.header, *column.cells]) for column in table.columns)
+
+
+def _widest(console: Console, whole: bool, cells: list[object]) -> int:
+    measured = [Text(str(cell)).__rich_measure__(console, console.options) for cell in cells]
+    return max(each.maximum if whole else each.minimum for each in measured)
+
+
+def _print_record(console: Console, headers: list[str], cells: list[str]) -> None:
+    """Print a row: its first cell as a heading, each other one as a line beneath."""
+    console.print(f"{headers[0]} {cells[0]}".strip(), markup=False, soft_wrap=True)
+    named = [(header, cell) for header, cell in zip(headers[1:], cells[1:], strict=True) if header and cell]
+    width = max((len(header) for header, _ in named), default=0)
+    for header, cell in named:
+        text = cell.replace("\n", ", ")
+        console.print(f"  {header:<{width}}  {text}", markup=False, soft_wrap=True)

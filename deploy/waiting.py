@@ -1,0 +1,114 @@
+"""Waiting: a round's results as soon as they are there, saying meanwhile what they wait for."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from hubbub.deploy.calls import fetch_results, fetch_standings, list_results
+from hubbub.deploy.errors import BadUse
+from hubbub.deploy.settings import OperatorSettings
+from hubbub.protos.errors import HubbubError
+from hubbub.protos.refusals import Reason, Refusal
+from hubbub.protos.results import Progress, RoundId, RoundResults, RoundStanding
+
+POLL_SECONDS = 5.0
+"""How long one call waits for results before it is asked again what they wait for."""
+
+SHOWN = 3
+"""How many rounds an error names at most."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Which rounds somebody asks for: of one task (its name or id in hex), of one number; None is any."""
+
+    task: str | None = None
+    round: int | None = None
+
+    def is_of_task(self, which: RoundId) -> bool:
+        """Return whether a round is of the task that is asked for."""
+        return self.task in (None, which.task_name, which.task_id.hex())
+
+    def matches(self, which: RoundId) -> bool:
+        """Return whether a round is asked for."""
+        return self.is_of_task(which) and self.round in (None, which.round)
+
+
+async def results_of(
+    settings: OperatorSettings,
+    wanted: Wanted,
+    wait: float,
+    say: Callable[[str], None],
+    clock: Callable[[], float] = time.monotonic,
+) -> RoundResults:
+    """Return the results of the latest certified round that is asked for.
+
+    Where none is, one that is on its way is waited for, `wait` seconds at most; `say` is told what it waits for, each
+    time that changes.
+
+    Raises:
+        BadUse: where several tasks match.
+        HubbubError: where there are no results in time, or will never be, saying what the rounds wait for.
+    """
+    until, said = clock() + wait, ""
+    while True:
+        certified = [each for each in await list_results(settings) if wanted.matches(each)]
+        if certified:
+            which = max(_of_one_task(certified), key=lambda each: each.round)
+            return await fetch_results(settings, which.task_id, which.round, 0)
+        standings = await fetch_standings(settings)
+        awaited = _awaited(standings, wanted)
+        if awaited is None or clock() >= until:
+            raise HubbubError(_nothing([each for each in standings if wanted.matches(each.id)], wait))
+        if said != (said := _sentence(standings, awaited)):
+            say(said)
+        try:
+            return await fetch_results(settings, awaited.task_id, awaited.round, min(POLL_SECONDS, until - clock()))
+        except Refusal as refusal:
+            if refusal.reason is not Reason.NO_RESULTS:
+                raise
+
+
+def _of_one_task(rounds: Sequence[RoundId]) -> Sequence[RoundId]:
+    if len({each.task_id for each in rounds}) > 1:
+        names = ", ".join(sorted({f"{each.task_name} ({each.task_id.hex()})" for each in rounds}))
+        raise BadUse(f"there are several tasks; name one with --task: {names}")
+    return rounds
+
+
+def _awaited(standings: Iterable[RoundStanding], wanted: Wanted) -> RoundId | None:
+    """Return the earliest round that is asked for and may still get a certificate; None where there is none.
+
+    A round that the analyzer has not begun is known by its task's other rounds.
+    """
+    of_task = [each for each in standings if wanted.is_of_task(each.id)]
+    begun = [each.id for each in of_task if wanted.matches(each.id) and each.progress is not Progress.OVER]
+    if begun:
+        return min(_of_one_task(begun), key=lambda each: each.round)
+    if wanted.round is None or not of_task or any(wanted.matches(each.id) for each in of_task):
+        return None
+    task = _of_one_task([each.id for each in of_task])[0]
+    return RoundId(task.task_id, task.task_name, wanted.round)
+
+
+def _sentence(standings: Iterable[RoundStanding], which: RoundId) -> str:
+    for each in standings:
+        if each.id == which:
+            return _waits(each)
+    return f"{which.task_name} round {which.round} has not begun"
+
+
+def _waits(standing: RoundStanding) -> str:
+    of = standing.id
+    return f"{of.task_name} round {of.round} is {standing.progress} and waits for {standing.waiting_for}"
+
+
+def _nothing(standings: Sequence[RoundStanding], wait: float) -> str:
+    """Say that no round is certified, what those asked for wait for, and what to do."""
+    there = "; ".join(map(_waits, standings[:SHOWN])) or "the analyzer has not begun such a round"
+    more = f"; and {len(standings) - SHOWN} more" if len(standings) > SHOWN else ""
+    after = f" after {wait:g} s" if wait else ""
+    remedy = "`hubbub results … --wait SECONDS` waits until one is, and `hubbub status` shows both services' side"
+    return f"no such round is certified yet{after}: {there}{more}; {remedy}"

@@ -1,0 +1,109 @@
+"""Results are waited for, and it is said what for; where there are none, the error says what to do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from hubbub.deploy import waiting
+from hubbub.deploy.errors import BadUse
+from hubbub.deploy.waiting import Wanted, results_of
+from hubbub.protos.errors import HubbubError
+from hubbub.protos.refusals import Reason, Refusal
+from hubbub.protos.results import Progress, RoundId, RoundResults, RoundStanding
+
+USAGE, OTHER = bytes([1]) * 32, bytes([2]) * 32
+
+
+def standing(number: int, progress: Progress, waits: str, task: bytes = USAGE) -> RoundStanding:
+    return RoundStanding(RoundId(task, "usage" if task == USAGE else "other", number), progress, (), waits)
+
+
+@dataclass
+class Analyzer:
+    """An analyzer whose rounds change each time that results are asked for in vain, as time passes."""
+
+    certified: list[RoundId] = field(default_factory=list)
+    standings: list[list[RoundStanding]] = field(default_factory=list)
+    now: float = 0.0
+    asked: list[tuple[int, float]] = field(default_factory=list)
+
+    async def list_results(self, _: Any) -> list[RoundId]:
+        return self.certified
+
+    async def fetch_standings(self, _: Any) -> list[RoundStanding]:
+        return self.standings[0] if len(self.standings) == 1 else self.standings.pop(0)
+
+    async def fetch_results(self, _: Any, task: bytes, number: int, wait: float) -> RoundResults:
+        self.asked.append((number, wait))
+        self.now += wait
+        found = [each for each in self.certified if (each.task_id, each.round) == (task, number)]
+        if not found:
+            raise Refusal(Reason.NO_RESULTS, "none")
+        return RoundResults(found[0], (), b"{}")
+
+    async def ask(self, wanted: Wanted, wait: float) -> tuple[RoundResults, list[str]]:
+        said: list[str] = []
+        settings: Any = None
+        return await results_of(settings, wanted, wait, said.append, lambda: self.now), said
+
+
+@pytest.fixture
+def analyzer(monkeypatch: pytest.MonkeyPatch) -> Analyzer:
+    made = Analyzer()
+    for name in ("list_results", "fetch_standings", "fetch_results"):
+        monkeypatch.setattr(waiting, name, getattr(made, name))
+    return made
+
+
+async def test_the_latest_certified_round_is_returned_without_a_wait(analyzer: Analyzer) -> None:
+    analyzer.certified = [RoundId(USAGE, "usage", 0), RoundId(USAGE, "usage", 1)]
+    results, said = await analyzer.ask(Wanted("usage"), 60)
+    assert (results.id.round, said, analyzer.asked) == (1, [], [(1, 0)])
+
+
+async def test_what_a_round_waits_for_is_said_once_each(analyzer: Analyzer) -> None:
+    delivering = standing(0, Progress.DELIVERING, "theme: 3 of 80 reports arrived")
+    analyzer.standings = [[delivering], [delivering], [standing(0, Progress.COUNTED, "its certificate")], []]
+    with pytest.raises(HubbubError):
+        await analyzer.ask(Wanted(), 12)
+    said: list[str] = []
+    analyzer.now, analyzer.standings = 0.0, [[delivering], [delivering], [standing(0, Progress.COUNTED, "it")]]
+    settings: Any = None
+    with pytest.raises(HubbubError, match=r"no such round is certified yet after 12 s: usage round 0 is counted"):
+        await results_of(settings, Wanted(), 12, said.append, lambda: analyzer.now)
+    assert said == [
+        "usage round 0 is delivering and waits for theme: 3 of 80 reports arrived",
+        "usage round 0 is counted and waits for it",
+    ]
+
+
+async def test_an_error_without_a_wait_names_the_wait(analyzer: Analyzer) -> None:
+    analyzer.standings = [[standing(0, Progress.AWAITED, "theme: the shuffler has delivered nothing")]]
+    with pytest.raises(HubbubError, match=r"usage round 0 is awaited and waits for theme.* --wait SECONDS"):
+        await analyzer.ask(Wanted(), 0)
+    assert analyzer.asked == []
+
+
+async def test_a_round_that_has_not_begun_is_waited_for_by_its_tasks_others(analyzer: Analyzer) -> None:
+    analyzer.standings = [[standing(0, Progress.CERTIFIED, "nothing")]]
+    with pytest.raises(HubbubError, match="has not begun such a round"):
+        await analyzer.ask(Wanted("usage", 4), 7)
+    assert analyzer.asked == [(4, 5.0), (4, 2.0)]
+
+
+async def test_a_round_that_is_over_is_not_waited_for(analyzer: Analyzer) -> None:
+    analyzer.standings = [[standing(0, Progress.OVER, "nothing, its key was destroyed")]]
+    with pytest.raises(HubbubError, match="its key was destroyed"):
+        await analyzer.ask(Wanted("usage", 0), 60)
+    assert analyzer.asked == []
+
+
+async def test_several_tasks_have_to_be_told_apart(analyzer: Analyzer) -> None:
+    analyzer.certified = [RoundId(USAGE, "usage", 0), RoundId(OTHER, "other", 0)]
+    with pytest.raises(BadUse, match="--task"):
+        await analyzer.ask(Wanted(), 0)
+    results, _ = await analyzer.ask(Wanted(OTHER.hex()), 0)
+    assert results.id.task_name == "other"
