@@ -17,6 +17,7 @@ from simulation.parties import named
 
 from hubbub.analyzer.sqlite import SqliteStore as AnalyzerSqlite
 from hubbub.analyzer.store import Store as AnalyzerStore
+from hubbub.service.troubles import Troubles
 from hubbub.shuffler.sqlite import SqliteStore as ShufflerSqlite
 from hubbub.shuffler.store import Store as ShufflerStore
 
@@ -34,8 +35,8 @@ class Implementation(Generic[S]):
     open: Callable[[Path], S]
     """Opens or makes a store in a folder."""
 
-    open_watched: Callable[[Path, Watch], S]
-    """Does so, and tells of every change."""
+    open_watched: Callable[[Path, Watch, Troubles], S]
+    """Does so, and tells of every change, and of what the disk does not take."""
 
     copy: Callable[[Path, Path], None]
     """Copies what a process that is killed now leaves in a folder."""
@@ -89,7 +90,7 @@ SHUFFLER_STORES: tuple[Implementation[ShufflerStore], ...] = (
     Implementation(
         "sqlite",
         ShufflerSqlite,
-        lambda folder, watch: ShufflerSqlite(folder, connection=_watched(watch)),
+        lambda folder, watch, troubles: ShufflerSqlite(folder, connection=_watched(watch), troubles=troubles),
         _copy_files,
         _full_disk,
     ),
@@ -99,7 +100,7 @@ ANALYZER_STORES: tuple[Implementation[AnalyzerStore], ...] = (
     Implementation(
         "sqlite",
         AnalyzerSqlite,
-        lambda folder, watch: AnalyzerSqlite(folder, connection=_watched(watch)),
+        lambda folder, watch, troubles: AnalyzerSqlite(folder, connection=_watched(watch), troubles=troubles),
         _copy_files,
         _full_disk,
     ),
