@@ -7,6 +7,7 @@ picture of its service there, and makes its metrics of that.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from abc import abstractmethod
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
@@ -18,6 +19,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from hubbub.accountant.certificate.terms import QueryCount
+from hubbub.protos.errors import HubbubError
 from hubbub.protos.task import Task
 from hubbub.service.charges import Charges
 
@@ -56,10 +58,12 @@ class PictureCollector(Collector, Generic[P]):
     def collect(self) -> Iterator[Metric]:
         """Return everything as it is now; blocks, and is called in any thread but the event loop's.
 
+        Nothing where the store cannot be read: that is among the troubles, which are shown all the same.
+
         Raises:
             TimeoutError: where the event loop does not answer.
         """
-        with self._lock:
+        with self._lock, contextlib.suppress(HubbubError):
             yield from self._metrics(_asked(self._picture(), self._loop))
 
 

@@ -43,7 +43,7 @@ class Lines:
         retry: float = RETRY_SECONDS,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._notice = notice
+        self.notice = notice
         self._stream = stream
         self._limit = limit
         self._retry = retry
@@ -58,7 +58,6 @@ class Lines:
         self._changed = threading.Condition()
         self._waiting: deque[str] = deque()
         self._thread: threading.Thread | None = None
-        self._ended = False
         self._writing = False
         self._untold, self._since, self._why = 0, 0.0, ""
         self._torn = False
@@ -85,8 +84,8 @@ class Lines:
             if self._process != os.getpid():
                 self._begin()
             with self._changed:
-                if len(self._waiting) >= self._limit or self._ended:
-                    self.lose("nothing reads it" if not self._ended else "the service has ended")
+                if len(self._waiting) >= self._limit:
+                    self.lose("nothing reads it")
                     return
                 self._waiting.append(line)
                 self._changed.notify_all()
@@ -107,13 +106,6 @@ class Lines:
         with self._changed:
             return self._changed.wait_for(lambda: not self._waiting and not self._writing, seconds)
 
-    def end(self, seconds: float) -> None:
-        """Write what waits, for at most so many seconds; no more lines are taken."""
-        self.flush(seconds)
-        with self._changed:
-            self._ended = True
-            self._changed.notify_all()
-
     def _start(self) -> None:
         if self._thread is None:
             # A daemon, so that a write that does not return keeps no process from ending.
@@ -121,9 +113,9 @@ class Lines:
             self._thread.start()
 
     def _run(self) -> None:
-        while not self._ended:
+        while True:
             with self._changed:
-                self._changed.wait_for(lambda: self._waiting or self._ended, self._retry if self._untold else None)
+                self._changed.wait_for(lambda: self._waiting, self._retry if self._untold else None)
                 line = self._waiting.popleft() if self._waiting else None
                 self._writing = True
             self._write(line)
@@ -144,7 +136,7 @@ class Lines:
         """Write how many lines were lost, where that was not said yet: before anything else, so that it is in order."""
         count, since, why = self.untold
         if count:
-            self._push(self._notice(count, since, why))
+            self._push(self.notice(count, since, why))
             with self._changed:
                 # A full queue may have lost more while this was written.
                 self._untold -= count

@@ -18,9 +18,11 @@ FLUSH_SECONDS = 2.0
 class _StderrHandler(logging.Handler):
     """Has lines written to stderr; neither waits for them nor raises."""
 
-    def __init__(self) -> None:
+    def __init__(self, earlier: _StderrHandler | None) -> None:
         super().__init__()
-        self.lines = Lines(self._notice)
+        # One thread writes for the whole process, and lines that wait are not waited for.
+        self.lines: Lines = Lines(self._notice) if earlier is None else earlier.lines
+        self.lines.notice = self._notice
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
@@ -72,15 +74,15 @@ def configure(settings: LogSettings) -> None:
         wrapper_class=structlog.stdlib.BoundLogger,
     )
     remove = structlog.stdlib.ProcessorFormatter.remove_processors_meta
-    handler = _StderrHandler()
+    earlier = _handlers()
+    handler = _StderrHandler(earlier[0] if earlier else None)
     handler.setFormatter(structlog.stdlib.ProcessorFormatter(foreign_pre_chain=shared, processors=[remove, *last]))
     logging.getLogger("grpc._cython.cygrpc").addFilter(_is_ours)
     for chatty in ("grpc", "asyncio"):  # at level debug they tell of every event loop they meet
         logging.getLogger(chatty).setLevel(logging.INFO)
     root = logging.getLogger()
-    for earlier in _handlers():
-        root.removeHandler(earlier)
-        earlier.lines.end(FLUSH_SECONDS)
+    for each in earlier:
+        root.removeHandler(each)
     root.addHandler(handler)
     root.setLevel(settings.level.upper())
 

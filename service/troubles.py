@@ -125,16 +125,16 @@ class Troubles:
             found.append(Trouble(Kind.LOG, text, since, lines))
         return tuple(sorted(found, key=lambda trouble: trouble.since))
 
-    def of_store(self, path: Path) -> Outcome:
-        """Return what is told what the disk of the store in a file does not take, and that it takes writes."""
+    def of_store(self, path: Path, event: str = "a transaction failed") -> Outcome:
+        """Return what is told what the disk of the store in a file does not take, and that it takes it."""
 
         def told(error: Exception | None) -> None:
             if error is None:
-                self.over(path)
+                self.over((path, event))
             else:
                 foreseen = isinstance(error, (sqlite3.Error, OSError))
                 text = str(as_store_error(error, path))
-                self.meet(path, Kind.STORE, "a transaction failed", text, None if foreseen else error)
+                self.meet((path, event), Kind.STORE, event, text, None if foreseen else error)
 
         return told
 

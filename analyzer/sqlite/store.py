@@ -7,8 +7,8 @@ answer.
 
 from __future__ import annotations
 
-import contextlib
 import functools
+import logging
 import sqlite3
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -26,7 +26,7 @@ from hubbub.protos.results import RoundId
 from hubbub.protos.signed import SignedDocument
 from hubbub.protos.signed_task import SignedTask
 from hubbub.service.charges import Charges
-from hubbub.service.commits import GroupCommit
+from hubbub.service.commits import GroupCommit, Outcome
 from hubbub.service.database import Database
 from hubbub.service.errors import StoreError
 from hubbub.service.keys import NewRoundKey
@@ -40,27 +40,37 @@ RETRY_SECONDS = 5.0
 """When to try again after the disk refused a write."""
 
 T = TypeVar("T")
+_LOG = logging.getLogger(__name__)
 
 
 class TablesTransaction:
     """One transaction: its tables, and the cleaning of the files after it (`service.commits.Transaction`)."""
 
-    def __init__(self, database: Database, remains: Remains) -> None:
+    def __init__(self, database: Database, remains: Remains, outcome: Outcome) -> None:
         self.tables = Tables(database.writer, remains)
         self._database = database
         self._remains = remains
+        self._outcome = outcome
 
     def flush(self) -> None:
         """Nothing was gathered: operations write at once."""
 
     def settle(self) -> None:
         """Take what was erased out of the files. A failure is made good after the next transaction, or at the start."""
-        with contextlib.suppress(sqlite3.Error, StoreError):
+        if not self._remains.erased and not self._remains.destroyed:
+            return
+        try:
             if self._remains.erased:
                 self._database.clean()
-            elif self._remains.destroyed:
+            else:
                 self._database.cut_log()
+        except sqlite3.Error as error:
+            self._outcome(error)
+        except StoreError as error:
+            _LOG.debug("%s", error)  # a reader is in the way, and will not be for long
+        else:
             self._remains.erased = self._remains.destroyed = False
+            self._outcome(None)
 
     def abandon(self) -> None:
         """Nothing was gathered. Remains stay noted: cleaning once too often harms nothing."""
@@ -105,10 +115,12 @@ class SqliteStore:
             self._database.close()
             raise StoreError(f"cannot clean the store in {folder}: {error}; check the disk") from error
         remains = Remains()
-        self._outcome = (troubles or Troubles()).of_store(self._database.path)
+        known = troubles or Troubles()
+        self._outcome = known.of_store(self._database.path)
+        cleaned = known.of_store(self._database.path, "what was erased is not cut out of the files yet")
         self._commits = commits(
             self._database.writer,
-            lambda: TablesTransaction(self._database, remains),
+            lambda: TablesTransaction(self._database, remains, cleaned),
             observe=observe,
             savepoints=True,
             failed=_refused,

@@ -55,6 +55,18 @@ def test_every_line_of_settings_is_documented(deployment: Path) -> None:
             assert not re.match(r"[a-z_]+ =", line) or " # " in line, line
 
 
+def test_plan_refuses_a_task_that_is_over(deployment: Path, tmp_path: Path) -> None:
+    text = (deployment / "operator/task.toml").read_text()
+    over = re.sub(r"(?m)^start = \S+", "start = 2020-01-01T00:00:00Z", text)
+    assert over != text
+    (tmp_path / "task.toml").write_text(over)
+    ran = hubbub("plan", tmp_path / "task.toml", "--out", tmp_path / "task.json")
+    assert (ran.status, ran.out) == (1, "")
+    assert "the task is over: its last round, " in ran.err
+    assert "set a later start" in ran.err
+    assert not (tmp_path / "task.json").exists()
+
+
 def test_plan_says_what_to_expect(deployment: Path) -> None:
     ran = hubbub("plan", deployment / "operator/task.toml", "--json")
     assert ran.status == 0

@@ -18,6 +18,7 @@ from contract.implementations import Implementation
 
 from hubbub.protos.refusals import Refusal
 from hubbub.service.errors import StoreError
+from hubbub.service.troubles import Kind, Troubles
 
 S = TypeVar("S", bound=Any)
 Describe = Callable[[S], Awaitable[Any]]
@@ -63,7 +64,7 @@ async def check_kills(implementation: Implementation[S], folder: Path, story: St
             copies.append((answered, point, folder / f"copy{len(copies)}"))
             implementation.copy(data, copies[-1][2])
 
-    with contextlib.closing(implementation.open_watched(data, watch)) as store:
+    with contextlib.closing(implementation.open_watched(data, watch, Troubles())) as store:
         opened = True
         for step in story.steps:
             await step.do(store)
@@ -120,7 +121,7 @@ async def _with_failure(
             if seen == failing + 1:
                 raise implementation.disk_error()
 
-    with contextlib.closing(implementation.open_watched(folder, watch)) as store:
+    with contextlib.closing(implementation.open_watched(folder, watch, Troubles())) as store:
         for done, step in enumerate(story.steps):
             armed = True
             try:
@@ -136,6 +137,33 @@ async def _with_failure(
         assert await story.describe(store) == described[-1]
     _check_gone(folder, story)
     return seen > failing
+
+
+async def check_stays_full(implementation: Implementation[S], folder: Path, story: Story[S], tries: int = 3) -> None:
+    """Have the disk be full for several tries of every step; it is told, and the step is done once there is room."""
+    described = await told(implementation, folder / "undisturbed", story)
+    troubles, full = Troubles(), False
+
+    def watch(point: str) -> None:
+        if full and point.startswith("before"):
+            raise implementation.disk_error()
+
+    data = folder / "data"
+    with contextlib.closing(implementation.open_watched(data, watch, troubles)) as store:
+        for done, step in enumerate(story.steps):
+            full = True
+            for _ in range(tries):
+                with pytest.raises((StoreError, Refusal)):
+                    await step.do(store)
+            (trouble,) = troubles.now()
+            assert (trouble.kind, str(data) in trouble.text) == (Kind.STORE, True), step.name
+            assert "make room on its disk" in trouble.text
+            full = False
+            assert not step.whole or await story.describe(store) == described[done], step.name
+            await step.do(store)
+            assert await story.describe(store) == described[done + 1], step.name
+            assert troubles.now() == (), step.name
+    _check_gone(data, story)
 
 
 async def refused(work: Awaitable[Any]) -> Refusal:

@@ -17,6 +17,7 @@ from simulation.parties import named
 
 from hubbub.analyzer.sqlite import SqliteStore as AnalyzerSqlite
 from hubbub.analyzer.store import Store as AnalyzerStore
+from hubbub.service.troubles import Troubles
 from hubbub.shuffler.sqlite import SqliteStore as ShufflerSqlite
 from hubbub.shuffler.store import Store as ShufflerStore
 from support.stores import store_in
@@ -35,8 +36,8 @@ class Implementation(Generic[S]):
     open: Callable[[Path], S]
     """Opens or makes a store in a folder."""
 
-    open_watched: Callable[[Path, Watch], S]
-    """Does so, and tells of every change."""
+    open_watched: Callable[[Path, Watch, Troubles], S]
+    """Does so, and tells of every change, and of what the disk does not take."""
 
     copy: Callable[[Path, Path], None]
     """Copies what a process that is killed now leaves in a folder."""
@@ -90,7 +91,7 @@ SHUFFLER_STORES: tuple[Implementation[ShufflerStore], ...] = (
     Implementation(
         "sqlite",
         lambda folder: store_in(ShufflerSqlite, folder),
-        lambda folder, watch: store_in(ShufflerSqlite, folder, connection=_watched(watch)),
+        lambda folder, watch, troubles: store_in(ShufflerSqlite, folder, connection=_watched(watch), troubles=troubles),
         _copy_files,
         _full_disk,
     ),
@@ -100,7 +101,7 @@ ANALYZER_STORES: tuple[Implementation[AnalyzerStore], ...] = (
     Implementation(
         "sqlite",
         lambda folder: store_in(AnalyzerSqlite, folder),
-        lambda folder, watch: store_in(AnalyzerSqlite, folder, connection=_watched(watch)),
+        lambda folder, watch, troubles: store_in(AnalyzerSqlite, folder, connection=_watched(watch), troubles=troubles),
         _copy_files,
         _full_disk,
     ),

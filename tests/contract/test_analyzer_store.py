@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from contract.crashes import Step, Story, check_full_disk, check_kills, refused
+from contract.crashes import Step, Story, check_full_disk, check_kills, check_stays_full, refused
 from contract.implementations import ANALYZER_STORES, Implementation
 
 from hubbub.analyzer.store import Store
@@ -448,6 +448,10 @@ async def test_a_disk_that_is_full_at_any_change_fails_what_was_asked_and_nothin
     implementation: Kind, tmp_path: Path
 ) -> None:
     assert await check_full_disk(implementation, tmp_path, a_life()) > 30
+
+
+async def test_a_disk_that_stays_full_is_told_until_there_is_room(implementation: Kind, tmp_path: Path) -> None:
+    await check_stays_full(implementation, tmp_path, a_life())
 
 
 async def test_a_killed_key_is_in_no_file_when_its_round_is_certified(implementation: Kind, tmp_path: Path) -> None:

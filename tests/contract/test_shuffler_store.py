@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from contract.crashes import Step, Story, check_full_disk, check_kills, refused
+from contract.crashes import Step, Story, check_full_disk, check_kills, check_stays_full, refused
 from contract.implementations import SHUFFLER_STORES, Implementation
 
 from hubbub.protos.batch import BatchId, BatchRecord, released_digest
@@ -435,6 +435,10 @@ async def test_a_disk_that_is_full_at_any_change_fails_what_was_asked_and_nothin
     implementation: Kind, tmp_path: Path
 ) -> None:
     assert await check_full_disk(implementation, tmp_path, a_life()) > 30
+
+
+async def test_a_disk_that_stays_full_is_told_until_there_is_room(implementation: Kind, tmp_path: Path) -> None:
+    await check_stays_full(implementation, tmp_path, a_life())
 
 
 async def test_no_key_is_left_when_its_round_is_mixed(implementation: Kind, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import sqlite3
 import stat
 from collections.abc import Iterator
@@ -13,9 +14,13 @@ import pytest
 
 from hubbub.analyzer.sqlite import SqliteStore
 from hubbub.analyzer.sqlite.schema import FILE_NAME
+from hubbub.protos.keys import Role
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.signed_task import SignedTask
+from hubbub.service.database import Database
 from hubbub.service.errors import StoreError
+from hubbub.service.keys import make_key
+from hubbub.service.troubles import Troubles
 from support.samples import Parties, sample_task, signed
 from support.stores import store_in
 
@@ -119,3 +124,27 @@ async def test_a_closed_store_says_so(store: SqliteStore) -> None:
     store.close()
     with pytest.raises(StoreError, match="closed"):
         await store.uncertified()
+
+
+async def test_what_was_erased_and_is_still_in_the_files_is_told_until_it_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    full = True
+    real = Database.clean
+
+    def clean(database: Database) -> None:
+        if full:
+            raise sqlite3.OperationalError("database or disk is full")
+        real(database)
+
+    one, troubles = task("one"), Troubles()
+    with contextlib.closing(SqliteStore(tmp_path / "data", troubles=troubles)) as store:
+        await store.add_tasks([one])
+        monkeypatch.setattr(Database, "clean", clean)
+        await store.add_key(one.task.id, 0, make_key(Role.ANALYZER, one.task, 0, PARTIES.analyzer))
+        await store.abandon(one.task.id, 0)
+        (trouble,) = troubles.now()
+        assert (trouble.kind, "database or disk is full" in trouble.text) == ("store", True)
+        full = False
+        await store.counted()
+        assert troubles.now() == ()

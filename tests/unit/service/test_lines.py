@@ -192,14 +192,6 @@ def test_what_cannot_be_encoded_is_written_all_the_same(pipe: tuple[int, TextIO]
     assert os.read(reader, 1000) == b"a path \\udcff of bytes\n"
 
 
-def test_after_its_end_a_log_takes_nothing_and_says_so(log: Log) -> None:
-    some = lines(log)
-    some.put("one")
-    some.end(SECONDS)
-    some.put("two")
-    assert (log.getvalue(), some.lost) == ("one\n", 1)
-
-
 @pytest.mark.usefixtures("restored")
 def test_the_log_says_how_many_lines_were_lost_in_its_own_format(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stderr", log)
@@ -216,6 +208,23 @@ def test_the_log_says_how_many_lines_were_lost_in_its_own_format(log: Log, monke
     assert told["why"] == "No space left on device"
     assert seen["event"] == "seen"
     assert (logs.lost(), logs.untold()[0]) == (1, 0)
+
+
+@pytest.mark.usefixtures("restored")
+def test_a_log_that_is_set_up_anew_keeps_what_waits_and_what_was_lost(
+    log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stderr", log)
+    logs.configure(LogSettings())
+    log.broken = True
+    structlog.get_logger("test").info("unseen")
+    assert logs.flush()
+    logs.configure(LogSettings(format="json"))
+    assert (logs.lost(), logs.untold()[0]) == (1, 1)
+    log.broken = False
+    structlog.get_logger("test").info("seen")
+    assert logs.flush()
+    assert [json.loads(line)["event"] for line in log.getvalue().splitlines()] == ["log lines were lost", "seen"]
 
 
 @pytest.mark.usefixtures("restored")
