@@ -25,6 +25,7 @@ from hubbub.client.entry import Round as Round
 from hubbub.client.errors import KeySetChanged, NoRound, OptedOut, StateError
 from hubbub.client.forking import closed_at_forks
 from hubbub.client.state_file import open_state
+from hubbub.protos.errors import SignatureError
 from hubbub.protos.keys import KeySet
 from hubbub.protos.messages import Submission
 from hubbub.protos.signed import SignedDocument, canonical, parse_canonical
@@ -272,7 +273,7 @@ class State:
     def _named_errors(self) -> Iterator[None]:
         try:
             yield
-        except (sqlite3.Error, OSError) as error:
+        except (sqlite3.Error, OSError, UnicodeError) as error:  # a damaged schema is named in bytes that are no text
             raise StateError(
                 f"cannot use the state file {self._path}: {error}; see that it is a file of this program, that its "
                 "folder exists and is writable, and that the disk has room"
@@ -359,5 +360,8 @@ def _write_key_set(key_set: KeySet) -> bytes:
 
 
 def _read_key_set(content: bytes) -> KeySet:
-    value = parse_canonical(content)
-    return KeySet(SignedDocument.from_json(value["shuffler"]), SignedDocument.from_json(value["analyzer"]))
+    try:
+        value = parse_canonical(content)
+        return KeySet(SignedDocument.from_json(value["shuffler"]), SignedDocument.from_json(value["analyzer"]))
+    except (SignatureError, KeyError, TypeError) as error:
+        raise StateError("the state file holds keys of a round that cannot be read; it is damaged") from error

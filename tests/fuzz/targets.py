@@ -8,8 +8,10 @@ whatever else comes out is a finding. Bytes that are accepted must be of the one
 from __future__ import annotations
 
 import atexit
+import gzip
 import importlib
 import inspect
+import json
 import pkgutil
 import re
 import shutil
@@ -34,6 +36,9 @@ from hubbub.accountant.mechanisms import KRR, RAPPOR, Generic
 from hubbub.accountant.pairs import Part
 from hubbub.accountant.spending.entry import Entry, LedgerBroken
 from hubbub.analyzer import settings as analyzer_settings
+from hubbub.client.errors import NoRound, StateError
+from hubbub.client.standing import Memory, status_of
+from hubbub.client.state import DONE, Drawn, Round, State
 from hubbub.client.trust import trusted_task
 from hubbub.deploy.accounting import read_rounds
 from hubbub.deploy.data import SumSpec, from_file, from_table
@@ -100,6 +105,8 @@ from support.certificates import content_of, counts, encode
 from support.mutation import Mutator, of_bytes, of_json, of_text
 from support.queries import INNER_BYTES, krr_query, report, unary_query
 from support.samples import HALF, Parties, sample_task, signed
+
+STATES = Path(__file__).parents[1] / "vectors" / "stores"
 
 
 class NotTheOneForm(Exception):
@@ -532,6 +539,45 @@ def read_ledger_entry(data: bytes) -> None:
     same(Entry.from_canonical(text).canonical(), text)
 
 
+def open_state_file(data: bytes) -> None:
+    """A device's state file, damaged as disks do it: read as a device reads it, and written to."""
+    with in_file(data, "state.db") as path:
+        state = State(path)
+        try:
+            _use_state(state, TASK.id)
+        finally:
+            state.close()
+            for name in ("state.db-wal", "state.db-shm"):
+                path.with_name(name).unlink(missing_ok=True)
+
+
+def of_used_bytes(data: bytes, draw: Random) -> bytes:
+    """Change some of the bytes that are not 0: most of a small database is empty, and nobody reads it."""
+    changed = bytearray(data)
+    used = [place for place, byte in enumerate(data) if byte]
+    for _ in range(draw.randrange(1, 6)):
+        changed[draw.choice(used)] = draw.randrange(256)
+    return bytes(changed)
+
+
+def _use_state(state: State, task_id: bytes) -> None:
+    known = [bytes.fromhex(json.loads(path.read_text())["task"]) for path in STATES.glob("state-*.json")]
+    for each in (*known, task_id):
+        memory = Memory(
+            state.entries(each, "kiosk"),
+            state.history(each, "kiosk"),
+            state.last_forgotten(each),
+            bool(state.opted_out(["kiosk"])),
+        )
+        status_of(TASK, memory, float(TASK.schedule.start))
+        for number in state.waiting(each, "kiosk"):
+            state.key_set(Round(each, number))
+        state.keep_reports(Round(each, 9), "kiosk", Drawn(bytes(16), bytes(8)), 5000.0)
+        state.settle(Round(each, 9), {"kiosk": DONE})
+    state.wipe("kiosk")
+    state.forget(1e12)
+
+
 @cache
 def _folder() -> Path:
     folder = Path(tempfile.mkdtemp(prefix="hubbub-fuzz-"))
@@ -647,6 +693,14 @@ def _targets() -> list[Target]:
         Target("rounds file", read_rounds_file, rounds, (AccountingError,), of_json),
         Target("rounds text", read_rounds_file, rounds, (AccountingError,), of_text),
         Target("ledger entry", read_ledger_entry, entries, (LedgerBroken,), of_json),
+        Target(
+            "state file",
+            open_state_file,
+            tuple(gzip.decompress(path.read_bytes()) for path in sorted(STATES.glob("state-*.db.gz"))),
+            (StateError, NoRound),
+            of_used_bytes,
+            costly=True,
+        ),
     ]
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 import os
 import sqlite3
 import stat
@@ -12,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from hubbub.client import KeySetChanged, NoRound, StateError
-from hubbub.client.state import DONE, Entry, Round, State
+from hubbub.client.state import DONE, Drawn, Entry, History, Round, State
 from hubbub.protos.messages import Submission
 from hubbub.protos.task import Task
 from support.fake_shuffler import FakeShuffler
@@ -205,3 +207,69 @@ def test_connections_that_open_and_keep_at_once_agree(path: Path, fake: FakeShuf
         thread.join()
     assert len(results) == 16
     assert len(set(results)) == 1
+
+
+VECTOR = Path(__file__).parents[2] / "vectors" / "stores" / "state-1"
+
+
+def test_rounds_that_version_1_forgot_are_not_counted_as_unanswered(path: Path) -> None:
+    path.write_bytes(gzip.decompress(VECTOR.with_suffix(".db.gz").read_bytes()))
+    task_id = bytes.fromhex(json.loads(VECTOR.with_suffix(".json").read_text())["task"])
+    state = State(path)
+    # Round 0 was forgotten, round 1 acknowledged, round 2 sealed.
+    assert state.history(task_id, "kiosk") == History(2, 2, 1)
+    assert state.last_forgotten(task_id) == 0
+    state.forget(10_000.0)
+    assert state.history(task_id, "kiosk") == History(2, 2, 1)
+    state.close()
+
+
+def test_what_was_sealed_is_counted_when_it_is_forgotten_and_what_was_not_is_told_apart(state: State) -> None:
+    for number in range(3):
+        state.keep_reports(Round(b"t" * 32, number), "a", Drawn(os.urandom(16), b"reports"), 10.0 * number)
+    of = Round(b"t" * 32, 1)
+    (entry,) = state.find(of, ["a"]).values()
+    state.seal(of, {"a": Submission(entry.submission_id, b"sealed")})
+    assert state.history(b"t" * 32, "a") == History(3, 1, 0)
+    state.forget(15.0)
+    assert state.history(b"t" * 32, "a") == History(3, 1, 0)
+    state.forget(100.0)
+    assert state.history(b"t" * 32, "a") == History(3, 1, 0)
+    assert state.history(b"t" * 32, "b") == History(0, 0, 0)
+
+
+def test_reports_are_overwritten_once_they_are_sealed(state: State, path: Path) -> None:
+    of, drawn = Round(b"t" * 32, 1), Drawn(os.urandom(16), os.urandom(40))
+    state.keep_reports(of, "a", drawn, OVER_AT)
+    assert any(drawn.reports in file.read_bytes() for file in path.parent.iterdir())
+    sealed = Submission(drawn.submission_id, os.urandom(100))
+    assert state.seal(of, {"a": sealed, "b": submission()}) == {"a": Entry(sealed.id, sealed.envelope, None)}
+    for file in path.parent.iterdir():
+        assert drawn.reports not in file.read_bytes(), file
+
+
+def test_the_first_seal_of_the_same_reports_stays(state: State) -> None:
+    of, drawn = Round(b"t" * 32, 1), Drawn(os.urandom(16), b"reports")
+    state.keep_reports(of, "a", drawn, OVER_AT)
+    first = Submission(drawn.submission_id, b"first")
+    for one in (first, Submission(drawn.submission_id, b"second"), Submission(os.urandom(16), b"other")):
+        assert state.seal(of, {"a": one})["a"].submission == first
+
+
+def test_keys_that_are_damaged_are_named(state: State, of: Round) -> None:
+    connection = state._connection
+    assert connection is not None
+    for damaged in (b"{}", b"[]", b"not JSON", b"\xff"):
+        connection.execute("UPDATE round SET key_set = ?", (damaged,))
+        with pytest.raises(StateError, match="holds keys of a round that cannot be read; it is damaged"):
+            state.key_set(of)
+
+
+def test_a_schema_that_is_damaged_is_named(path: Path) -> None:
+    state = State(path)
+    state.forget(0)
+    state.close()
+    content = path.read_bytes()
+    path.write_bytes(content.replace(b"CREATE TABLE history", b"CREATE T\xffBLE history"))
+    with pytest.raises(StateError, match="cannot use the state file"):
+        State(path).forget(0)
