@@ -10,6 +10,9 @@ from hubbub.accountant.errors import AccountingError, shown
 UNIT_ROUNDOFF = 2.0**-53
 """Relative error of one correctly rounded double operation."""
 
+DROWNED = 1.1
+"""Exponent charged to a number of an integral of which nothing but a bound on its size is known: e^1.1 − 1 > 2."""
+
 REPORTS_LIMIT = 10**13
 """Most reports of one batch; above it a sum's phase is no longer resolved by doubles."""
 

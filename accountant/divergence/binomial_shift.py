@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hubbub.accountant.mechanisms import KRR, exp_decimal
-from hubbub.accountant.numbers import UNIT_ROUNDOFF
+from hubbub.accountant.numbers import DROWNED, UNIT_ROUNDOFF
 
 Array = NDArray[np.float64]
 Complex = NDArray[np.complex128]
@@ -215,7 +215,8 @@ def _rise(law: _Tilted, counts: Array, centre: Array, tilt: float) -> Array:
 def _powers(law: _Tilted, counts: Array, centre: Array, t: Array) -> tuple[Array, Array, Array]:
     """ln|Π φ_i^{n_i}|, its phase less c·t, and the relative error of both: each rows × nodes.
 
-    |φ_i|² = 1 − 4 v_i sin²(t/2), raised to a floor above its own error; there the node is charged as a whole.
+    |φ_i|² = 1 − 4 v_i sin²(t/2), raised to a floor above its own error. There the number computed and the true one are
+    both at most the floor's in size, so they differ by twice that at most: the charge c has e^c − 1 > 2.
     """
     half = np.sin(t / 2)
     lost = np.multiply.outer(4 * law.up * law.down, half**2)
@@ -223,7 +224,7 @@ def _powers(law: _Tilted, counts: Array, centre: Array, t: Array) -> tuple[Array
     magnitude = np.log1p(np.maximum(-lost, 1e-12 - 1)) / 2
     angle = np.arctan2(np.multiply.outer(law.up, np.sin(t)), 1 - 2 * np.multiply.outer(law.up, half**2))
     phase = counts @ angle - np.multiply.outer(centre, t)
-    drowned = np.where(lost > 1 - 1e-12, 1 / _ROUNDING, 0.0)
+    drowned = np.where(lost > 1 - 1e-12, DROWNED / _ROUNDING, 0.0)
     charge = counts @ (np.abs(angle) + lost / square + drowned) + np.multiply.outer(np.abs(centre), t)
     charge = charge + 8 + len(t) / 16  # kernels, and the summation over the nodes
     return counts @ magnitude, phase, _ROUNDING * charge

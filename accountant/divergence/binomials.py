@@ -1,4 +1,4 @@
-"""Binomial masses with relative accuracy at any size, up to 10^12 trials, and their sums over the bins of a grid.
+"""Binomial masses with relative accuracy at any size, up to 10^13 trials, and their sums over the bins of a grid.
 
 Everything here is accurate to `MASS_ERROR` relative, which the users of these masses charge.
 """
@@ -55,21 +55,26 @@ def deviance(difference: Array, mean: Array | float) -> Array:
     return np.asarray(mean * np.where(np.abs(ratio) <= 0.1, series, direct))
 
 
-def fair_mass(x: Array, trials: Array) -> Array:
-    """Return P[B(trials, ½) = x] for arrays that broadcast; 0 outside [0, trials]. x may be between integers."""
+def fair_mass(x: Array, trials: Array, offset: Array | float = 0.0) -> Array:
+    """Return P[B(trials, ½) = x + offset] for arrays that broadcast; 0 outside [0, trials].
+
+    x is a multiple of ½, the offset may be anything: near 10^13 a double has no digits left for it (`bin_sums`).
+    """
     half = trials / 2
-    difference = x - half
+    difference = (x - half) + offset
     exponent = deviance(difference, half) + deviance(-difference, half)
-    return _mass(x, trials, exponent, trials * math.log(2))
+    return _mass((x + offset, (trials - x) - offset), trials, exponent, trials * math.log(2))
 
 
-def _mass(x: Array, trials: Array, exponent: Array, edge: Array) -> Array:
+def _mass(sides: tuple[Array, Array], trials: Array, exponent: Array, edge: Array) -> Array:
+    """Return a binomial mass from x and trials − x, each right in itself, and its exponent."""
+    x, rest = sides
     # The ends are apart: there Stirling's form divides by 0, and the mass is a plain power.
-    inside = (x > 0) & (x < trials)
-    left, right = np.where(inside, x, 1.0), np.where(inside, trials - x, 1.0)
+    inside = (x > 0) & (rest > 0)
+    left, right = np.where(inside, x, 1.0), np.where(inside, rest, 1.0)
     errors = stirling_error(np.asarray(trials)) - stirling_error(left) - stirling_error(right)
     body = np.sqrt(trials / (2 * math.pi * left * right)) * np.exp(errors - exponent)
-    ends = np.where((x == 0) | (x == trials), np.exp(-edge), 0.0)
+    ends = np.where((x == 0) | (rest == 0), np.exp(-edge), 0.0)
     return np.asarray(np.where(inside, body, ends))
 
 
@@ -90,25 +95,31 @@ class Binomial:
         """The standard deviation."""
         return math.sqrt(float(self.trials * self.probability * (1 - self.probability)))
 
-    def exponent(self, x: Array) -> Array:
-        """Return trials·KL(x/trials ‖ probability): Chernoff bounds each tail from x outward by e^−exponent."""
+    def exponent(self, x: Array, offset: Array | float = 0.0) -> Array:
+        """Return trials·KL(y/trials ‖ probability), y = x + offset: Chernoff bounds the tail outward by e^−exponent."""
         if self.probability in (0, 1):
             return np.where(x == self.trials * int(self.probability), 0.0, np.inf)
         exact = self.trials * self.probability
         # The mean as two doubles: near 10^12 trials one double is too coarse for the difference x − mean.
         high = float(exact)
         low = float(exact - Fraction(high))
-        difference = (x - high) - low
+        difference = ((x - high) - low) + offset
         return deviance(difference, high) + deviance(-difference, float(self.trials - exact))
 
-    def mass(self, x: Array) -> Array:
-        """Return P[X = x]; 0 outside [0, trials]. x may be between integers (the Gamma function's continuation)."""
+    def mass(self, x: Array, offset: Array | float = 0.0) -> Array:
+        """Return P[X = x + offset]; 0 outside [0, trials]. Between integers, the Gamma function's continuation.
+
+        x is whole. What lies between goes into the offset: near 10^13 a double has no digits left for it, and next to
+        an end of [0, trials] that would be all there is to know.
+        """
         if self.trials == 0 or self.probability in (0, 1):
-            return np.asarray(x == self.trials * int(self.probability), dtype=float)
-        clipped = np.clip(x, 0, self.trials)
-        exponent = self.exponent(clipped)
-        masses = _mass(clipped, np.asarray(float(self.trials)), exponent, exponent)
-        return np.asarray(np.where((x < 0) | (x > self.trials), 0.0, masses))
+            return np.asarray(x + offset == self.trials * int(self.probability), dtype=float)
+        outside = (x + offset < 0) | ((self.trials - x) - offset < 0)
+        place, between = np.where(outside, 0.0, x), np.where(outside, 0.0, offset)
+        exponent = self.exponent(place, between)
+        sides = (place + between, (self.trials - place) - between)
+        masses = _mass(sides, np.asarray(float(self.trials)), exponent, exponent)
+        return np.asarray(np.where(outside, 0.0, masses))
 
     def window(self, log_tail: float) -> tuple[int, int]:
         """Return (low, high) with P[X < low] and P[X > high] each at most e^−log_tail, by Chernoff's bound."""
@@ -152,20 +163,25 @@ def _last_within(start: int, end: int, reached: Callable[[int], bool]) -> int:
 
 
 def bin_sums(
-    edges: Array, trials: Array | float, mass: Callable[[Array], Array], log_odds: float, deviation: float
+    edges: Array,
+    trials: Array | float,
+    mass: Callable[[Array, Array | float], Array],
+    log_odds: float,
+    deviation: float,
 ) -> tuple[Array, Array]:
     """Return (Σ f, Σ (x − left) f) over the integers of each bin [left, right) for a wide binomial mass f.
 
     Gauss–Legendre for the integral, Euler–Maclaurin to the third derivative for the sum; edges along the last axis.
+    `mass` takes a place as an edge and an offset from it: their sum would be rounded, by 10⁻³ at 10¹³.
     """
     left, right = edges[..., :-1], edges[..., 1:]
     width = right - left
     nodes, weights = np.polynomial.legendre.leggauss(5 if float(np.max(width)) <= 0.06 * deviation else 16)
-    places = left[..., None] + width[..., None] * (nodes + 1) / 2
-    density = mass(places) * (weights / 2) * width[..., None]
+    offsets = width[..., None] * (nodes + 1) / 2
+    density = mass(left[..., None], offsets) * (weights / 2) * width[..., None]
     total = density.sum(axis=-1)
-    moment = (density * (places - left[..., None])).sum(axis=-1)
-    value = mass(edges)
+    moment = (density * offsets).sum(axis=-1)
+    value = mass(edges, 0.0)
     slope = digamma(trials - edges + 1) - digamma(edges + 1) + log_odds
     bend = -1 / (edges + 0.5) - 1 / (trials - edges + 0.5)
     first, second, third = value * slope, value * (slope**2 + bend), value * (slope**3 + 3 * slope * bend)

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from hubbub.accountant.divergence.counting import countable, counted_positive_part
 from hubbub.accountant.divergence.logs import ZERO, LogBracket
 from hubbub.accountant.divergence.sums import IidSum
-from hubbub.accountant.numbers import UNIT_ROUNDOFF
+from hubbub.accountant.numbers import DROWNED, UNIT_ROUNDOFF
 
 Array = NDArray[np.float64]
 
@@ -214,7 +214,8 @@ def _power(sums: IidSum, steps: Array, tilted: Array, contour: Contour, t: Array
 
     With a + ib = Σ q_j (e^{itd_j} − 1), |1 + a + ib|² = 1 + (2a + a² + b²). Each of a, b is wrong by at most
     a few u·x, x = Σ q_j |t d_j|, weighted with 2 + |θ d_j| for the rounding in q_j. Where the modulus is so
-    small that its own error dominates, it is raised to a floor of the error's size, and charged as a whole.
+    small that its own error dominates, it is raised to a floor of the error's size. The number computed and the true
+    one are both at most that in size, so they differ by twice that at most: the charge c has e^c − 1 > 2.
     """
     # e^(itd) − 1 by half angles: 2i·sin(td/2)·e^(itd/2) keeps its digits where td is tiny, cos(td) − 1 would not.
     half = np.multiply.outer(t, steps / 2)
@@ -231,7 +232,7 @@ def _power(sums: IidSum, steps: Array, tilted: Array, contour: Contour, t: Array
     resting = t * (sums.draws * sums.rest)
     phase = sums.draws * np.arctan2(imaginary, 1 + real) + resting + drift
     charge = sums.draws * spread / (1 + modulus) + np.abs(resting) + drift + (contour.smoothing * t) ** 2
-    charge = np.where(modulus > floor - 1, charge, charge + 1 / _ROUNDING)
+    charge = np.where(modulus > floor - 1, charge, charge + DROWNED / _ROUNDING)
     return damping, phase, _ROUNDING * charge
 
 

@@ -37,8 +37,9 @@ def diluted_blanket(mechanism: KRR, reports: int, epsilon: float, dummies: int, 
     ]
     # g falls: a bin's left edge bounds it from above, its right edge from below. What lies outside the window is
     # added to the upper end only, as if all of it had g = 1.
+    # An upper value that underflows is raised, a lower one goes to 0.
     high = _total(masses, [value.upper for value in values[:-1]]) * (1 + 2 * MASS_ERROR)
-    low = _total(masses, [value.lower for value in values[1:]]) * (1 - 2 * MASS_ERROR)
+    low = float(masses @ np.exp(np.array([value.lower for value in values[1:]]))) * (1 - 2 * MASS_ERROR)
     return LogBracket(log(low) if low > 0 else -inf, log(high + 2 * exp(-_TAIL)))
 
 
@@ -54,6 +55,7 @@ def diluted_guess(mechanism: KRR, reports: int, epsilon: float, dummies: int) ->
 
 
 def _total(masses: NDArray[np.float64], logs: list[float]) -> float:
+    """Return Σ mass·e^log, never below it."""
     return float(np.sum(masses * np.exp(np.maximum(np.array(logs), -700.0)))) if max(logs) > -inf else 0.0
 
 

@@ -70,7 +70,7 @@ def points_sum(draws: int, points: Sequence[tuple[Fraction, Fraction, Fraction]]
 
 
 def blanket_sum(mechanism: KRR, reports: int, epsilon: float) -> IidSum:
-    """Balle's blanket sum for kRR: L/γ with probability γ; the best of all decompositions (docs/accounting.md)."""
+    """Balle's blanket sum for kRR: L/γ with probability γ; the best of all decompositions (arXiv 2504.07414)."""
     values = _blanket_values(mechanism, epsilon)
     each = mechanism.gamma / mechanism.categories
     scaled = tuple(value / mechanism.gamma for value in values)

@@ -118,11 +118,13 @@ def convolve(left: Tilted, right: Tilted, cut: float) -> Tilted:
 def _product(left: Array, right: Array) -> tuple[Array, float]:
     """Return the convolution and a bound on the sum of its errors.
 
-    Each of the three transforms has a relative error in the 2-norm of at most 8·log₂(N)·u (Higham, Thm 24.2, gives
-    about 7·log₂(N)·u); the products' 2-norm is at most ‖x‖₁‖y‖₂ either way round, and a 1-norm is at most √N times it.
+    Each of the three transforms has a relative error in the 2-norm of at most 8·log₂(N)·u: Higham, Thm 24.2, gives
+    about 7·log₂(N)·u for transforms by twos (radix 2), N a power of two, which is why N is one here. pocketfft takes
+    such an N by fours, that is by twos, with no rounding for the factors 1, −1, i and −i between. The products' 2-norm
+    is at most ‖x‖₁‖y‖₂ either way round, and a 1-norm is at most √N times it.
     """
     size = len(left) + len(right) - 1
-    length = fft.next_fast_len(size, real=True)
+    length = 1 << (size - 1).bit_length()
     left_values = fft.rfft(left, length)
     right_values = left_values if left is right else fft.rfft(right, length)
     result = fft.irfft(left_values * right_values, length)[:size]

@@ -343,9 +343,9 @@ def _sign_bins(count: Array, plan: _Plan) -> tuple[Array, Array, Array]:
     return mass, moment, centre
 
 
-def _fair_density(count: Array) -> Callable[[Array], Array]:
-    def density(x: Array) -> Array:
-        return fair_mass(x, count.reshape((-1,) + (1,) * (x.ndim - 1)))
+def _fair_density(count: Array) -> Callable[[Array, Array | float], Array]:
+    def density(x: Array, offset: Array | float) -> Array:
+        return fair_mass(x, count.reshape((-1,) + (1,) * (x.ndim - 1)), offset)
 
     return density
 
