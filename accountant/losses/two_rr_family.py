@@ -49,11 +49,14 @@ def two_rr_rounds(
     mechanism: KRR, reports: int, dummies: int, rounds: int, log_tail: float
 ) -> tuple[tuple[LossGrid, int], ...]:
     """Return symmetric pairs that dominate `rounds` rounds, each with how often it comes."""
-    if (reports + dummies) * mechanism.other > ALIKE:
+    family = None
+    if (reports + dummies) * mechanism.other <= ALIKE:
+        family = _single_family(mechanism, reports, dummies, rounds, log_tail) or _block_family(
+            block_curves(mechanism, reports, dummies, log_tail)
+        )
+    # A curve that is small enough at ε = 0 has no losses to play with.
+    if family is None or family.reach == 0:
         return ((two_rr_grid(mechanism, reports, dummies, log_tail), rounds),)
-    family = _single_family(mechanism, reports, dummies, rounds, log_tail)
-    if family is None:
-        family = _block_family(block_curves(mechanism, reports, dummies, log_tail))
     played = rounds_at_once(family, rounds, log_tail)
     # So often `played` rounds, and once the rest.
     times = {played: rounds // played, rounds % played: 1}
