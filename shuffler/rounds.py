@@ -121,7 +121,7 @@ class Rounds:
             return f"nothing, it was erased: {round_.reason}" if round_.reason else "nothing"
         trouble = self.troubles.of(_key(round_))
         if trouble is not None:
-            return f"{trouble.text}, since {at(trouble.since)}"
+            return f"{trouble.text.removeprefix(self._title(round_))}, since {at(trouble.since)}"
         if round_.state is RoundState.OPEN:
             full = "; the store takes none of them now" if self.troubles.count(Kind.STORE) else ""
             return self._waiting_open(round_) + full
@@ -306,9 +306,13 @@ class Rounds:
     # What is waited for
 
     def _notice(self, task: Task, round_: Round, kind: Kind, event: str, text: str, error: Exception) -> None:
-        self.troubles.meet(
-            _key(round_), kind, event, text, error, task=task.name, round=round_.number, state=round_.state
-        )
+        names = {"task": task.name, "round": round_.number, "state": round_.state}
+        self.troubles.meet(_key(round_), kind, event, f"{self._title(round_)}{text}", error, **names)
+
+    def _title(self, round_: Round) -> str:
+        """Name a round before what is said of it, where it is not among others of its task."""
+        task = self._tasks.get(round_.task_id)
+        return f"round {round_.number} of {round_.task_id.hex() if task is None else task.name}: "
 
     def _notice_analyzer(self, task: Task, round_: Round, event: str, error: Exception | None) -> None:
         if error is None:

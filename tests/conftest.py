@@ -1,5 +1,9 @@
-"""Settings that every test shares: property tests draw the same examples each time and have no deadline."""
+"""What tests share: property tests draw the same examples each time, and logs are written before the next test."""
 
+import sys
+from collections.abc import Iterator
+
+import pytest
 from hypothesis import HealthCheck, settings
 
 settings.register_profile(
@@ -12,3 +16,12 @@ settings.register_profile(
 )
 settings.register_profile("search", settings.get_profile("default"), deadline=None, max_examples=2000)
 settings.load_profile("steady")
+
+
+@pytest.fixture(autouse=True)
+def logged() -> Iterator[None]:
+    """Have what a test's services logged written while the test runs: a thread writes it."""
+    yield
+    # Where no service ran, this must not load what services need.
+    if "hubbub.service.logs" in sys.modules:
+        sys.modules["hubbub.service.logs"].flush()
