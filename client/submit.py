@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import math
 import os
+import re
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -127,6 +128,8 @@ class Pacing:
         """The pause before the next try; None where the error is final."""
         if isinstance(error, Refusal) and error.reason not in TRANSIENT:
             return None
+        if _distrusted(error) is not None:
+            return None
         share = draw(self.random) / 2**32
         return self.patience.pause(tries, share, error.retry_after if isinstance(error, Refusal) else None)
 
@@ -134,8 +137,27 @@ class Pacing:
 def _given_up(error: Refusal | Unreachable, tries: int, patience: Patience) -> Refusal | Unreachable:
     if isinstance(error, Refusal):
         return error
+    reason = _distrusted(error)
+    if reason is not None:
+        return Unreachable(
+            f"the certificate that the shuffler showed is not trusted ({reason}): check that the authority is the one "
+            "that issued it, and that the address is the shuffler's"
+        )
     times = "once" if tries == 1 else f"{tries} times"
     return Unreachable(f"{error}; tried {times} within {patience.total:g} s")
+
+
+_DISTRUSTED = re.compile(r"CERTIFICATE_VERIFY_FAILED: ([A-Za-z -]+)")
+"""How gRPC, which has no status of its own for it, says that the other side's certificate is not trusted, and why."""
+
+
+def _distrusted(error: Refusal | Unreachable) -> str | None:
+    """Return why the shuffler's certificate is not trusted; None where that is not what is wrong.
+
+    Trying again would not help. Where gRPC's words change, it is tried until the time is up.
+    """
+    found = _DISTRUSTED.search(str(error)) if isinstance(error, Unreachable) else None
+    return None if found is None else found[1]
 
 
 def explained(error: Refusal | Unreachable, consequence: str) -> Refusal | Unreachable:

@@ -184,13 +184,16 @@ async def test_nobody_listening_is_unreachable_after_the_deadline(device: Make, 
     assert clock.now - began <= 30.0
 
 
-async def test_a_shuffler_of_another_authority_gets_nothing(
-    device: Make, shuffler: FakeShuffler, tmp_path: Path
+async def test_a_shuffler_of_another_authority_gets_nothing_and_is_not_asked_twice(
+    device: Make, shuffler: FakeShuffler, clock: Clock, tmp_path: Path
 ) -> None:
-    with pytest.raises(Unreachable):
+    with pytest.raises(
+        Unreachable, match=r"not trusted .*: check that the authority is the one that issued it.* are kept"
+    ):
         await device(authority=make_tls(tmp_path / "other", "shuffler")["shuffler"].authority).submit(ANSWERS)
     assert shuffler.fetched == []
     assert shuffler.seen == []
+    assert clock.slept == []
 
 
 @pytest.mark.parametrize("reason", [Reason.TOO_LATE, Reason.ERASED, Reason.OVER_BUDGET])
