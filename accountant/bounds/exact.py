@@ -18,6 +18,7 @@ from hubbub.accountant.bounds.bound import (
     Quantity,
     at_most_without,
     at_most_without_delta,
+    described,
     uncovered,
     with_local_epsilon,
 )
@@ -41,7 +42,7 @@ def _is_attacked(mechanism: AnyMechanism) -> bool:
 def _attack_sum(mechanism: LocalMechanism, reports: int, epsilon: float) -> IidSum:
     krr = pairs_of(mechanism).attacked
     if krr is None:
-        raise OutsideConditions(f"{mechanism!r} has no third value to hold; ask for 'best' instead")
+        raise OutsideConditions(f"{described(mechanism)} has no third value to hold; ask for 'best' instead")
     return attack_sum(krr, reports, epsilon)
 
 
