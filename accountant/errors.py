@@ -1,5 +1,7 @@
 """Errors of the accountant: each carries the value, its limit and a remedy."""
 
+from fractions import Fraction
+
 
 class AccountingError(ValueError):
     """A question the accountant cannot answer as asked; the message says what to change."""
@@ -14,8 +16,8 @@ class CertificateError(AccountingError):
 
 
 def shown(value: object) -> str:
-    """`value` as an error shows it: its first 60 characters, whatever it is."""
+    """`value` as an error shows it: its first 60 characters, whatever it is; a fraction as people write it."""
     try:
-        return f"{value!r:.60}"
+        return f"{value!s:.60}" if isinstance(value, Fraction) else f"{value!r:.60}"
     except (ValueError, RecursionError):
         return "a value too long to show"

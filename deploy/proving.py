@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
 
 from hubbub.accountant.certificate.terms import Terms
-from hubbub.accountant.numbers import fraction_up
+from hubbub.accountant.numbers import fraction_up, round_up_significant
 from hubbub.accountant.rigorous.proof import NotProvenError, Progress, Proof
 from hubbub.accountant.rigorous.statement import Claim, claims
 from hubbub.deploy.verification import Verified
+
+CLAIMS_OF_QUERY = 2
+"""Numbers of each query that are proven: its ε_local, and its ε."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +43,7 @@ class Finding:
             "member": self.claim.member,
             "stated": self.claim.stated,
             "proven": proof is not None,
-            "epsilon_proven": None if proof is None else fraction_up(proof.epsilon),
+            "epsilon_proven": self.proven,
             "delta": None if proof is None else float(proof.delta),
             "route": None if proof is None else proof.route,
             "summands": None if proof is None else proof.terms,
@@ -48,23 +51,53 @@ class Finding:
             "why_not": self.why_not,
         }
 
+    @property
+    def proven(self) -> float | None:
+        """What was proven, never below what was stated; None where nothing was."""
+        return None if self.proof is None else fraction_up(self.proof.epsilon)
+
     def as_text(self) -> str:
-        """Return the finding as one line for people."""
+        """Return the finding as one line for people: first what was proven, then what was stated."""
         claim, proof = self.claim, self.proof
-        name = f"{claim.where}, {claim.member} = {claim.stated}"
         if proof is None:
             kept = "not true" if self.refuted else "not proven"
             left = "" if self.fails else "; checked by floating point as before"
-            return f"{kept}: {name}: {self.why_not}{left}"
-        wider = f", as epsilon <= {fraction_up(proof.epsilon):.8g}" if proof.looser else ""
+            return f"{kept}: {claim.where}, {claim.member} = {claim.stated}: {self.why_not}{left}"
+        # Rounded up: fewer digits of a proven number must not be less than was proven.
+        number = f"{round_up_significant(self.proven or 0.0, 8):.8g}" if proof.looser else f"{claim.stated}"
+        stated = f"stated: {claim.stated}; " if proof.looser else "as stated; "
         at = f" at delta {float(proof.delta):g}" if proof.delta else ""
-        return f"proven: {name}{wider}{at} ({proof.route}, {proof.terms} summands, {self.seconds:.1f} s)"
+        told = f"{stated}{proof.route}, {proof.terms} summands, {self.seconds:.1f} s"
+        return f"proven: {claim.where}, {claim.member} <= {number}{at} ({told})"
 
 
 def prove_certificate(verified: Verified, progress: Progress) -> Iterator[Finding]:
     """Prove a valid certificate's numbers, one after the other; `progress` is told what is tried next."""
     queries = [(query.name, query.mechanism) for query in verified.task.queries]
     yield from map(_found, claims(Terms.of(verified.task), queries, verified.content, progress))
+
+
+def proven_content(content: Mapping[str, Any], findings: Sequence[Finding]) -> dict[str, Any]:
+    """Return `queries`, `round_total` and `all_rounds` of a certificate with every upper number as it was proven.
+
+    The number that was stated is beside it, under its name and `_stated`. One that was not proven is None.
+    """
+    queries, left = content["queries"], list(findings)
+    proven = []
+    for query in queries:
+        # By place, as claims come in the certificate's order: a query may be called `all_rounds` too.
+        of_query, left = left[:CLAIMS_OF_QUERY], left[CLAIMS_OF_QUERY:]
+        proven.append(_with_proven(query, of_query))
+    totals = {
+        where: _with_proven(content[where], [each for each in left if each.claim.where == where])
+        for where in ("round_total", "all_rounds")
+    }
+    return {"queries": proven, **totals}
+
+
+def _with_proven(stated: Mapping[str, Any], findings: Sequence[Finding]) -> dict[str, Any]:
+    members = {each.claim.member: each.proven for each in findings}
+    return {**stated, **members, **{f"{each.claim.member}_stated": each.claim.stated for each in findings}}
 
 
 def _found(claim: Claim) -> Finding:

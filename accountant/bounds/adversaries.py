@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from math import inf, log, nextafter
 
-from hubbub.accountant.bounds.bound import Quantity, uncovered
+from hubbub.accountant.bounds.bound import Quantity, described, uncovered
 from hubbub.accountant.bounds.closed import any_local
 from hubbub.accountant.bounds.sum_bound import SumBound
 from hubbub.accountant.divergence.contour import positive_part
@@ -47,8 +47,8 @@ class StrongBound(SumBound):
 
 def _no_rdp(mechanism: LocalMechanism, reports: int, order: float, dummies: int) -> float:
     raise OutsideConditions(
-        f"no Rényi divergence of order {order:g} is given for {mechanism!r} with {reports} reports and {dummies} "
-        "dummies by this pair; ask for 'blanket' or 'clones' instead"
+        f"no Rényi divergence of order {order:g} is given for {described(mechanism)} with {reports} reports and "
+        f"{dummies} dummies by this pair; ask for 'blanket' or 'clones' instead"
     )
 
 
@@ -58,7 +58,7 @@ def _is_krr(mechanism: AnyMechanism) -> bool:
 
 def _strong_sum(mechanism: LocalMechanism, reports: int, epsilon: float) -> IidSum:
     if not isinstance(mechanism, KRR):
-        raise OutsideConditions(f"{mechanism!r} is not kRR; ask for 'best' instead")
+        raise OutsideConditions(f"{described(mechanism)} is not kRR; ask for 'best' instead")
     return given_swap_sum(mechanism, reports, epsilon)
 
 

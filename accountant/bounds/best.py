@@ -25,9 +25,15 @@ def _candidates(mechanism: AnyMechanism, bound: str) -> tuple[str, ...]:
     if bound != "best":
         if not isinstance(bound, str) or bound not in BOUNDS:
             raise AccountingError(f"bound is {shown(bound)}, must be one of: best, {', '.join(BOUNDS)}")
+        if BOUNDS[bound].direction == "lower":
+            upper = ", ".join(name for name, each in BOUNDS.items() if each.direction == "upper")
+            raise AccountingError(
+                f"bound is {bound!r}, which is what an attack reaches, not an upper bound: every bracket has the best "
+                f"attack as its lower end; choose best, {upper}"
+            )
         if pairs.local_epsilon is None:
             return pairs.upper_bounds()
-        return (bound, "local") if BOUNDS[bound].direction == "upper" and bound != "local" else ("local",)
+        return (bound, "local") if bound != "local" else ("local",)
     return pairs.upper_bounds()
 
 

@@ -18,6 +18,7 @@ from hubbub.accountant.bounds.bound import (
     Quantity,
     at_most_without,
     at_most_without_delta,
+    described,
     uncovered,
     with_local_epsilon,
 )

@@ -109,17 +109,20 @@ def _once(bound: Bound, part: Part, delta: float) -> float:
 def behind(part: Part, bound: str) -> Part:
     """Return the part whose own pair is that of the exactly evaluated `bound`.
 
-    Without amplification (`local`, and an attack, which is not an upper bound) it is that of one report alone, also
-    where who takes part is secret: one of so many clients would be a far rarer draw than the round's. The blanket pair
-    at k = 2 is the stronger-clone pair of the same local ε (p = γ/2 = 1/(e^ε₀ + 1)).
+    Without amplification (`local`) it is that of one report alone, also where who takes part is secret: one of so many
+    clients would be a far rarer draw than the round's. The blanket pair at k = 2 is the stronger-clone pair of the same
+    local ε (p = γ/2 = 1/(e^ε₀ + 1)). An attack is not an upper bound, and is refused.
     """
     if bound in ONE_ROUND:
         raise OutsideConditions(f"bound {bound!r} is not composed by its pair; ask for 'best', or for one round")
-    if bound not in EXACT:
-        raise AccountingError(f"bound is {bound!r}, must be one of: best, {', '.join(EXACT)}")
+    upper = [name for name, each in EXACT.items() if each.direction == "upper" and name not in ONE_ROUND]
+    if bound not in upper:
+        raise AccountingError(
+            f"bound is {bound!r}, must be an upper bound whose pair composes: best, {', '.join(upper)}"
+        )
     mechanism = part.mechanism
     EXACT[bound].conditions(mechanism, part.reports, part.dummies)
-    if EXACT[bound].direction == "lower" or bound == "local":
+    if bound == "local":
         return replace(part, reports=1, dummies=0, clients=None, sampling_rate=None)
     if bound == "clones":
         return replace(part, mechanism=Generic(mechanism.epsilon_local, mixed=True))

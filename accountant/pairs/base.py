@@ -97,7 +97,7 @@ class MechanismPairs(ABC, Of[M_co]):
     def amplification(self, power: Fraction) -> Amplification:
         """Return what is known of the amplification variable at the ε whose exponential is `power`, to 80 digits."""
         raise AccountingError(
-            f"mechanism is {self.mechanism!r}, its amplification variable is not known; choose another"
+            f"mechanism is {self.described()}, its amplification variable is not known; choose another"
         )
 
     def blanket_sum(self, people: int, epsilon: float, missing: float) -> IidSum:
@@ -113,7 +113,7 @@ class MechanismPairs(ABC, Of[M_co]):
 
     def attack_sums(self, reports: int, epsilon: float) -> tuple[IidSum, ...]:
         """Return sums whose positive parts are divergences of data sets where everyone else holds one value."""
-        raise OutsideConditions(f"{self.mechanism!r} has no attack of this form; ask for 'best' instead")
+        raise OutsideConditions(f"{self.described()} has no attack of this form; ask for 'best' instead")
 
     @property
     def attacked(self) -> KRR | None:
@@ -121,7 +121,7 @@ class MechanismPairs(ABC, Of[M_co]):
         return None
 
     def _no_blanket(self) -> OutsideConditions:
-        return OutsideConditions(f"{self.mechanism!r} has no blanket of its own; ask for 'best' instead")
+        return OutsideConditions(f"{self.described()} has no blanket of its own; ask for 'best' instead")
 
 
 @dataclass(frozen=True)

@@ -64,7 +64,7 @@ class GenericPairs(LocalPairs[Generic]):
         """
         if self.mechanism.mixed:
             raise OutsideConditions(
-                f"{self.mechanism!r} has no common blanket: places may differ; drop mixed, or ask clones"
+                f"{self.described()} has no common blanket: places may differ; drop mixed, or ask clones"
             )
         ratio = self.mechanism.likelihood_ratio
         above, below = around(power)

@@ -35,7 +35,7 @@ class Part:
 
     def __post_init__(self) -> None:
         if isinstance(self.mechanism, Gaussian):
-            raise OutsideConditions(f"{self.mechanism!r} has no local epsilon to compose; ask for one round at a time")
+            raise OutsideConditions("Gaussian noise has no local epsilon to compose; ask for one round at a time")
         if not isinstance(self.mechanism, LocalMechanism):
             raise AccountingError(f"mechanism is {shown(self.mechanism)}, must be a KRR, Generic, …; build one of them")
         object.__setattr__(self, "reports", checked_reports(self.reports))
@@ -58,8 +58,8 @@ class Part:
         # The theorem is about kRR alone; whoever proves another adds it here and gives its pairs a sampled walk.
         if self.sampled and (not isinstance(self.mechanism, KRR) or self.dummies):
             raise OutsideConditions(
-                f"subsampling is proven for kRR without dummies, got {self.mechanism!r} and {self.dummies} dummies; "
-                "leave clients and sampling_rate out, which is safe"
+                f"subsampling is proven for kRR without dummies, not for {self.mechanism.kind} beside {self.dummies} "
+                "dummies; leave clients and sampling_rate out, which is safe"
             )
 
     @property

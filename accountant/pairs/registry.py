@@ -57,5 +57,5 @@ def local_pairs(mechanism: AnyMechanism) -> LocalPairs[LocalMechanism]:
     """Return what is known of a mechanism with a local ε; raises OutsideConditions for one without."""
     found = pairs_of(mechanism)
     if not isinstance(found, LocalPairs):
-        raise OutsideConditions(f"{mechanism!r} has no local epsilon to compose; ask for one round at a time")
+        raise OutsideConditions(f"{found.described()} has no local epsilon to compose; ask for one round at a time")
     return found

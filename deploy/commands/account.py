@@ -22,6 +22,8 @@ from hubbub.deploy.commands.account_options import (
     Gamma,
     HonestShare,
     LocalEpsilon,
+    LocalMechanismName,
+    LocalMechanismOption,
     MechanismName,
     MechanismOption,
     Mixed,
@@ -32,6 +34,7 @@ from hubbub.deploy.commands.account_options import (
     SamplingRate,
     Sigma,
     Truthful,
+    option_values,
 )
 from hubbub.deploy.commands.account_plot import plot
 from hubbub.deploy.output import Json, console, failures, print_json
@@ -42,6 +45,15 @@ if TYPE_CHECKING:
     from hubbub.accountant.pairs import Part
     from hubbub.queries.design import Design
     from hubbub.queries.randomizer import Randomizer
+
+MISSING = {
+    "delta_lower": "unknown: no attack on this is known",
+    "epsilon_lower": "unknown: no attack on this is known",
+    "epsilon_local": "none: this noise alone has no local epsilon",
+    "levels": "none: a histogram has categories",
+    "rdp_lower": "unknown: no attack on this is known",
+}
+"""What is said to people of a number that there is none of; it is null in JSON."""
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Ask the accountant.")
 app.command()(bounds)
@@ -72,7 +84,7 @@ def epsilon(
     Example: hubbub account epsilon --mechanism krr --categories 16 --local-epsilon 4 --reports 10000 --delta 1e-6
     or: hubbub account epsilon --mechanism rappor --categories 32 --truthful 0.5 --other 0.1 --reports 5000 --delta 1e-6
     """
-    with failures(as_json):
+    with failures(as_json), option_values():
         from hubbub.accountant.bounds import epsilon_bracket
         from hubbub.deploy.accounting import epsilon_of, noise_reports
 
@@ -110,7 +122,7 @@ def delta(
 
     Example: hubbub account delta --mechanism krr --categories 16 --local-epsilon 4 --reports 10000 --epsilon 0.36
     """
-    with failures(as_json):
+    with failures(as_json), option_values():
         from hubbub.accountant.bounds import delta_bracket
         from hubbub.deploy.accounting import delta_of, noise_reports
 
@@ -126,7 +138,7 @@ def delta(
 
 @app.command()
 def rdp(
-    mechanism: MechanismOption,
+    mechanism: LocalMechanismOption,
     reports: Reports,
     order: Annotated[float, typer.Option("--order", help="The order λ, a real number above 1.")],
     categories: Categories = None,
@@ -143,7 +155,7 @@ def rdp(
 
     Example: hubbub account rdp --mechanism generic --local-epsilon 0.5 --reports 1000000 --order 19
     """
-    with failures(as_json):
+    with failures(as_json), option_values():
         from hubbub.accountant.pairs.renyi import rdp_lower, rdp_upper
 
         known = _mechanism(mechanism, categories, local_epsilon, gamma, mixed, (truthful, other, None))
@@ -179,7 +191,9 @@ def compose(
 
         parts = read_rounds(rounds)
         started = time.perf_counter()
-        _show(asdict(composed(parts, delta)), started, as_json)
+        with option_values():
+            found = composed(parts, delta)
+        _show(asdict(found), started, as_json)
 
 
 @app.command()
@@ -220,7 +234,7 @@ def calibrate(
 
 
 def _mechanism(
-    mechanism: MechanismName,
+    mechanism: MechanismName | LocalMechanismName,
     categories: int | None,
     local_epsilon: float | None,
     gamma: str | None,
@@ -276,5 +290,6 @@ def _show(found: Mapping[str, Any], started: float, as_json: bool) -> None:
         return
     width = max(len(name) for name in answer)
     for name, value in answer.items():
-        text = "unknown" if value is None else f"{value:.8g}" if isinstance(value, float) else str(value)
+        number = f"{value:.8g}" if isinstance(value, float) else str(value)
+        text = MISSING.get(name, "none") if value is None else number
         console().print(f"{name:<{width}}  {text}", markup=False, soft_wrap=True)

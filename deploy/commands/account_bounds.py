@@ -17,13 +17,14 @@ from hubbub.deploy.commands.account_options import (
     Gamma,
     HonestShare,
     LocalEpsilon,
-    MechanismOption,
+    LocalMechanismOption,
     Mixed,
     Other,
     Reports,
     Rounds,
     SamplingRate,
     Truthful,
+    option_values,
 )
 from hubbub.deploy.errors import BadUse
 from hubbub.deploy.output import Json, console, failures, print_json, progress_console
@@ -48,7 +49,7 @@ Same = Annotated[
 
 
 def bounds(
-    mechanism: MechanismOption,
+    mechanism: LocalMechanismOption,
     reports: Reports,
     delta: Delta,
     categories: Categories = None,
@@ -72,7 +73,7 @@ def bounds(
 
     Example: hubbub account bounds --mechanism krr --categories 16 --local-epsilon 4 --reports 10000 --delta 1e-6
     """
-    with failures(as_json):
+    with failures(as_json), option_values():
         from hubbub.deploy.accounting import Description, hiding_part
 
         started = time.perf_counter()

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from enum import StrEnum
 from typing import Annotated
 
 import typer
+
+from hubbub.accountant.errors import AccountingError, OutsideConditions
+from hubbub.deploy.errors import BadUse
 
 
 class MechanismName(StrEnum):
@@ -25,6 +30,39 @@ class QueryKind(StrEnum):
     SUM = "sum"
 
 
+class LocalMechanismName(StrEnum):
+    """Mechanisms with a local ε, which compose and have Rényi divergences."""
+
+    KRR = "krr"
+    GENERIC = "generic"
+    RAPPOR = "rappor"
+    LAPLACE = "laplace"
+
+
+@contextlib.contextmanager
+def option_values() -> Iterator[None]:
+    """Say that a value out of its range is bad use, with exit status 2.
+
+    A theorem that does not cover the question, or arithmetic that fails, is not: it stays a failure.
+    """
+    from hubbub.accountant.answering import BeyondArithmetic
+
+    try:
+        yield
+    except (OutsideConditions, BeyondArithmetic):
+        raise
+    except AccountingError as error:
+        raise BadUse(str(error)) from error
+
+
+LocalMechanismOption = Annotated[
+    LocalMechanismName,
+    typer.Option(
+        "--mechanism",
+        help="krr: k-ary randomized response. generic: any one randomizer, common to all. rappor: one-time unary "
+        "encoding. laplace: noise on an answer from an interval. Gaussian noise has no local ε: ask `account epsilon`.",
+    ),
+]
 MechanismOption = Annotated[
     MechanismName,
     typer.Option(
@@ -70,7 +108,7 @@ Bound = Annotated[
     typer.Option(
         "--bound",
         help="Which bound gives the upper end: best, blanket, 2rr, stronger-clones, clones, local. "
-        "Over several rounds, its pair is composed.",
+        "Over several rounds, its pair is composed. What attacks reach is the lower end of every answer, not a bound.",
     ),
 ]
 HonestShare = Annotated[

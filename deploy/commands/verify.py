@@ -40,8 +40,10 @@ def command(
     signers are not pinned: then the certificate is sound, but anybody could have made it.
 
     With --rigorous every epsilon of the round's queries is also proven, in arithmetic that cannot round the wrong
-    way, and totals as far as that goes. It says at which epsilon: the stated one, or at most 1 % more. It exits 1
-    where a query's is not proven, and needs the extra hubbub[rigorous].
+    way, and totals as far as that goes. What was proven comes first: the stated epsilon, or at most 1 % more. With
+    --json each epsilon_upper and epsilon_local is then the proven one, null where it is not proven, and the stated
+    one is beside it as epsilon_upper_stated. It exits 1 where a query's is not proven, and needs the extra
+    hubbub[rigorous].
 
     Example: hubbub verify certificate-flights-0.json --operator-key operator.pub.pem --rigorous
     """
@@ -57,9 +59,10 @@ def command(
         if as_json:
             print_json(_document(verified, findings))
         else:
-            _print(verified)
+            # First what was proven: whoever asked for a proof must not take a stated number for it.
             for finding in findings or ():
                 console().print(finding.as_text(), markup=False, soft_wrap=True)
+            _print(verified)
     # After everything is printed: with --json, stdout must hold the whole document and nothing else.
     failing = [finding for finding in findings or () if finding.fails]
     if failing:
@@ -94,6 +97,9 @@ def _document(verified: Verified, findings: list[Finding] | None) -> dict[str, A
         "all_rounds": content["all_rounds"],
     }
     if findings is not None:
+        from hubbub.deploy.proving import proven_content
+
+        document.update(proven_content(content, findings))
         proven = not any(finding.fails for finding in findings)
         document["rigorous"] = {"proven": proven, "claims": [finding.as_json() for finding in findings]}
     return document
@@ -102,7 +108,7 @@ def _document(verified: Verified, findings: list[Finding] | None) -> dict[str, A
 def _print(verified: Verified) -> None:
     out, content = console(), verified.content
     total, rounds = content["round_total"], content["all_rounds"]
-    out.print(f"the certificate holds: task {verified.task.name}, round {content['round']}", markup=False)
+    out.print(f"the certificate holds as stated: task {verified.task.name}, round {content['round']}", markup=False)
     for query in content["queries"]:
         out.print(
             f"  {query['name']}: {query['valid']} valid reports of {query['reports']}, {query['state']}; "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from fractions import Fraction
 from itertools import islice
 from typing import Any
 
@@ -10,8 +11,9 @@ import pytest
 
 from hubbub.accountant.errors import CertificateError
 from hubbub.accountant.numbers import honest_reports
-from hubbub.accountant.rigorous.statement import honest
-from hubbub.deploy.proving import Finding, prove_certificate
+from hubbub.accountant.rigorous.proof import Proof
+from hubbub.accountant.rigorous.statement import Claim, honest
+from hubbub.deploy.proving import Finding, prove_certificate, proven_content
 from hubbub.deploy.verification import Pins, Verified, verify
 from hubbub.protos.task import Privacy
 from support.certificates import content_of, counts, encode
@@ -88,3 +90,42 @@ def test_honest_reports_are_counted_anew() -> None:
         lying(content)
     for valid, reports, share in [(90, 100, 0.95), (5, 100, 0.9), (10**6, 10**6, 0.999999), (7, 7, 1.0), (7, 9, 0.3)]:
         assert honest(valid, reports, share) == honest_reports(valid, reports, share)
+
+
+def finding(where: str, member: str, stated: float, proven: Fraction | None) -> Finding:
+    """A finding that was, or was not, proven at 0.9463 where 0.9369 was stated."""
+    proof = None if proven is None else Proof(proven, Fraction(1, 10**6), Fraction(str(stated)), "2rr", 7)
+    claim = Claim(where, member, stated, False, lambda: Proof(Fraction(1), Fraction(0), Fraction(1), "2rr", 7))
+    return Finding(claim, proof, None if proof else "it takes too long", False, 0.1)
+
+
+def test_what_was_proven_comes_before_what_was_stated() -> None:
+    text = finding("carrier", "epsilon_upper", 0.9369, Fraction(9463, 10000)).as_text()
+    assert text.startswith("proven: carrier, epsilon_upper <= 0.9463 at delta 1e-06 (stated: 0.9369; 2rr")
+    assert "epsilon_upper <= 0.9369 " in finding("carrier", "epsilon_upper", 0.9369, Fraction(9369, 10000)).as_text()
+
+
+def test_numbers_of_a_document_are_the_proven_ones_with_the_stated_ones_beside_them() -> None:
+    """The query bears the name of a total: claims are told apart by their place."""
+    content = {
+        "queries": [{"name": "all_rounds", "epsilon_local": 4.0, "epsilon_upper": 0.9369}],
+        "round_total": {"epsilon_local": 4.0, "epsilon_upper": 0.9369, "bound": "2rr"},
+        "all_rounds": {"epsilon_local": 8.0, "epsilon_upper": 1.5, "epsilon_upper_at_minimum": None},
+    }
+    found = proven_content(
+        content,
+        [
+            finding("all_rounds", "epsilon_local", 4.0, Fraction(4)),
+            finding("all_rounds", "epsilon_upper", 0.9369, Fraction(9463, 10000)),
+            finding("round_total", "epsilon_local", 4.0, Fraction(4)),
+            finding("round_total", "epsilon_upper", 0.9369, Fraction(9463, 10000)),
+            finding("all_rounds", "epsilon_local", 8.0, Fraction(8)),
+            finding("all_rounds", "epsilon_upper", 1.5, None),
+        ],
+    )
+    (query,), total, every = found["queries"], found["round_total"], found["all_rounds"]
+    assert 0.9463 <= query["epsilon_upper"] == total["epsilon_upper"] < 0.94631
+    assert query["epsilon_upper_stated"] == total["epsilon_upper_stated"] == 0.9369
+    assert (every["epsilon_upper"], every["epsilon_upper_stated"], every["epsilon_local"]) == (None, 1.5, 8.0)
+    assert every["epsilon_upper_at_minimum"] is None
+    assert total["bound"] == "2rr"
