@@ -7,7 +7,7 @@ from math import inf
 from hubbub.accountant.bounds.bound import EVERYTHING, Direction, Quantity, require, with_local_epsilon
 from hubbub.accountant.divergence.contour import positive_part
 from hubbub.accountant.divergence.logs import ZERO, LogBracket
-from hubbub.accountant.divergence.search import FINE, EpsilonEnds, find_epsilon, gaussian_guess
+from hubbub.accountant.divergence.search import EpsilonEnds, find_epsilon, gaussian_guess, narrowed
 from hubbub.accountant.divergence.sums import IidSum
 from hubbub.accountant.errors import OutsideConditions
 from hubbub.accountant.mechanisms import AnyMechanism, LocalMechanism
@@ -63,8 +63,8 @@ class SumBound:
         """(lower, upper) of the bound's δ at `epsilon`."""
         self.conditions(mechanism, reports, dummies)
         local = with_local_epsilon(mechanism, self.name)
-        seen = self.log_delta(local, int(reports), checked_epsilon(epsilon), int(dummies), FINE)
-        return probabilities(seen)
+        reports, epsilon, dummies = int(reports), checked_epsilon(epsilon), int(dummies)
+        return probabilities(narrowed(lambda precision: self.log_delta(local, reports, epsilon, dummies, precision)))
 
     def epsilon(self, mechanism: AnyMechanism, reports: int, delta: float, dummies: int = 0) -> EpsilonEnds:
         """Ends of the bound's ε at `delta`; `upper` is checked to hold."""
