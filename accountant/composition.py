@@ -87,8 +87,13 @@ def compose(parts: Sequence[Part], delta: float) -> EpsilonBracket:
     """
     wanted = checked_delta(delta)
     merged = _merged(parts)
-    local = epsilon_local(merged)
-    single = _single(merged)
+    found = _composed(merged, wanted)
+    whole = _composed(_everyone(merged), wanted) if _sampled(merged) else found
+    return found if whole.epsilon_upper >= found.epsilon_upper else replace(whole, epsilon_lower=found.epsilon_lower)
+
+
+def _composed(merged: Sequence[Part], delta: float) -> EpsilonBracket:
+    wanted, local, single = delta, epsilon_local(merged), _single(merged)
     if single is not None:
         return epsilon_bracket(single.mechanism, single.reports, wanted, dummies=single.dummies)
     upper = _smaller_epsilon(merged, wanted, local)
@@ -107,7 +112,8 @@ def compose_upper(parts: Sequence[Part], delta: float) -> float:
     local, single = epsilon_local(merged), _single(merged)
     if single is not None:
         return epsilon_bracket(single.mechanism, single.reports, wanted, dummies=single.dummies).epsilon_upper
-    return min(local, _smaller_epsilon(merged, wanted, local))
+    upper = min(local, _smaller_epsilon(merged, wanted, local))
+    return min(upper, compose_upper(_everyone(merged), delta)) if _sampled(merged) else upper
 
 
 @answering
@@ -121,8 +127,13 @@ def compose_delta(parts: Sequence[Part], epsilon: float) -> DeltaBracket:
     """Return the δ at `epsilon` of everything one person sends, all parts together; see `compose`."""
     wanted = checked_epsilon(epsilon)
     merged = _merged(parts)
-    local = epsilon_local(merged)
-    single = _single(merged)
+    found = _composed_delta(merged, wanted)
+    whole = _composed_delta(_everyone(merged), wanted) if _sampled(merged) else found
+    return found if whole.delta_upper >= found.delta_upper else replace(whole, delta_lower=found.delta_lower)
+
+
+def _composed_delta(merged: Sequence[Part], epsilon: float) -> DeltaBracket:
+    wanted, local, single = epsilon, epsilon_local(merged), _single(merged)
     if single is not None:
         return delta_bracket(single.mechanism, single.reports, wanted, dummies=single.dummies)
     if wanted >= local:
@@ -239,6 +250,22 @@ def _merged(parts: Sequence[Part]) -> list[Part]:
     for part in parts:
         rounds[one_round(part)] = rounds.get(one_round(part), 0) + part.rounds
     return [replace(part, rounds=total) for part, total in rounds.items()]
+
+
+def _sampled(parts: Sequence[Part]) -> bool:
+    return any(part.sampled for part in parts)
+
+
+def _everyone(parts: Sequence[Part]) -> list[Part]:
+    """Return the same rounds with everybody's report in each: what they reveal covers what sampled ones do.
+
+    Who takes part has nothing to do with what they report. So a sampled batch is made of the batch of all: by keeping
+    each report with the sampling rate, or a random subset of the size that is drawn. That is a post-processing, which
+    lowers every divergence, in every round.
+    """
+    return _merged(
+        [replace(part, reports=part.clients or part.reports, clients=None, sampling_rate=None) for part in parts]
+    )
 
 
 def _log_tail(parts: Sequence[Part], delta: float) -> float:

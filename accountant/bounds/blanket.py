@@ -15,7 +15,7 @@ from hubbub.accountant.bounds.bound import (
 )
 from hubbub.accountant.bounds.sum_bound import probabilities
 from hubbub.accountant.divergence.logs import ZERO, LogBracket
-from hubbub.accountant.divergence.search import FINE, EpsilonEnds, find_epsilon, gaussian_guess
+from hubbub.accountant.divergence.search import FINE, EpsilonEnds, find_epsilon, gaussian_guess, narrowed
 from hubbub.accountant.mechanisms import AnyMechanism
 from hubbub.accountant.numbers import checked_delta, checked_dummies, checked_epsilon, checked_reports
 from hubbub.accountant.pairs import pairs_of
@@ -64,7 +64,12 @@ class BlanketBound:
     def delta(self, mechanism: AnyMechanism, reports: int, epsilon: float, dummies: int = 0) -> tuple[float, float]:
         """(lower, upper) of the bound's δ at `epsilon`."""
         self.conditions(mechanism, reports, dummies)
-        asked = (mechanism, int(reports), checked_epsilon(epsilon), int(dummies), FINE)
+        reports, epsilon, dummies = int(reports), checked_epsilon(epsilon), int(dummies)
+        if pairs_of(mechanism).exact_blanket and not dummies:
+            return probabilities(
+                narrowed(lambda precision: self.log_delta(mechanism, reports, epsilon, dummies, precision))
+            )
+        asked = (mechanism, reports, epsilon, dummies, FINE)
         missing = _FIRST_CUT if pairs_of(mechanism).cuts_tail else 0.0
         # How much may be cut depends on δ, which is only known once some was cut: cut less until it no longer matters.
         seen = self.log_delta(*asked, missing)

@@ -18,7 +18,6 @@ from hubbub.accountant.bounds.bound import (
     Quantity,
     at_most_without,
     at_most_without_delta,
-    described,
     uncovered,
     with_local_epsilon,
 )

@@ -16,7 +16,7 @@ from hubbub.accountant.bounds.bound import (
 )
 from hubbub.accountant.divergence.contour import positive_part
 from hubbub.accountant.divergence.logs import ZERO, LogBracket
-from hubbub.accountant.divergence.search import FINE, EpsilonEnds, find_epsilon, gaussian_guess
+from hubbub.accountant.divergence.search import EpsilonEnds, find_epsilon, gaussian_guess, narrowed
 from hubbub.accountant.divergence.sums import IidSum
 from hubbub.accountant.errors import OutsideConditions
 from hubbub.accountant.mechanisms import AnyMechanism, LocalMechanism
@@ -73,8 +73,11 @@ class SumBound:
         """(lower, upper) of the bound's δ at `epsilon`."""
         self.conditions(mechanism, reports, dummies)
         local = with_local_epsilon(mechanism, self.name)
-        seen = self.log_delta(local, int(reports), checked_epsilon(epsilon), int(dummies), FINE)
-        found = probabilities(seen)
+        found = probabilities(
+            narrowed(
+                lambda precision: self.log_delta(local, int(reports), checked_epsilon(epsilon), int(dummies), precision)
+            )
+        )
         return at_most_without_delta(found, self.delta(mechanism, reports, epsilon)) if dummies else found
 
     @answering

@@ -58,3 +58,20 @@ def test_without_amplification_the_draw_does_not_help_either(bound: str, secret:
     part = Part(MECHANISM, 1000, rounds=2, **secret)
     assert behind(part, bound) == Part(MECHANISM, 1, rounds=2)
     assert compose_upper([behind(part, bound)], 1e-6) >= compose_upper([part], 1e-6)
+
+
+@pytest.mark.parametrize(
+    "secret",
+    [{"clients": 41}, {"clients": 40}, {"sampling_rate": Fraction(99, 100)}, {"sampling_rate": Fraction(3, 4)}],
+)
+@pytest.mark.parametrize("categories", [2, 3])
+def test_a_secret_draw_never_costs_more_than_everybodys_report(categories: int, secret: dict[str, Any]) -> None:
+    """Leaving reports out is a post-processing. With two categories the sampled pair alone is up to √2 above."""
+    krr = KRR.from_local_epsilon(categories, 1.0)
+    sampled, everybody = Part(krr, 40, 5, **secret), Part(krr, secret.get("clients", 40), 5)
+    found = compose([sampled], 1e-6)
+    assert found.epsilon_upper <= compose([everybody], 1e-6).epsilon_upper
+    assert found.epsilon_upper == compose_upper([sampled], 1e-6)
+    assert 0 <= found.numerical_slack <= 1
+    assert found.epsilon_lower is None or found.epsilon_lower <= found.epsilon_upper
+    assert compose_delta([sampled], 1.0).delta_upper <= compose_delta([everybody], 1.0).delta_upper
