@@ -31,6 +31,7 @@ import numpy as np
 
 from hubbub.accountant.divergence.binomials import Array
 from hubbub.accountant.losses.grid import spread_shares
+from hubbub.accountant.numbers import UNIT_ROUNDOFF
 
 WORK = 2e9
 """Multiplications that one family may take: about half a second."""
@@ -41,8 +42,8 @@ MOST_ROUNDS = 1024
 LARGEST = 200.0
 """Largest ε of rounds that are played as a whole: its exponential, and products of it, have to be doubles."""
 
-_ROUNDING = 1e-12
-"""Relative error of a sum of some thousand positive products, and to spare."""
+_OPERATIONS = 16
+"""Roundings of a place's value beside those of its sum: exponentials, the mirror image, the infinite part."""
 
 Pairs = Sequence[tuple[Array, Array]]
 """Atoms of each pair: P-masses and Q-masses, all above 0."""
@@ -114,6 +115,8 @@ def play(family: Family, rounds: Collection[int], log_tail: float) -> dict[int, 
     """Return δ of each of these numbers of rounds at ε = 0, step, 2·step, …, never below the truth."""
     count, reach, step = _places(family, max(rounds), log_tail), family.reach, family.step
     x = step * np.arange(max(count, reach) + 1)
+    # Sums of so many products, none below 0, in any order: Higham, "Accuracy and Stability", (4.4), and twice that.
+    rounding = 2 * (len(family.masses) + _OPERATIONS) * UNIT_ROUNDOFF
     # No round left: (1 − e^ε)₊, which is 0 from ε = 0 on.
     left, found = np.zeros(len(x)), {}
     for played in range(1, max(rounds) + 1):
@@ -122,7 +125,7 @@ def play(family: Family, rounds: Collection[int], log_tail: float) -> dict[int, 
         known = np.concatenate([above[::-1], left, np.full(reach, left[-1])])
         windows = np.lib.stride_tricks.sliding_window_view(known, 2 * reach + 1)
         # A window runs from ε − reach to ε + reach, and δ is asked at ε − ℓ: the losses are turned round.
-        left = np.max(windows @ family.masses[::-1] + family.infinite, axis=1) * (1 + _ROUNDING)
+        left = np.max(windows @ family.masses[::-1] + family.infinite, axis=1) * (1 + rounding)
         left = np.minimum.accumulate(np.minimum(left, 1.0))
         if played in rounds:
             found[played] = _certain(left, family, played)[: count + 1]
