@@ -115,7 +115,7 @@ def play(family: Family, rounds: Collection[int], log_tail: float) -> dict[int, 
     """Return δ of each of these numbers of rounds at ε = 0, step, 2·step, …, never below the truth."""
     count, reach, step = _places(family, max(rounds), log_tail), family.reach, family.step
     x = step * np.arange(max(count, reach) + 1)
-    # Sums of so many products, none below 0, in any order: Higham, "Accuracy and Stability", (4.4), and twice that.
+    # Sums of so many products, none below 0, in any order: Higham, Accuracy and Stability, section 4.2, and twice that.
     rounding = 2 * (len(family.masses) + _OPERATIONS) * UNIT_ROUNDOFF
     # No round left: (1 − e^ε)₊, which is 0 from ε = 0 on.
     left, found = np.zeros(len(x)), {}
