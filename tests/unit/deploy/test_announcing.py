@@ -11,8 +11,8 @@ import pytest
 
 FILL = """
 import os
-from hubbub.deploy.streams import fill_closed
-fill_closed()
+from hubbub.deploy.printing import prepare
+prepare()
 opened = os.open(os.devnull, os.O_RDONLY)
 import sys
 print("out"); print("err", file=sys.stderr)
@@ -21,7 +21,7 @@ sys.exit(opened)
 
 ANNOUNCE = """
 import logging, sys
-from hubbub.deploy.streams import announcer
+from hubbub.deploy.announcing import announcer
 logging.basicConfig(level="WARNING")
 announcer("shuffler", {as_json})({{"submission": "127.0.0.1:7301"}})
 """
