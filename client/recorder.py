@@ -190,7 +190,7 @@ class Recorder:
         atexit.unregister(self.close)
         done = idle or self.flush(self._exit_seconds if timeout is None else timeout)
         # Storing needs no thread: at the end of a program none may be left, nor can one be started.
-        self.store()
+        self._store()
         self._ended = True
         worker, self._worker = self._worker, None
         if worker is not None:
@@ -216,7 +216,7 @@ class Recorder:
 
     # What the thread calls
 
-    def store(self) -> None:
+    def _store(self) -> None:
         """Randomize and store what is queued."""
         while True:
             with self._changed:
@@ -250,12 +250,12 @@ class Recorder:
         return "kept" if kept else "repeated"
 
     @property
-    def is_asked(self) -> bool:
+    def _is_asked(self) -> bool:
         """Whether a try was asked for since the last one began."""
         with self._changed:
             return self._asked > self._tried
 
-    async def send(self) -> bool:
+    async def _try(self) -> bool:
         """Try to send what is stored; return whether nothing waits any more."""
         with self._changed:
             asked = self._asked
@@ -363,13 +363,13 @@ class _Worker:
         while not self._stopping:
             # Cleared before it looks: whatever happens while it looks has it look again.
             self._event.clear()
-            self._recorder.store()
+            self._recorder._store()
             if sending is not None and sending.done():
                 sent, sending = sending.result(), None
                 due = math.inf if sent else time.monotonic() + pause
                 pause = FIRST_PAUSE if sent else min(2 * pause, LONGEST_PAUSE)
-            if sending is None and (self._recorder.is_asked or time.monotonic() >= due):
-                due, sending = math.inf, asyncio.create_task(self._recorder.send())
+            if sending is None and (self._recorder._is_asked or time.monotonic() >= due):
+                due, sending = math.inf, asyncio.create_task(self._recorder._try())
                 sending.add_done_callback(lambda _: self._event.set())
             await self._woken(due - time.monotonic())
 
