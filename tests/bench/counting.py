@@ -31,7 +31,6 @@ from hubbub.protos.keys import KeyRecord, KeySet, Role
 from hubbub.protos.messages import Envelopes
 from hubbub.queries.krr import SYMBOL_BYTES
 from hubbub.shuffler.mix import RELEASED_BLOCK
-from support.stores import store_in
 
 REPORTS = 60_000
 """Envelopes opened in one run."""
@@ -51,7 +50,8 @@ class Analyzer:
 
     def __init__(self, folder: Path, workers: Workers) -> None:
         self.parts = Parts.generate()
-        self.store, self.workers = store_in(SqliteStore, folder), workers
+        SqliteStore.create(folder)
+        self.store, self.workers = SqliteStore(folder), workers
         task, signed = self.parts.task, self.parts.signed
         self.certifier = Certifier(self.parts.analyzer, self.store)
         self.acceptor = Acceptor(

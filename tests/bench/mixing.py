@@ -30,7 +30,6 @@ from hubbub.shuffler.records import Opened, Round
 from hubbub.shuffler.release import Courier
 from hubbub.shuffler.sqlite import SqliteStore, tables
 from hubbub.shuffler.sqlite.unit import Unit
-from support.stores import store_in
 
 REPORTS = 10**6
 RUNS = 3
@@ -64,7 +63,8 @@ def _run() -> tuple[float, float, float, float]:
 async def _measured(folder: Path) -> tuple[float, float, float, float]:
     """Return the seconds of copying, mixing and erasing, and the process's peak memory in MiB."""
     parts = Parts.generate()
-    store = store_in(SqliteStore, folder)
+    SqliteStore.create(folder)
+    store = SqliteStore(folder)
     try:
         round_ = await _filled(store, parts)
         copied = await _timed(_copied(store, round_))
@@ -160,7 +160,8 @@ def _mixed_large() -> tuple[float, float]:
 
 async def _measured_large(folder: Path) -> tuple[float, float]:
     parts = Parts.generate()
-    store = store_in(SqliteStore, folder)
+    SqliteStore.create(folder)
+    store = SqliteStore(folder)
     try:
         round_ = await _with_keys(store, parts)
         connection = store._database.writer
