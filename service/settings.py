@@ -11,6 +11,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.transport import TLS
+from hubbub.service.wanted import wanted
 
 
 class SettingsError(HubbubError):
@@ -92,7 +93,7 @@ def _first_problem(error: ValidationError, kind: type[Table], whose: str) -> str
         return f"{key} is not a setting of the {whose}; {_instead(problem['loc'], kind)}"
     if problem["type"] == "missing":
         return f"{key} is missing; add it"
-    return f"{key} is {_shown(problem['input'])}: {problem['msg'].lower()}"
+    return f"{key} is {_shown(problem['input'])}; {wanted(problem)}"
 
 
 def setting_names(kind: type[Table], prefix: str = "") -> list[str]:
