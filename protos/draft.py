@@ -18,6 +18,8 @@ from hubbub.queries.question import Question
 
 MAXIMUM_QUERIES = 64
 MAXIMUM_ROUNDS = 1_000_000
+MINIMUM_DELTA = 1e-15
+MAXIMUM_EPSILON_LOCAL = 20
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 _DURATION = re.compile(r"([0-9]{1,9})\s*([smhdw])")
@@ -138,8 +140,14 @@ def _check_privacy(privacy: Privacy) -> None:
     # Each test says what is allowed, not what is wrong: every comparison with NaN is false, so NaN is refused.
     limits: dict[str, tuple[Callable[[float], bool], str]] = {
         "epsilon": (lambda value: 0 < value <= 100, "must be above 0 and at most 100"),
-        "delta": (lambda value: 1e-15 <= value < 1, "must be at least 1e-15 and below 1; 1e-6 is usual"),
-        "epsilon_local": (lambda value: 0 < value <= 20, "must be above 0 and at most 20; 8 is usual"),
+        "delta": (
+            lambda value: MINIMUM_DELTA <= value < 1,
+            f"must be at least {MINIMUM_DELTA:g} and below 1; 1e-6 is usual",
+        ),
+        "epsilon_local": (
+            lambda value: 0 < value <= MAXIMUM_EPSILON_LOCAL,
+            f"must be above 0 and at most {MAXIMUM_EPSILON_LOCAL}; 8 is usual",
+        ),
         "honest_share": (lambda value: 0 < value <= 1, "must be above 0 and at most 1"),
         "epsilon_total": (lambda value: 0 < value <= 1e6, "must be above 0 and at most 1e6; leave it out for no cap"),
     }

@@ -13,6 +13,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.hosts import HostError, checked_address
 from hubbub.protos.transport import TLS
+from hubbub.service.wanted import wanted
 
 
 class SettingsError(HubbubError):
@@ -122,7 +123,7 @@ def _first_problem(error: ValidationError, kind: type[Table], whose: str) -> str
         return f"{key} is missing; add it"
     if problem["type"] == "value_error":
         return f"{key}: {problem['ctx']['error']}"
-    return f"{key} is {_shown(problem['input'])}: {problem['msg'].lower()}"
+    return f"{key} is {_shown(problem['input'])}; {wanted(problem)}"
 
 
 def setting_names(kind: type[Table], prefix: str = "") -> list[str]:

@@ -108,8 +108,8 @@ def test_people_get_a_table() -> None:
 @pytest.mark.parametrize(
     ("words", "status", "says"),
     [
-        ((*KRR, "--delta", "0"), 1, "delta"),
-        ((*KRR, "--delta", "nan"), 1, "delta"),
+        ((*KRR, "--delta", "0"), 2, "delta"),
+        ((*KRR, "--delta", "nan"), 2, "delta"),
         ((*KRR, "--gamma", "1/4294967296", "--delta", "1e-6"), 2, "exactly one"),
         (("--mechanism", "krr", "--local-epsilon", "1", "--reports", "10", "--delta", "1e-6"), 2, "--categories"),
         (
@@ -119,7 +119,7 @@ def test_people_get_a_table() -> None:
         ),
         (("--mechanism", "nothing", "--reports", "10", "--delta", "1e-6"), 2, "--mechanism"),
         ((*KRR,), 2, "--delta"),
-        ((*KRR, "--delta", "1e-6", "--bound", "nothing"), 1, "blanket"),
+        ((*KRR, "--delta", "1e-6", "--bound", "nothing"), 2, "blanket"),
     ],
 )
 def test_bad_use_says_what_is_wrong(words: tuple[str, ...], status: int, says: str) -> None:
@@ -131,5 +131,5 @@ def test_bad_use_says_what_is_wrong(words: tuple[str, ...], status: int, says: s
 
 def test_failure_with_json_is_one_document() -> None:
     ran = hubbub("account", "epsilon", *KRR, "--delta", "2", "--json")
-    assert ran.status == 1
+    assert ran.status == 2
     assert "delta" in ran.json["error"]

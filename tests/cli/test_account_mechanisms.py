@@ -86,7 +86,7 @@ def test_poisson_sampling_helps_and_composes(tmp_path: Path) -> None:
         (("--mechanism", "laplace", "--local-epsilon", "1", "--sampling-rate", "0.1"), "subsampling is proven for kRR"),
         (
             ("--mechanism", "krr", "--categories", "4", "--local-epsilon", "1", "--sampling-rate", "2"),
-            "sampling_rate is Fraction(2, 1)",
+            "sampling_rate is 2, must be from 2**-80",
         ),
     ],
 )
@@ -101,8 +101,35 @@ def test_what_cannot_be_meant_is_refused(words: tuple[str, ...], says: str) -> N
 def test_gaussian_noise_is_sent_to_the_questions_it_has_an_answer_for(command: str) -> None:
     more = ("--order", "2") if command == "rdp" else ("--delta", "1e-6")
     ran = hubbub("account", command, "--mechanism", "gaussian", "--reports", "100", *more)
-    assert ran.status in (1, 2)
-    assert "sigma" in ran.err or "no local epsilon" in ran.err
+    assert ran.status == 2
+    assert "'gaussian' is not one of" in ran.err
+    told = " ".join(hubbub("account", command, "--help").out.replace("│", " ").split())
+    assert "Gaussian noise has no local ε: ask `account epsilon`" in told
+
+
+def test_a_null_says_to_people_what_there_is_none_of() -> None:
+    sized = ("--epsilon", "1", "--delta", "1e-6", "--reports", "100000")
+    told = hubbub("account", "calibrate", "--query", "histogram", "--categories", "5", *sized).out
+    assert "none: a histogram has categories" in told
+    assert "unknown" not in told
+    noise = hubbub(
+        "account", "epsilon", "--mechanism", "gaussian", "--sigma", "3", "--reports", "300", "--delta", "1e-6"
+    )
+    assert "none: this noise alone has no local epsilon" in noise.out
+
+
+def test_an_attack_is_refused_as_an_upper_bound() -> None:
+    crowd = ("--mechanism", "krr", "--categories", "4", "--local-epsilon", "1", "--reports", "100", "--delta", "1e-6")
+    ran = hubbub("account", "epsilon", *crowd, "--bound", "krr-lower", "--json")
+    assert ran.status == 2
+    assert "what an attack reaches, not an upper bound" in ran.json["error"]
+
+
+def test_messages_show_no_python() -> None:
+    ran = hubbub("account", "epsilon", *RAPPOR, *BITS, "--delta", "1e-6", "--bound", "2rr", "--json")
+    assert ran.status == 1
+    assert "Fraction(" not in ran.json["error"]
+    assert "RAPPOR with" in ran.json["error"]
 
 
 def test_bounds_of_rappor_choose_the_blanket() -> None:

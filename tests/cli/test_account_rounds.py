@@ -142,7 +142,7 @@ def test_rdp_is_a_bracket() -> None:
 @pytest.mark.parametrize("order", ["1", "0", "nan", "1e7"])
 def test_an_order_outside_its_range_is_refused(order: str) -> None:
     ran = hubbub("account", "rdp", "--mechanism", "generic", "--local-epsilon", "1", "--reports", "9", "--order", order)
-    assert ran.status == 1
+    assert ran.status == 2
     assert "order" in ran.err
 
 
