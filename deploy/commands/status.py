@@ -43,8 +43,10 @@ def command(
 
         operator = load(settings, OperatorSettings, "operator")
 
+        known: dict[frozenset[str], list[Certificate]] = {}
+
         async def look() -> _Seen:
-            return await _look(operator, task)
+            return await _look(operator, task, known)
 
         if watch:
             asyncio.run(watched(look, (lambda seen: write_json(seen.document())) if as_json else _redraw))
@@ -80,7 +82,8 @@ class _Seen:
         print_ending(console(), self.certificates, self.now)
 
 
-async def _look(operator: OperatorSettings, task: str | None) -> _Seen:
+async def _look(operator: OperatorSettings, task: str | None, known: dict[frozenset[str], list[Certificate]]) -> _Seen:
+    """Ask both services; certificates that are `known` from an earlier look at the same services are not asked for."""
     import asyncio
     import time
 
@@ -91,8 +94,9 @@ async def _look(operator: OperatorSettings, task: str | None) -> _Seen:
     services = {"shuffler": operator.shuffler_control, "analyzer": operator.analyzer_results}
     answered = {name: address for name, address in services.items() if name not in overview.errors}
     now = time.time()
-    certificates = await asyncio.to_thread(lasting, operator.tls.paths(), answered, now)
-    return _Seen(overview.of_task(task), certificates, now)
+    if frozenset(answered) not in known:
+        known[frozenset(answered)] = await asyncio.to_thread(lasting, operator.tls.paths(), answered, now)
+    return _Seen(overview.of_task(task), known[frozenset(answered)], now)
 
 
 def _redraw(seen: _Seen) -> None:
