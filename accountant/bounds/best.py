@@ -28,8 +28,8 @@ def _candidates(mechanism: AnyMechanism, bound: str) -> tuple[str, ...]:
         if BOUNDS[bound].direction == "lower":
             upper = ", ".join(name for name, each in BOUNDS.items() if each.direction == "upper")
             raise AccountingError(
-                f"bound is {bound!r}, which is what an attack reaches, not an upper bound: every bracket has the best "
-                f"attack as its lower end; choose best, {upper}"
+                f"bound is {bound!r}, which is what an attack reaches and not an upper bound (every bracket has the "
+                f"best attack as its lower end); it must be one of: best, {upper}"
             )
         if pairs.local_epsilon is None:
             return pairs.upper_bounds()

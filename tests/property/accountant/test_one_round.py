@@ -178,7 +178,6 @@ def test_every_bound_refuses_impossible_numbers(name: str) -> None:
         ("2rr", KRR(3, Fraction(1, 2))),
         ("2rr", Generic(1.0)),
         ("stronger-clones", Generic(1.0, mixed=True)),
-        ("krr-lower", KRR(2, Fraction(1, 2))),
     ],
 )
 def test_a_bound_outside_its_conditions_is_an_error(name: str, mechanism: Mechanism) -> None:
