@@ -45,8 +45,13 @@ def quick(categories: int, target: Target) -> int:
 
 
 def refined(categories: int, numerator: int, target: Target) -> int:
-    """The place found coarsely, moved by Newton's method in ln w to where the fine value meets the target."""
+    """The place found coarsely, moved by Newton's method in ln w to where the fine value meets the target.
+
+    Never beyond the place whose local ε is the target's: with few reports δ falls so steeply below it that a step, or the
+    little that is added to one, would pass it, and it meets the target however many people there are.
+    """
     floor = _local_numerator(categories, target.cap)
+    local = _local_numerator(categories, min(target.epsilon, target.cap))
     for _ in range(2):
         below = max(1, numerator - max(1, numerator // 256))
         here, there = (_log_delta(categories, w, target, FINE) for w in (numerator, below))
@@ -55,7 +60,7 @@ def refined(categories: int, numerator: int, target: Target) -> int:
         slope = (there - here) / log(numerator / below)
         # A little above the root: more γ is more privacy, and the bound itself is asked at the result.
         moved = numerator * exp(min((here - log(target.delta)) / slope, 30.0)) * (1 + 4e-6)
-        numerator = min(max(ceil(moved), floor, 1), STRENGTHS - 1)
+        numerator = min(max(ceil(moved), floor, 1), local, STRENGTHS - 1)
     return numerator
 
 

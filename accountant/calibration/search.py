@@ -78,14 +78,18 @@ def least(family: Family[R], target: Target) -> R:
         AccountingError: where none meets it.
     """
     strength = search_of(family).precise(family, target)
-    step = max(1, strength // 1_000_000)
-    while strength < STRENGTHS:
-        randomizer = family.at(strength)
-        if holds(randomizer.mechanism, target):
-            return randomizer
-        # The search was off by its rounding: go up until the bound itself says yes.
-        strength, step = strength + step, 2 * step
-    raise impossible(target)
+    finest = step = max(1, strength // 1_000_000)
+    failed = strength
+    # The search may be off by its rounding: go up until the bound itself says yes.
+    while not holds(family.at(strength).mechanism, target):
+        failed, strength, step = strength, strength + step, 2 * step
+        if strength >= STRENGTHS:
+            raise impossible(target)
+    # The last step may have gone far beyond the least; both ends were asked, so halving finds one that holds.
+    while strength - failed > finest:
+        middle = (failed + strength) // 2
+        failed, strength = (failed, middle) if holds(family.at(middle).mechanism, target) else (middle, strength)
+    return family.at(strength)
 
 
 def holds(mechanism: LocalMechanism, target: Target) -> bool:

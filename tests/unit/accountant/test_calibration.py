@@ -80,6 +80,13 @@ def test_few_reports_fall_back_on_local_privacy() -> None:
     assert found.epsilon_local > 0.999
 
 
+@pytest.mark.parametrize("categories", [2, 3, 50])
+@pytest.mark.parametrize("reports", [2, 10, 15])
+def test_no_more_noise_is_taken_than_local_privacy_needs(categories: int, reports: int) -> None:
+    found = calibrate_histogram(categories, 0.5, 1e-8, reports)
+    assert found.epsilon_local > 0.5 * (1 - 1e-5)
+
+
 def test_dishonest_reports_do_not_hide_anyone() -> None:
     whole = calibrate_histogram(16, 1.0, 1e-6, 9_000)
     shared = calibrate_histogram(16, 1.0, 1e-6, 10_000, honest_share=0.9)
