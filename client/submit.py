@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import math
 import os
-import re
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -21,7 +20,7 @@ import grpc
 from hubbub.client.errors import UsageError
 from hubbub.protos import transport
 from hubbub.protos.envelope import Destination
-from hubbub.protos.errors import HubbubError, Unreachable
+from hubbub.protos.errors import Distrusted, HubbubError, Unreachable
 from hubbub.protos.messages import Answer, Receipt, Submission
 from hubbub.protos.refusals import TRANSIENT, Refusal
 from hubbub.protos.wire import SubmissionCaller
@@ -128,43 +127,25 @@ class Pacing:
         """The pause before the next try; None where the error is final."""
         if isinstance(error, Refusal) and error.reason not in TRANSIENT:
             return None
-        if _distrusted(error) is not None:
+        # Who shows a certificate of somebody else's shows it again.
+        if isinstance(error, Distrusted):
             return None
         share = draw(self.random) / 2**32
         return self.patience.pause(tries, share, error.retry_after if isinstance(error, Refusal) else None)
 
 
 def _given_up(error: Refusal | Unreachable, tries: int, patience: Patience) -> Refusal | Unreachable:
-    if isinstance(error, Refusal):
+    if isinstance(error, Refusal | Distrusted):
         return error
-    reason = _distrusted(error)
-    if reason is not None:
-        return Unreachable(
-            f"the certificate that the shuffler showed is not trusted ({reason}): check that the authority is the one "
-            "that issued it, and that the address is the shuffler's"
-        )
     times = "once" if tries == 1 else f"{tries} times"
     return Unreachable(f"{error}; tried {times} within {patience.total:g} s")
-
-
-_DISTRUSTED = re.compile(r"CERTIFICATE_VERIFY_FAILED: ([A-Za-z -]+)")
-"""How gRPC, which has no status of its own for it, says that the other side's certificate is not trusted, and why."""
-
-
-def _distrusted(error: Refusal | Unreachable) -> str | None:
-    """Return why the shuffler's certificate is not trusted; None where that is not what is wrong.
-
-    Trying again would not help. Where gRPC's words change, it is tried until the time is up.
-    """
-    found = _DISTRUSTED.search(str(error)) if isinstance(error, Unreachable) else None
-    return None if found is None else found[1]
 
 
 def explained(error: Refusal | Unreachable, consequence: str) -> Refusal | Unreachable:
     """Return the same error, with what follows from it added to its message."""
     if isinstance(error, Refusal):
         return Refusal(error.reason, f"{error.message}; {consequence}", error.retry_after)
-    return Unreachable(f"{error}; {consequence}")
+    return type(error)(f"{error}; {consequence}")
 
 
 async def submit(caller: SubmissionCaller, to: Destination, submission: Submission, pacing: Pacing) -> Receipt:

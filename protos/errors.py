@@ -22,3 +22,7 @@ class MessageError(HubbubError):
 
 class Unreachable(HubbubError):
     """The other side did not answer, or not in time; the call may be made again."""
+
+
+class Distrusted(Unreachable):
+    """The other side showed a TLS certificate that is not to be trusted: calling again soon does not help."""

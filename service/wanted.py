@@ -24,7 +24,6 @@ WORDS: Mapping[str, str] = {
     "literal_error": "it must be {expected}",
     "model_type": "it must be a table of its own",
     "path_type": "it must be the name of a file, in quotes",
-    "string_pattern_mismatch": "it must be of the form host:port, such as 127.0.0.1:7301",
     "string_too_long": "it must have at most {max_length} characters",
     "string_too_short": "it must have at least {min_length} characters",
     "string_type": "it must be a text, in quotes",

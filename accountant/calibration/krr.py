@@ -47,8 +47,8 @@ def quick(categories: int, target: Target) -> int:
 def refined(categories: int, numerator: int, target: Target) -> int:
     """The place found coarsely, moved by Newton's method in ln w to where the fine value meets the target.
 
-    Never beyond the place whose local ε is the target's: with few reports δ falls so steeply below it that a step, or the
-    little that is added to one, would pass it, and it meets the target however many people there are.
+    Never beyond the place whose local ε is the target's, which meets the target however many people there are: with few
+    reports δ falls so steeply just below it that a step, or the little that is added to one, would pass it.
     """
     floor = _local_numerator(categories, target.cap)
     local = _local_numerator(categories, min(target.epsilon, target.cap))

@@ -83,7 +83,8 @@ def find_epsilon(evaluate: Evaluate, delta: float, largest: float, guess: float,
     start = evaluate(0.0, COARSE)
     # Coarse smoothing raises the upper end by about 1 %: near the target it could hide that δ(0) is small enough.
     if start.upper <= target + 0.1:
-        start = evaluate(0.0, FINE)
+        # As finely as δ is evaluated by itself: what that says of ε = 0 is then said here too.
+        start = narrowed(lambda precision: evaluate(0.0, precision)) if refine else evaluate(0.0, FINE)
     if start.upper <= target:
         return EpsilonEnds(0.0, 0.0)
     almost = largest * (1 - _NOTHING)

@@ -10,7 +10,7 @@ from typing import Any, NoReturn, TypeVar
 import grpc
 
 from hubbub.protos import codec
-from hubbub.protos.errors import HubbubError, MessageError, Unreachable
+from hubbub.protos.errors import Distrusted, HubbubError, MessageError, Unreachable
 from hubbub.protos.refusals import Reason, Refusal
 
 STATUS = {
@@ -73,7 +73,7 @@ async def answer(context: Context, work: Callable[[], Awaitable[T]]) -> T:
         await context.abort(grpc.StatusCode.INTERNAL, "the service failed at this call; its log says why")
 
 
-_CAUSES = (
+_DISTRUSTED = (
     ("certificate has expired", "its TLS certificate, or the authority's, has expired; its operator has to replace it"),
     ("certificate is not yet valid", "its TLS certificate is not valid yet; check the clocks, here and there"),
     (
@@ -84,6 +84,8 @@ _CAUSES = (
         "Hostname Verification Check failed",
         "its TLS certificate is for other names than it was called by; call it by one of its names",
     ),
+)
+_CAUSES = (
     ("WRONG_VERSION_NUMBER", "what answers there does not speak TLS; check host and port"),
     ("hostname lookup error", "its name is not known; check the host, and the name service"),
     ("Connection refused", "nobody listens there (connection refused)"),
@@ -92,9 +94,13 @@ _CAUSES = (
 """What gRPC says of a connection that failed, and what it means; the first that fits."""
 
 
-def why_unreachable(details: str) -> str:
-    """Say in words why a connection failed, where gRPC's words are known."""
-    return next((cause for said, cause in _CAUSES if said in details), details)
+def unreachable(what: str, details: str) -> Unreachable:
+    """Return the error for a connection to `what` that failed, in words where gRPC's are known."""
+    for kind, causes in ((Distrusted, _DISTRUSTED), (Unreachable, _CAUSES)):
+        for said, cause in causes:
+            if said in details:
+                return kind(f"{what} did not answer: {cause}")
+    return Unreachable(f"{what} did not answer: {details}")
 
 
 async def _abort(context: Context, refusal: Refusal) -> NoReturn:
@@ -128,5 +134,5 @@ async def call(pending: Awaitable[T], what: str) -> T:
             retry_after_ms = int(retry) if _MILLISECONDS.fullmatch(retry) else None
             raise codec.read_refusal(metadata[_REASON_KEY], details, retry_after_ms) from error
         if error.code() in _UNANSWERED:
-            raise Unreachable(f"{what} did not answer: {why_unreachable(details)}") from error
+            raise unreachable(what, details) from error
         raise HubbubError(f"{what} answered {error.code().name}: {details}; is it of another version?") from error

@@ -147,7 +147,7 @@ async def test_status_says_it_in_words(client: Client) -> None:
 
 
 @pytest.mark.parametrize("words", [("submit", *ANSWERS), ("device", "resend")])
-@pytest.mark.parametrize("seconds", ["0", "-1", "nan"])
+@pytest.mark.parametrize("seconds", ["0", "-1"])
 async def test_a_timeout_that_is_no_time_is_bad_use(client: Client, words: tuple[str, ...], seconds: str) -> None:
     ran = await client.run(*words, "--timeout", seconds)
     assert (ran.status, ran.err) == (2, f"error: --timeout {seconds}: give a number of seconds above 0\n")

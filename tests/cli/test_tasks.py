@@ -279,11 +279,11 @@ def test_a_file_of_another_kind_is_named_and_nothing_worse_happens(deployment: P
     assert "binary" in ran.json["error"]
 
 
-def test_results_of_what_is_no_task_id_are_refused(deployment: Path) -> None:
+def test_results_that_nobody_answers_for_are_an_error(deployment: Path) -> None:
     settings = deployment / "operator" / "operator.toml"
     ran = hubbub("results", settings, "--task", "z" * 64, "--round", "0", "--wait", "1")
     assert ran.status == 1
-    assert ran.err.startswith("error: --wait needs to know for what")
+    assert ran.err.startswith("error: the analyzer did not answer")
 
 
 def test_a_demo_with_a_range_upside_down_is_refused_at_once(tmp_path: Path) -> None:

@@ -138,7 +138,7 @@ async def test_what_was_erased_and_is_still_in_the_files_is_told_until_it_is_not
         real(database)
 
     one, troubles = task("one"), Troubles()
-    with contextlib.closing(SqliteStore(tmp_path / "data", troubles=troubles)) as store:
+    with contextlib.closing(store_in(SqliteStore, tmp_path / "data", troubles=troubles)) as store:
         await store.add_tasks([one])
         monkeypatch.setattr(Database, "clean", clean)
         await store.add_key(one.task.id, 0, make_key(Role.ANALYZER, one.task, 0, PARTIES.analyzer))

@@ -30,6 +30,7 @@ from hubbub.client import (
 )
 from hubbub.client.state import Round
 from hubbub.protos.envelope import outer_bytes
+from hubbub.protos.errors import Distrusted
 from hubbub.protos.keys import Identity, KeyRecord, KeySet, Role, load_public
 from hubbub.protos.wire import calling
 from support.fake_shuffler import Clock, FakeShuffler
@@ -187,9 +188,7 @@ async def test_nobody_listening_is_unreachable_after_the_deadline(device: Make, 
 async def test_a_shuffler_of_another_authority_gets_nothing_and_is_not_asked_twice(
     device: Make, shuffler: FakeShuffler, clock: Clock, tmp_path: Path
 ) -> None:
-    with pytest.raises(
-        Unreachable, match=r"not trusted .*: check that the authority is the one that issued it.* are kept"
-    ):
+    with pytest.raises(Distrusted, match=r"not of the authority that is trusted here; check the file.* are kept"):
         await device(authority=make_tls(tmp_path / "other", "shuffler")["shuffler"].authority).submit(ANSWERS)
     assert shuffler.fetched == []
     assert shuffler.seen == []

@@ -342,12 +342,12 @@ async def test_each_pause_is_told_before_it_begins(device: Make, settings: dict[
         ({"state": None}, "state is of type NoneType; give a Path"),
         ({"authority": "authority.pem"}, "authority is of type str; give a Path, or the bytes of a PEM file"),
         ({"authority": None}, "authority is of type NoneType; give a Path"),
-        ({"shuffler": "https://shuffler.example.org:7301"}, "shuffler is 'https://.*; give host:port"),
-        ({"shuffler": "shuffler.example.org"}, "give host:port, such as shuffler.example.org:7301"),
-        ({"shuffler": "host:0"}, "give host:port"),
-        ({"shuffler": "host:65536"}, "give host:port"),
-        ({"shuffler": "::1:7301"}, "give host:port"),
-        ({"shuffler": 7301}, "shuffler is 7301; give host:port"),
+        ({"shuffler": "https://shuffler.example.org:7301"}, "shuffler: 'https://.* is a URL or a path; give host:port"),
+        ({"shuffler": "shuffler.example.org"}, "is not host:port with a port from 0 to 65535"),
+        ({"shuffler": "host:0"}, "give the port that is listened at"),
+        ({"shuffler": "host:65536"}, "is not host:port with a port from 0 to 65535"),
+        ({"shuffler": "::1:7301"}, "is in brackets"),
+        ({"shuffler": 7301}, "shuffler is of type int; give host:port"),
     ],
 )
 @pytest.mark.parametrize("kind", [Device, Gateway])

@@ -17,7 +17,7 @@ from hubbub.protos.certificates import CertificateError
 from hubbub.protos.errors import Unreachable
 from hubbub.protos.transport import TLS, open_channel
 from hubbub.protos.wire import ControlCaller
-from hubbub.protos.wire.statuses import why_unreachable
+from hubbub.protos.wire.statuses import unreachable
 from hubbub.service.health import Health
 from hubbub.service.listening import listen, new_server
 from support.samples import make_tls
@@ -199,4 +199,5 @@ async def test_another_authority_is_named_to_who_calls(
 
 
 def test_what_nobody_knows_is_passed_on() -> None:
-    assert why_unreachable("something new") == "something new"
+    found = unreachable("the shuffler", "something new")
+    assert (type(found), str(found)) == (Unreachable, "the shuffler did not answer: something new")

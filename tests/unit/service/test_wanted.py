@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import pytest
 from pydantic import AfterValidator, Field
 
-from hubbub.service.settings import ADDRESS, SettingsError, Table, load
+from hubbub.service.settings import Listen, SettingsError, Table, load
 
 
 def _even(value: int) -> int:
@@ -26,7 +26,7 @@ class Inner(Table):
 class Every(Table):
     """A setting of each kind."""
 
-    address: str = Field(default="h:1", pattern=ADDRESS)
+    address: Listen = "h:1"
     count: int = Field(default=1, ge=1, le=9)
     share: float = Field(default=0.5, gt=0, lt=1)
     on: bool = False
@@ -40,7 +40,7 @@ class Every(Table):
 @pytest.mark.parametrize(
     ("line", "says"),
     [
-        ('address = "host"', "host:port, such as 127.0.0.1:7301"),
+        ('address = "host"', "'host' is not host:port with a port from 0 to 65535"),
         ("address = 5", "a text, in quotes"),
         ("count = 0", "at least 1"),
         ("count = 10", "at most 9"),
