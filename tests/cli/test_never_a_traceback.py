@@ -65,7 +65,7 @@ PLAIN = {"devices": "2", "delta": "1e-6", "reports": "1000", "categories": "4", 
 TASK = """
 [task]
 name = "kiosks"
-start = 2026-01-01T00:00:00Z
+start = 2096-01-01T00:00:00Z
 length = "24h"
 grace = "10m"
 minimum_reports = 2
