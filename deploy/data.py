@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import random
 import re
 import unicodedata
@@ -17,7 +18,7 @@ import pyarrow.compute as pc
 from hubbub.deploy.errors import BadUse
 from hubbub.deploy.reading import read_table
 from hubbub.protos.errors import HubbubError
-from hubbub.queries.errors import FieldError
+from hubbub.queries.errors import AnswerError, FieldError, shown
 from hubbub.queries.fields import check_query_name
 from hubbub.queries.histogram import Histogram
 from hubbub.queries.number import Number
@@ -140,12 +141,16 @@ def read_answers(name: str, questions: Sequence[Question], path: Path, words: Se
         BadUse: where a text has another form, or names no query.
         HubbubError: where the file cannot be read, or as `from_table`.
     """
-    columns = {question.name: question.name for question in questions}
+    named: dict[str, str] = {}
     for word in words:
         query, found, column = word.partition("=")
-        if not found or query not in columns:
-            raise BadUse(f"--column {word!r} is not QUERY=COLUMN; the queries are {', '.join(columns)}")
-        columns[query] = column
+        if not found or query not in (question.name for question in questions):
+            names = ", ".join(question.name for question in questions)
+            raise BadUse(f"--column {word!r} is not QUERY=COLUMN; the queries are {names}")
+        if query in named:
+            raise BadUse(f"--column {word!r} names the query {query} a second time; give each query one column")
+        named[query] = column
+    columns = {question.name: named.get(question.name, question.name) for question in questions}
     texts = [columns[question.name] for question in questions if question.column is str]
     return from_table(read_table(path, texts), str(path), name, questions, columns)
 
@@ -156,8 +161,8 @@ def from_table(
     """Return a table's columns as answers to a task's questions; `columns` names each question's column.
 
     Raises:
-        HubbubError: where a column is missing, of another kind, or has rows without an answer to a question that needs
-            one; `where` names the file in messages.
+        HubbubError: where a column is missing, of another kind, holds a text that its question does not take, or has
+            rows without an answer to a question that needs one; `where` names the file in messages.
     """
     answers, unusable = {}, {}
     for question in questions:
@@ -169,8 +174,24 @@ def from_table(
                 f"column {column!r} of {where} has {values.null_count} rows without an answer{odd}, and the query "
                 f"{question.name} needs one; fill or remove these rows, or set optional = true"
             )
+        if question.column is str:
+            _check_texts(question, values, f"of {where}, column {column!r}")
         answers[question.name] = values
     return Dataset(name, tuple(questions), pa.table(answers), _counted(unusable))
+
+
+def _check_texts(question: Question, values: pa.ChunkedArray, where: str) -> None:
+    """Refuse a text that a question does not take, naming its row, counted from 1 after a header, and the text.
+
+    The data is its owner's own, so that the text may be shown; an error about a device's answer never repeats it.
+    """
+    for text in pc.unique(values).to_pylist():
+        try:
+            if text is not None:
+                question.encode(text, os.urandom)
+        except AnswerError as error:
+            row = pc.index(values, text).as_py() + 1
+            raise HubbubError(f"row {row} {where}, is {shown(text)}: {error}") from error
 
 
 def first_rows(dataset: Dataset, devices: int | None) -> Dataset:

@@ -19,6 +19,9 @@ SEPARATORS = {".csv": ",;\t|", ".tsv": "\t"}
 HEADER_BYTES = 2**16
 """Bytes in which the first line is looked for."""
 
+UTF_16 = (b"\xff\xfe", b"\xfe\xff")
+"""How a text in UTF-16 begins."""
+
 _QUOTED = re.compile(r'"[^"]*"')
 
 
@@ -28,13 +31,16 @@ def read_table(path: Path, texts: Iterable[str] = ()) -> pa.Table:
     The columns named in `texts` are read as they are written: 01234 stays itself.
 
     Raises:
-        HubbubError: where it is none of these, or malformed.
+        HubbubError: where it is none of these, a folder, or malformed, saying what to do.
         OSError: where it cannot be opened.
     """
+    endings = f"give a .csv, .tsv or .parquet file, as it is or compressed ({', '.join(COMPRESSED)})"
+    if path.is_dir():
+        raise HubbubError(f"{path} is a folder; {endings}")
     inner = Path(path.stem).suffix.lower() if path.suffix.lower() in COMPRESSED else path.suffix.lower()
     if inner not in (*SEPARATORS, ".parquet"):
-        endings = f"give a .csv, .tsv or .parquet file, as it is or compressed ({', '.join(COMPRESSED)})"
-        raise HubbubError(f"{path} ends in {path.suffix or 'nothing'}; {endings}")
+        raise HubbubError(f"{path} {f'ends in {path.suffix}' if path.suffix else 'has no ending'}; {endings}")
+    path.open("rb").close()  # Python's error names the file and no more
     try:
         table = _parquet(path) if inner == ".parquet" else _text(path, SEPARATORS[inner], texts)
         table.validate(full=True)
@@ -43,10 +49,26 @@ def read_table(path: Path, texts: Iterable[str] = ()) -> pa.Table:
     except OSError as error:
         if error.errno is not None:
             raise
-        raise HubbubError(f"{path} cannot be read: {error!s:.200}") from error
+        raise _unreadable(path, error) from error
     except (pa.ArrowException, UnicodeError) as error:
-        remedy = "; save it as UTF-8" if isinstance(error, UnicodeError) or "UTF8" in str(error) else ""
-        raise HubbubError(f"{path} cannot be read: {error!s:.200}{remedy}") from error
+        raise _unreadable(path, error) from error
+
+
+def _unreadable(path: Path, error: Exception) -> HubbubError:
+    said = f"{error!s:.200}".strip()
+    return HubbubError(f"{path} cannot be read: {said}; {_remedy(path, error, said)}")
+
+
+def _remedy(path: Path, error: Exception, said: str) -> str:
+    if isinstance(error, UnicodeError) or "UTF8" in said:
+        return "save it as UTF-8"
+    if "Expected" in said and "columns" in said:
+        return "give every row as many fields as the first line has names, and fields with separators in quotes"
+    if "Empty CSV" in said:
+        return "give a first line with the columns' names, and a row per device"
+    if path.suffix.lower() in COMPRESSED:
+        return f"see that it is whole and compressed as {path.suffix} says, or unpack it first"
+    return "see that it is whole and of the form that its ending says, or export it again"
 
 
 def _parquet(path: Path) -> pa.Table:
@@ -63,7 +85,10 @@ def _text(path: Path, separators: str, texts: Iterable[str]) -> pa.Table:
     from pyarrow import csv
 
     with _opened(path) as file:
-        header = file.read(HEADER_BYTES).decode("utf-8-sig", errors="replace").partition("\n")[0]
+        start = file.read(HEADER_BYTES)
+    if start.startswith(UTF_16):
+        raise UnicodeError("it is a text in UTF-16")
+    header = start.decode("utf-8-sig", errors="replace").partition("\n")[0]
     parse = csv.ParseOptions(delimiter=_separator(header, separators))
     # NaN is read as what it is, not as an empty field, so that it can be counted.
     empty = [word for word in csv.ConvertOptions().null_values if word.lower().strip("-") != "nan"]

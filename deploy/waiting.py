@@ -50,6 +50,7 @@ async def results_of(
 
     Raises:
         BadUse: where several tasks match.
+        Refusal: where the task has no such round.
         HubbubError: where there are no results in time, or will never be, saying what the rounds wait for.
     """
     until, said = clock() + wait, ""
@@ -60,8 +61,10 @@ async def results_of(
             return await fetch_results(settings, which.task_id, which.round, 0)
         standings = await fetch_standings(settings)
         awaited = _awaited(standings, wanted)
+        if awaited is not None and awaited not in [each.id for each in standings]:
+            await _check_known(settings, awaited)
         if awaited is None or clock() >= until:
-            raise HubbubError(_nothing([each for each in standings if wanted.matches(each.id)], wait))
+            raise HubbubError(_nothing(standings, wanted, wait, awaited))
         if said != (said := _sentence(standings, awaited)):
             say(said)
         try:
@@ -69,6 +72,15 @@ async def results_of(
         except Refusal as refusal:
             if refusal.reason is not Reason.NO_RESULTS:
                 raise
+
+
+async def _check_known(settings: OperatorSettings, which: RoundId) -> None:
+    """Ask the analyzer, which has the task, about a round that has not begun: it refuses one that will never be."""
+    try:
+        await fetch_results(settings, which.task_id, which.round, 0)
+    except Refusal as refusal:
+        if refusal.reason is not Reason.NO_RESULTS:
+            raise
 
 
 def _of_one_task(rounds: Sequence[RoundId]) -> Sequence[RoundId]:
@@ -105,10 +117,15 @@ def _waits(standing: RoundStanding) -> str:
     return f"{of.task_name} round {of.round} is {standing.progress} and waits for {standing.waiting_for}"
 
 
-def _nothing(standings: Sequence[RoundStanding], wait: float) -> str:
-    """Say that no round is certified, what those asked for wait for, and what to do."""
-    there = "; ".join(map(_waits, standings[:SHOWN])) or "the analyzer has not begun such a round"
-    more = f"; and {len(standings) - SHOWN} more" if len(standings) > SHOWN else ""
+def _nothing(standings: Sequence[RoundStanding], wanted: Wanted, wait: float, awaited: RoundId | None) -> str:
+    """Say that no round is certified, what those asked for wait for, and what to do: to wait only where it helps."""
+    if not any(wanted.is_of_task(each.id) for each in standings):
+        rounds = "no round" if wanted.task is None else f"no round of task {wanted.task}"
+        return f"the analyzer shows {rounds}; `hubbub status` shows all there are"
+    matching = [each for each in standings if wanted.matches(each.id)]
+    there = "; ".join(map(_waits, matching[:SHOWN])) or "the analyzer has not begun such a round"
+    more = f"; and {len(matching) - SHOWN} more" if len(matching) > SHOWN else ""
     after = f" after {wait:g} s" if wait else ""
-    remedy = "`hubbub results … --wait SECONDS` waits until one is, and `hubbub status` shows both services' side"
+    waiting = "" if awaited is None else "`hubbub results … --wait SECONDS` waits until one is, and "
+    remedy = f"{waiting}`hubbub status` shows both services' side"
     return f"no such round is certified yet{after}: {there}{more}; {remedy}"

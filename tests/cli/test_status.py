@@ -129,6 +129,12 @@ async def test_made_up_devices_fill_a_round_and_its_results_are_waited_for(tmp_p
         assert early.status == 1
         assert "kiosks round 0 is awaited and waits for theme: the shuffler has delivered nothing" in early.err
         assert "--wait SECONDS" in early.err
+        missing = await ran("results", operator, "--round", "5", "--wait", "60")
+        assert missing.status == 1
+        assert "task kiosks has rounds 0 to" in missing.err
+        mistyped = await ran("results", operator, "--task", "kiosk", "--wait", "60")
+        assert mistyped.status == 1
+        assert "no round of task kiosk; `hubbub status` shows all there are" in mistyped.err
 
         data = tmp_path / "themes.tsv"
         data.write_text("look\n" + "light\n" * 12)

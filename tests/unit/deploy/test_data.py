@@ -145,6 +145,19 @@ def test_a_query_that_needs_an_answer_says_how_many_rows_have_none(tmp_path: Pat
     assert [row["number"] for row in read_answers("usage", [optional], path, []).rows()] == [1.0, None, None]
 
 
+def test_a_wrong_category_is_named_with_its_row_and_column(tmp_path: Path) -> None:
+    path = tmp_path / "q.csv"
+    path.write_text("n,c\n1,a\n2,\n3,é\n4,é\n")
+    says = r"row 3 of .*q\.csv, column 'c', is 'é': the answer to city is not one of its categories; .* a, b"
+    with pytest.raises(HubbubError, match=says):
+        read_answers("usage", [Histogram("city", ("a", "b"), optional=True)], path, ["city=c"])
+
+
+def test_a_query_takes_one_column(table: Path) -> None:
+    with pytest.raises(BadUse, match="names the query city a second time"):
+        read_answers("usage", [Histogram("city", ("A", "B"), optional=True)], table, ["city=note", "city=city"])
+
+
 def test_categories_are_read_as_they_are_written(tmp_path: Path) -> None:
     path = tmp_path / "zips.csv"
     path.write_text("zip\n01234\n1234\nNA\nnull\n1e3\ntrue\n")

@@ -46,14 +46,29 @@ def test_every_form_is_read(name: str, tmp_path: Path) -> None:
     ("name", "content", "says"),
     [
         ("data.xlsx", b"", "give a .csv, .tsv or .parquet file"),
-        ("data", b"", "ends in nothing"),
-        ("data.csv.gz", b"a,b\n1,2\n", "cannot be read"),
+        ("data", b"", "has no ending; give a .csv"),
+        ("data.csv.gz", b"a,b\n1,2\n", "unpack it first"),
+        ("data.csv.gz", gzip.compress(b"a,b\n1,2\n" * 999)[:-20], "see that it is whole"),
         ("data.csv", "größe\n1\n".encode("latin-1"), "save it as UTF-8"),
         ("data.csv", "a\n1\n".encode("utf-16"), "save it as UTF-8"),
-        ("data.csv", b"", "cannot be read"),
+        ("data.csv", "a,b\n1,2\n".encode("utf-16"), "UTF-16; save it as UTF-8"),
+        ("data.csv", b"", "give a first line with the columns' names"),
+        ("data.csv", b"a,b\n1,2\n1,2,3\n", "give every row as many fields"),
+        ("data.parquet", b"abc", "see that it is whole"),
     ],
 )
 def test_what_cannot_be_read_says_what_to_do(name: str, content: bytes, says: str, tmp_path: Path) -> None:
     (tmp_path / name).write_bytes(content)
     with pytest.raises(HubbubError, match=says):
         read_table(tmp_path / name)
+
+
+def test_a_folder_is_called_one(tmp_path: Path) -> None:
+    with pytest.raises(HubbubError, match=r"is a folder; give a \.csv"):
+        read_table(tmp_path)
+
+
+def test_a_file_that_is_not_there_is_named_by_its_error(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError) as raised:
+        read_table(tmp_path / "nope.csv")
+    assert (raised.value.filename, raised.value.strerror) == (str(tmp_path / "nope.csv"), "No such file or directory")

@@ -91,13 +91,40 @@ async def test_a_round_that_has_not_begun_is_waited_for_by_its_tasks_others(anal
     analyzer.standings = [[standing(0, Progress.CERTIFIED, "nothing")]]
     with pytest.raises(HubbubError, match="has not begun such a round"):
         await analyzer.ask(Wanted("usage", 4), 7)
-    assert analyzer.asked == [(4, 5.0), (4, 2.0)]
+    # Asked without a wait first, whether the task has such a round at all.
+    assert analyzer.asked == [(4, 0), (4, 5.0), (4, 0), (4, 2.0), (4, 0)]
+
+
+@pytest.mark.parametrize("wait", [0.0, 60.0])
+async def test_a_round_that_the_task_does_not_have_is_not_waited_for(
+    analyzer: Analyzer, monkeypatch: pytest.MonkeyPatch, wait: float
+) -> None:
+    async def refuse(*_: Any) -> RoundResults:
+        raise Refusal(Reason.UNKNOWN_ROUND, "task usage has rounds 0 to 2, not 5")
+
+    monkeypatch.setattr(waiting, "fetch_results", refuse)
+    analyzer.standings = [[standing(0, Progress.AWAITED, "theme: the shuffler has delivered nothing")]]
+    with pytest.raises(Refusal, match="rounds 0 to 2, not 5"):
+        await analyzer.ask(Wanted("usage", 5), wait)
+
+
+@pytest.mark.parametrize(("task", "says"), [("nope", "no round of task nope; `hubbub status`"), (None, "no round;")])
+async def test_no_wait_is_offered_for_a_task_that_the_analyzer_does_not_show(
+    analyzer: Analyzer, task: str | None, says: str
+) -> None:
+    other = standing(0, Progress.AWAITED, "theme: the shuffler has delivered nothing")
+    analyzer.standings = [[] if task is None else [other]]
+    with pytest.raises(HubbubError, match=says) as raised:
+        await analyzer.ask(Wanted(task), 60)
+    assert "--wait" not in str(raised.value)
+    assert analyzer.asked == []
 
 
 async def test_a_round_that_is_over_is_not_waited_for(analyzer: Analyzer) -> None:
     analyzer.standings = [[standing(0, Progress.OVER, "nothing, its key was destroyed")]]
-    with pytest.raises(HubbubError, match="its key was destroyed"):
+    with pytest.raises(HubbubError, match="its key was destroyed") as raised:
         await analyzer.ask(Wanted("usage", 0), 60)
+    assert "--wait" not in str(raised.value)
     assert analyzer.asked == []
 
 
