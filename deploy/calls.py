@@ -132,6 +132,12 @@ class Overview:
         )
 
 
+def located(error: HubbubError, address: str) -> str:
+    """Return the text of an error that the service at `address` was called with."""
+    hint = "; is it running, and is that its address?" if isinstance(error, Unreachable) else ""
+    return f"{error} ({address}){hint}"
+
+
 async def fetch_overview(settings: OperatorSettings) -> Overview:
     """Ask both services for the states of their rounds; if one does not answer, return the other's."""
     errors: dict[str, str] = {}
@@ -140,8 +146,7 @@ async def fetch_overview(settings: OperatorSettings) -> Overview:
         try:
             return await question
         except HubbubError as error:
-            hint = "; is it running, and is that its address?" if isinstance(error, Unreachable) else ""
-            errors[name] = f"{error} ({address}){hint}"
+            errors[name] = located(error, address)
             return None
 
     shuffler, analyzer = await asyncio.gather(
