@@ -41,6 +41,14 @@ def test_a_missing_folder_and_an_empty_one_are_told_apart(tmp_path: Path) -> Non
         read_tasks([tmp_path], lambda _: None)
 
 
+@pytest.mark.parametrize(("kept", "says"), [(0, "an empty file, not a signed task"), (900, "cut short, not a whole")])
+def test_a_task_that_was_not_copied_whole_is_named(folder: Path, kept: int, says: str) -> None:
+    task = (folder / "task.json").read_bytes()
+    (folder / "more.json").write_bytes(task[:kept])
+    with pytest.raises(TaskError, match=rf"tasks/more\.json: {says}"):
+        read_tasks([folder], lambda _: None)
+
+
 @pytest.mark.parametrize("name", ["other.json", "link"])
 def test_a_link_that_leads_nowhere_is_named(folder: Path, name: str) -> None:
     (folder / name).symlink_to(folder / "gone.json")
