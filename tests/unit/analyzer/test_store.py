@@ -14,6 +14,7 @@ import pytest
 
 from hubbub.analyzer.sqlite import SqliteStore
 from hubbub.analyzer.sqlite.schema import FILE_NAME
+from hubbub.analyzer.sqlite.tables import Tables
 from hubbub.protos.keys import Role
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.signed_task import SignedTask
@@ -148,3 +149,17 @@ async def test_what_was_erased_and_is_still_in_the_files_is_told_until_it_is_not
         full = False
         await store.counted()
         assert troubles.now() == ()
+
+
+async def test_damage_met_while_it_runs_is_not_told_as_a_full_disk(
+    store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def malformed(*_: object, **__: object) -> None:
+        error = sqlite3.DatabaseError("database disk image is malformed")
+        error.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
+        raise error
+
+    monkeypatch.setattr(Tables, "add_tasks", malformed)
+    with pytest.raises(Refusal, match="the analyzer's store is damaged") as refusal:
+        await store.add_tasks([task("one")])
+    assert "full" not in str(refusal.value)
