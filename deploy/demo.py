@@ -22,6 +22,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from hubbub.deploy.data import Dataset, truth_of
+from hubbub.deploy.files import save
 from hubbub.deploy.folders import new_folder
 from hubbub.deploy.local import LocalPipeline
 from hubbub.deploy.troupe import Played, play
@@ -130,7 +131,7 @@ async def run(dataset: Dataset, options: Options, out: Path, console: Console) -
             ]
             with stages.stage("stop", "stop the services"):
                 await stack.aclose()
-        (out / "task.json").write_bytes(pipeline.task.encode())
+        save(out / "task.json", pipeline.task.encode())
     return _document(pipeline, dataset, rounds, stages.seconds, out)
 
 
@@ -180,7 +181,7 @@ def _compared(pipeline: LocalPipeline, index: int, results: RoundResults, truths
 def _check(pipeline: LocalPipeline, results: RoundResults, out: Path) -> tuple[Verified, Path]:
     """Save the certificate's bytes unchanged and verify them from the file, with all three signers pinned."""
     path = out / f"certificate-{results.id.task_name}-{results.id.round}.json"
-    path.write_bytes(results.certificate)
+    save(path, results.certificate)
     identities = pipeline.task.task.identities
     return verify(path.read_bytes(), Pins(identities.operator, identities.shuffler, identities.analyzer)), path
 

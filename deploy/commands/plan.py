@@ -50,13 +50,14 @@ def command(
 
 
 def _write(planned: Plan, out: Path, trust: Path) -> str:
+    from hubbub.deploy.files import save
     from hubbub.protos.keys import Role, load_public
     from hubbub.protos.signed_task import SignedTask
     from hubbub.protos.task import Identities
 
     keys = {role.value: load_public(trust / f"{role.value}.pub.pem") for role in Role}
     frozen = planned.task(Identities(**keys))
-    out.write_bytes(SignedTask(frozen).encode())
+    save(out, SignedTask(frozen).encode())
     return frozen.id.hex()
 
 
