@@ -81,8 +81,8 @@ def epsilon(
 ) -> None:
     """Say the central ε at δ that shuffled batches give everyone in them.
 
-    Example: hubbub account epsilon --mechanism krr --categories 16 --local-epsilon 4 --reports 10000 --delta 1e-6
-    or: hubbub account epsilon --mechanism rappor --categories 32 --truthful 0.5 --other 0.1 --reports 5000 --delta 1e-6
+    Examples: hubbub account epsilon --mechanism krr --categories 16 --local-epsilon 4 --reports 10000 --delta 1e-6;
+    hubbub account epsilon --mechanism rappor --categories 32 --truthful 0.5 --other 0.1 --reports 5000 --delta 1e-6
     """
     with failures(as_json), option_values():
         from hubbub.accountant.bounds import epsilon_bracket
