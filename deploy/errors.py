@@ -1,5 +1,8 @@
 """Errors of the command line itself."""
 
+import contextlib
+from collections.abc import Iterator
+
 from hubbub.protos.errors import HubbubError
 
 
@@ -9,3 +12,12 @@ class BadUse(HubbubError):
 
 class NotWritten(HubbubError):
     """A file that a command was to write was not written; what it held before is still there."""
+
+
+@contextlib.contextmanager
+def bad_use(*kinds: type[Exception]) -> Iterator[None]:
+    """Say that errors of these kinds, which options have caused, are bad use."""
+    try:
+        yield
+    except kinds as error:
+        raise BadUse(str(error)) from error

@@ -81,8 +81,8 @@ def epsilon(
 ) -> None:
     """Say the central ε at δ that shuffled batches give everyone in them.
 
-    Example: hubbub account epsilon --mechanism krr --categories 16 --local-epsilon 4 --reports 10000 --delta 1e-6
-    or: hubbub account epsilon --mechanism rappor --categories 32 --truthful 0.5 --other 0.1 --reports 5000 --delta 1e-6
+    Examples: hubbub account epsilon --mechanism krr --categories 16 --local-epsilon 4 --reports 10000 --delta 1e-6;
+    hubbub account epsilon --mechanism rappor --categories 32 --truthful 0.5 --other 0.1 --reports 5000 --delta 1e-6
     """
     with failures(as_json), option_values():
         from hubbub.accountant.bounds import epsilon_bracket
@@ -214,13 +214,16 @@ def calibrate(
 
     Example: hubbub account calibrate --query sum --epsilon 0.5 --delta 1e-8 --reports 1000000
     """
-    with failures(as_json):
+    with failures(as_json), option_values():
         from hubbub.accountant.calibration.calibrate import calibrate as choose
+        from hubbub.deploy.errors import bad_use
         from hubbub.deploy.planning import question_for
         from hubbub.queries.design import Design
+        from hubbub.queries.errors import FieldError
 
         started = time.perf_counter()
-        design = Design(question_for(query.value, categories, optional, randomizer))
+        with bad_use(FieldError):
+            design = Design(question_for(query.value, categories, optional, randomizer))
         (chosen,) = choose(
             [design],
             epsilon,
