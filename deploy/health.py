@@ -11,7 +11,7 @@ from cryptography import x509
 
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.transport import TLS, open_channel
-from hubbub.service.health import is_serving, parts_in_trouble
+from hubbub.service.health import is_serving, parts_in_trouble, why_silent
 
 PAUSE_SECONDS = 0.1
 """Pause between two questions to a port that is open but does not serve yet."""
@@ -76,6 +76,15 @@ async def ask(ports: Mapping[str, str], tls: TLS, wait: float) -> dict[str, bool
     deadline = time.monotonic() + wait
     answers = await asyncio.gather(*(_ask_one(address, tls, name, deadline) for address in ports.values()))
     return dict(zip(ports, answers, strict=True))
+
+
+async def ask_why(ports: Mapping[str, str], tls: TLS, wait: float) -> dict[str, HubbubError]:
+    """Return for each of the ports, which do not serve, why not, as far as its connection tells."""
+    found = {}
+    for name, address in ports.items():
+        async with open_channel(address, tls, _own_name(tls)) as channel:
+            found[name] = await why_silent(channel, wait)
+    return found
 
 
 async def _ask_one(address: str, tls: TLS, name: str, deadline: float) -> bool:

@@ -17,6 +17,7 @@ from hubbub.accountant.errors import AccountingError
 from hubbub.deploy.errors import BadUse
 from hubbub.deploy.printing import OutputLost
 from hubbub.protos.errors import HubbubError
+from hubbub.service.errors import damaged, is_damage
 
 EXIT_FAILURE = 1
 """Exit status where the command could not do what was asked; the message says why and what to do."""
@@ -86,6 +87,8 @@ def failures(as_json: bool) -> Iterator[None]:
         where = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, str | bytes) else ""
         _fail(f"{where}{error.strerror or error}", as_json)
     except sqlite3.Error as error:
+        if is_damage(error):
+            _fail(str(damaged(error)), as_json)
         _fail(f"a database cannot be used: {error}; see that its disk has room and the file is hubbub's own", as_json)
 
 

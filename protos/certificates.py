@@ -5,11 +5,12 @@ They protect connections only; what is signed (tasks, records, certificates of p
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from cryptography import x509
-from cryptography.exceptions import InternalError, UnsupportedAlgorithm
+from cryptography.exceptions import InternalError, InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 from cryptography.x509.oid import NameOID
@@ -130,6 +131,37 @@ def check_pair(certificate: x509.Certificate, key: PrivateKeyTypes, certificate_
         raise CertificateError(
             f"{key_at} is not the key of {certificate_at}; put both there as they were made together"
         )
+
+
+def check_issued(
+    chain: Sequence[x509.Certificate], authorities: Sequence[x509.Certificate], certificate: Certificate, authority: str
+) -> None:
+    """Return only if the first of `chain` leads to one of the authorities, through any of the others.
+
+    Raises:
+        CertificateError: naming both files.
+    """
+    reached, others = [chain[0]], list(chain[1:])
+    while reached:
+        last = reached.pop()
+        if last in authorities or any(_is_issued_by(last, each) for each in authorities):
+            return
+        # Each is looked at once, in whatever order the file has them.
+        issuers = [each for each in others if _is_issued_by(last, each)]
+        others = [each for each in others if each not in issuers]
+        reached.extend(issuers)
+    raise CertificateError(
+        f"{certificate.where} was not made by the authority in {authority}: nobody who trusts that one would talk to "
+        f"this party; put the authority there that made it, or {certificate.remedy}"
+    )
+
+
+def _is_issued_by(certificate: x509.Certificate, issuer: x509.Certificate) -> bool:
+    try:
+        certificate.verify_directly_issued_by(issuer)
+    except (InvalidSignature, *_UNREADABLE):
+        return False
+    return True
 
 
 def _hosts(certificate: x509.Certificate) -> tuple[str, ...]:

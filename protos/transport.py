@@ -8,7 +8,7 @@ from pathlib import Path
 
 import grpc
 
-from hubbub.protos.certificates import Certificate, certificates_in, check_pair, key_in
+from hubbub.protos.certificates import Certificate, certificates_in, check_issued, check_pair, key_in
 from hubbub.protos.errors import HubbubError
 
 MAXIMUM_MESSAGE_BYTES = 8 * 1024 * 1024
@@ -71,19 +71,22 @@ class TLS:
         Raises:
             HubbubError: where a file is not named, or missing.
             CertificateError: where a file is not what it should be, is not valid at `now` (seconds since 1970), or the
-                key is another certificate's.
+                key is another certificate's; with `own` also where the authority did not issue the certificate.
         """
         where = "the authority's certificate" if isinstance(self.authority, bytes) else str(self.authority)
-        authorities = [Certificate.of(each, where) for each in certificates_in(_read(self.authority), where)]
+        trusted = certificates_in(_read(self.authority), where)
+        authorities = [Certificate.of(each, where) for each in trusted]
         # There are two while a new authority takes the place of an old one: the one that lasts longest counts.
         found = {"authority": max(authorities, key=lambda each: each.not_after)}
         if own or self.certificate is not None:
             # The first is the party's own, any others lead from it to the authority.
-            certificate = certificates_in(_read(self.certificate), str(self.certificate))[0]
-            check_pair(certificate, key_in(_read(self.key), str(self.key)), str(self.certificate), str(self.key))
-            found["own"] = Certificate.of(certificate, str(self.certificate))
+            chain = certificates_in(_read(self.certificate), str(self.certificate))
+            check_pair(chain[0], key_in(_read(self.key), str(self.key)), str(self.certificate), str(self.key))
+            found["own"] = Certificate.of(chain[0], str(self.certificate))
         for each in found.values():
             each.check_time(now)
+        if own:
+            check_issued(chain, trusted, found["own"], where)
         return found
 
 

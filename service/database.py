@@ -55,7 +55,7 @@ class Database:
                 self._open(folder, connection)
                 self._opened = self._opened.pop_all()
         except (OSError, sqlite3.Error) as error:
-            raise unusable(folder, error) from error
+            raise unusable(self.path, error) from error
 
     def _open(self, folder: Path, connection: type[sqlite3.Connection]) -> None:
         # First, so that nothing is made beside a store that is missing, and one that cannot be read is not touched.

@@ -9,6 +9,8 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_health.v1._async import HealthServicer
 from grpc_reflection.v1alpha import reflection
 
+from hubbub.protos.errors import HubbubError
+from hubbub.protos.wire.statuses import call
 from hubbub.service.troubles import Kind
 
 PARTS = {kind: f"hubbub.{kind}" for kind in Kind}
@@ -51,6 +53,16 @@ class Health:
 async def is_serving(channel: grpc.aio.Channel, deadline: float) -> bool:
     """Return whether the server at the other end says SERVING, waiting up to `deadline` seconds for a connection."""
     return await _asked(channel, "", deadline) == int(health_pb2.HealthCheckResponse.SERVING)
+
+
+async def why_silent(channel: grpc.aio.Channel, deadline: float) -> HubbubError:
+    """Return why the server at the other end does not say SERVING: of a connection that failed, its own reason."""
+    request = health_pb2.HealthCheckRequest(service="")
+    try:
+        await call(health_pb2_grpc.HealthStub(channel).Check(request, timeout=deadline), "it")
+    except HubbubError as error:
+        return error
+    return HubbubError("it answers, but does not take calls now: it starts, or stops")
 
 
 async def parts_in_trouble(channel: grpc.aio.Channel, deadline: float) -> frozenset[str]:

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from hubbub.protos.stored import Layout, bring_forward, check_version, version_of
-from hubbub.service.errors import StoreError
+from hubbub.service.errors import StoreError, damaged, is_damage
 
 LOCK_NAME = "lock"
 
@@ -72,7 +72,7 @@ def create(folder: Path, file_name: str, layout: Layout) -> Path:
             _check_free(path, layout)
             _make(path, layout)
     except (OSError, sqlite3.Error) as error:
-        raise unusable(folder, error) from error
+        raise unusable(path, error) from error
     return path
 
 
@@ -134,7 +134,11 @@ def locked(folder: Path, layout: Layout) -> Iterator[None]:
         os.close(descriptor)
 
 
-def unusable(folder: Path, error: OSError | sqlite3.Error) -> StoreError:
-    """Return the error for a store that the file system, or SQLite, refuses."""
+def unusable(path: Path, error: OSError | sqlite3.Error) -> StoreError:
+    """Return the error for a store, in the file `path`, that the file system, or SQLite, refuses."""
+    if is_damage(error):
+        return damaged(error, path)
     where = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) and error.filename else str(error)
-    return StoreError(f"cannot use the store in {folder}: {where}; check the disk, its owner, and who may write there")
+    return StoreError(
+        f"cannot use the store in {path.parent}: {where}; check the disk, its owner, and who may write there"
+    )

@@ -28,7 +28,7 @@ from hubbub.protos.signed_task import SignedTask
 from hubbub.service.charges import Charges
 from hubbub.service.commits import GroupCommit, Outcome
 from hubbub.service.database import Database
-from hubbub.service.errors import StoreError
+from hubbub.service.errors import StoreError, damaged, is_damage
 from hubbub.service.keys import NewRoundKey
 from hubbub.service.ledger_table import all_charges, charges_of
 from hubbub.service.receiving import Check, StoredKey
@@ -113,6 +113,8 @@ class SqliteStore:
             self._database.clean()
         except (sqlite3.Error, StoreError) as error:
             self._database.close()
+            if is_damage(error):
+                raise damaged(error, self._database.path) from error
             raise StoreError(f"cannot clean the store in {folder}: {error}; check the disk") from error
         remains = Remains()
         known = troubles or Troubles()
@@ -272,6 +274,8 @@ class SqliteStore:
 
 
 def _refused(error: Exception) -> HubbubError:
-    return Refusal(
-        Reason.NOT_READY, f"the analyzer's store takes nothing now: {error}; is its disk full?", RETRY_SECONDS
-    )
+    if is_damage(error):
+        what = f"the analyzer's store is damaged ({error}); the analyzer's log names it and says what to do"
+    else:
+        what = f"the analyzer's store takes nothing now: {error}; is its disk full?"
+    return Refusal(Reason.NOT_READY, what, RETRY_SECONDS)

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from hubbub.deploy.output import Json, console, failures, print_json
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from hubbub.protos.errors import HubbubError
 
 
 class Service(StrEnum):
@@ -40,18 +45,20 @@ def command(
     with failures(as_json):
         import asyncio
 
-        from hubbub.deploy.health import ask, ask_parts, ports_of
+        from hubbub.deploy.health import ask, ask_parts, ask_why, ports_of
         from hubbub.protos.errors import HubbubError
 
         ports, tls = ports_of(service.value, settings)
         serving = asyncio.run(ask(ports, tls, wait))
-        silent = [f"{name} at {ports[name]}" for name, serves in serving.items() if not serves]
+        silent = {name: ports[name] for name, serves in serving.items() if not serves}
+        reasons = asyncio.run(ask_why(silent, tls, WHY_SECONDS))
         if silent and not as_json:
-            raise HubbubError(f"the {service.value} does not serve {', '.join(silent)}; its log says why")
+            raise HubbubError(f"the {service.value} does not serve {_silent(silent, reasons)}")
         parts = frozenset() if silent or live else asyncio.run(ask_parts(ports, tls, wait))
         failing = sorted(parts & STOPPING)
         if as_json:
-            document = {"serving": not silent, "ports": serving, "in_trouble": sorted(parts)}
+            said = {name: str(why) for name, why in reasons.items()}
+            document = {"serving": not silent, "ports": serving, "reasons": said, "in_trouble": sorted(parts)}
             print_json({"service": service.value, **document})
             raise typer.Exit(1 if silent or failing else 0)
         for part in sorted(parts - STOPPING):
@@ -61,8 +68,21 @@ def command(
         console().print(f"the {service.value} serves {', '.join(ports)}", markup=False, soft_wrap=True)
 
 
+WHY_SECONDS = 2.0
+"""How long a port that does not serve is asked why."""
+
 STOPPING = frozenset({"store", "rounds"})
 """Parts without which work does not go on."""
+
+
+def _silent(silent: Mapping[str, str], reasons: Mapping[str, HubbubError]) -> str:
+    from hubbub.protos.errors import Distrusted
+
+    ports = ", ".join(f"{name} at {address}" for name, address in silent.items())
+    why = "; ".join(dict.fromkeys(map(str, reasons.values())))
+    # A service that shows a wrong certificate runs, and its log has nothing of that.
+    log = "" if all(isinstance(each, Distrusted) for each in reasons.values()) else "; its log may say more"
+    return f"{ports}: {why}{log}"
 
 
 def _what(service: Service, settings: Path, failing: list[str]) -> str:

@@ -24,10 +24,10 @@ from hubbub.protos.task import Close
 from hubbub.service.charges import Charges
 from hubbub.service.commits import GroupCommit
 from hubbub.service.database import Database
-from hubbub.service.errors import as_store_error
+from hubbub.service.errors import as_store_error, damaged
 from hubbub.service.ledgers import check_ledgers
 from hubbub.service.stages import Observe, unobserved
-from hubbub.service.store_file import create
+from hubbub.service.store_file import create, unusable
 from hubbub.service.troubles import Troubles
 from hubbub.shuffler.keys import RoundKeys
 from hubbub.shuffler.mix import Inners
@@ -78,6 +78,11 @@ class SqliteStore:
         except StoreError:
             self._database.close()
             raise
+        except (sqlite3.Error, ValueError) as error:
+            self._database.close()
+            path = self._database.path
+            # A ValueError: the rows are there, and hold what no version writes.
+            raise (unusable(path, error) if isinstance(error, sqlite3.Error) else damaged(error, path)) from error
         self._reading = threading.Lock()
         self._counting: asyncio.Future[None] | None = None
         self._outcome = (troubles or Troubles()).of_store(self._database.path)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import shutil
 from pathlib import Path
 
 import pytest
+import typer
 
-from hubbub.deploy.health import ask, ports_of
+from hubbub.deploy.commands.health import Service, command
+from hubbub.deploy.health import ask, ask_why, ports_of
 from hubbub.deploy.initialise import Placement, initialise
-from hubbub.protos.errors import HubbubError
+from hubbub.protos.errors import Distrusted, HubbubError
 from hubbub.protos.keys import Role
 from hubbub.protos.transport import TLS
 from hubbub.service.health import Health
@@ -64,6 +67,7 @@ async def test_it_serves_once_the_service_says_so_and_not_before(tmp_path: Path)
     await server.start()
     try:
         assert await ask(ports, tls, 0.3) == {"submission": False}
+        assert "does not take calls now" in str((await ask_why(ports, tls, WAIT))["submission"])
         await health.serving()
         assert await ask(ports, tls, WAIT) == {"submission": True}
         await health.leaving()
@@ -87,6 +91,9 @@ async def test_another_partys_server_does_not_pass_for_the_service(tmp_path: Pat
     try:
         assert await ask(ports, other, WAIT) == {"submission": True}
         assert await ask(ports, own, 0.5) == {"submission": False}
+        (why,) = (await ask_why(ports, own, WAIT)).values()
+        assert isinstance(why, Distrusted)
+        assert "it did not answer: its TLS certificate is " in str(why)
     finally:
         await server.stop(None)
 
@@ -94,6 +101,20 @@ async def test_another_partys_server_does_not_pass_for_the_service(tmp_path: Pat
 async def test_nobody_there_is_not_waited_for_longer_than_asked(tmp_path: Path) -> None:
     _, tls = ports_of("analyzer", settings(tmp_path, Role.ANALYZER))
     assert await asyncio.wait_for(ask({"delivery": "127.0.0.1:1"}, tls, 0.3), 60) == {"delivery": False}
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_why_a_port_does_not_serve_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str], as_json: bool) -> None:
+    path = settings(tmp_path, Role.SHUFFLER)
+    path.write_text(path.read_text().replace(":7301", ":1").replace(":7302", ":2"))
+    with pytest.raises(typer.Exit):
+        command(Service.SHUFFLER, path, wait=0.2, live=False, as_json=as_json)
+    said = capsys.readouterr()
+    if as_json:
+        assert "connection refused" in json.loads(said.out)["reasons"]["control"]
+    else:
+        assert "control at 127.0.0.1:2: it did not answer: nobody listens there" in said.err
+        assert said.err.count("nobody listens") == 1
 
 
 async def test_a_certificate_without_a_name_is_refused(tmp_path: Path) -> None:

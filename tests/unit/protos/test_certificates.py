@@ -9,7 +9,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from hubbub.deploy import authority as authority_module
 from hubbub.deploy.authority import Authority
@@ -201,3 +204,53 @@ async def test_another_authority_is_named_to_who_calls(
 def test_what_nobody_knows_is_passed_on() -> None:
     found = unreachable("the shuffler", "something new")
     assert (type(found), str(found)) == (Unreachable, "the shuffler did not answer: something new")
+
+
+def test_a_certificate_of_another_authority_is_refused_where_it_is_shown(own: TLS, tmp_path: Path) -> None:
+    stranger = make_tls(tmp_path, "shuffler")["shuffler"]
+    wrong = replace(own, certificate=stranger.certificate, key=stranger.key)
+    says = rf"{stranger.certificate} was not made by the authority in {own.authority}: .* `hubbub certificate shuffler"
+    with pytest.raises(CertificateError, match=says):
+        wrong.server(mutual=True)
+    # While a new authority takes the place of an old one, either may have made it.
+    both = path_of(own.authority).read_bytes() + path_of(stranger.authority).read_bytes()
+    for each in (own, stranger):
+        assert replace(each, authority=both).check(NOW, own=True)["own"].party == "shuffler"
+
+
+def signed_by(
+    issuer: str, key: ec.EllipticCurvePrivateKey, subject: str, public: ec.EllipticCurvePublicKey
+) -> x509.Certificate:
+    names = [x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)]) for name in (subject, issuer)]
+    return (
+        x509.CertificateBuilder()
+        .subject_name(names[0])
+        .issuer_name(names[1])
+        .public_key(public)
+        .serial_number(1)
+        .not_valid_before(datetime.now(UTC) - timedelta(days=1))
+        .not_valid_after(datetime.now(UTC) + timedelta(days=1))
+        .sign(key, hashes.SHA256())
+    )
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (0, 2, 1)])
+def test_certificates_between_the_own_and_the_authority_are_followed(tmp_path: Path, order: tuple[int, ...]) -> None:
+    root, upper, lower, own = (ec.generate_private_key(ec.SECP256R1()) for _ in range(4))
+    chain = [
+        signed_by("lower", lower, "shuffler", own.public_key()),
+        signed_by("upper", upper, "lower", lower.public_key()),
+        signed_by("root", root, "upper", upper.public_key()),
+    ]
+    authority = signed_by("root", root, "root", root.public_key()).public_bytes(Encoding.PEM)
+    private = own.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    (tmp_path / "own.key").write_bytes(private)
+    (tmp_path / "own.pem").write_bytes(b"".join(chain[each].public_bytes(Encoding.PEM) for each in order))
+    files = TLS(authority, tmp_path / "own.pem", tmp_path / "own.key")
+    assert files.check(NOW, own=True)["own"].party == "shuffler"
+    # The bundle may hold one of those between instead, or the certificate itself.
+    for trusted in chain:
+        replace(files, authority=trusted.public_bytes(Encoding.PEM)).check(NOW, own=True)
+    (tmp_path / "own.pem").write_bytes(chain[0].public_bytes(Encoding.PEM))
+    with pytest.raises(CertificateError, match="was not made by the authority in the authority's certificate"):
+        files.check(NOW, own=True)

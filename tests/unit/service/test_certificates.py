@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -64,6 +65,14 @@ async def test_one_that_ends_soon_is_warned_of(tls: TLS, identity: Path, days: f
 def test_an_expired_certificate_stops_the_start(tls: TLS, identity: Path) -> None:
     with pytest.raises(CertificateError, match=r"shuffler\.pem is a certificate that expired on"):
         Certificates(Role.SHUFFLER, tls, identity, lambda: time.time() + 830 * DAY)
+
+
+def test_a_certificate_of_another_authority_stops_the_start(tls: TLS, identity: Path, tmp_path: Path) -> None:
+    other = replace(tls, authority=make_tls(tmp_path / "other", "shuffler")["shuffler"].authority)
+    with pytest.raises(
+        CertificateError, match=r"shuffler\.pem was not made by the authority in .*other"
+    ):
+        Certificates(Role.SHUFFLER, other, identity, time.time)
 
 
 def test_another_party_s_certificate_stops_the_start(tls: TLS, identity: Path) -> None:

@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 
 from hubbub.analyzer.sqlite import SqliteStore as AnalyzerStore
 from hubbub.client.errors import StateError
 from hubbub.client.state import State
+from hubbub.deploy.output import failures
 from hubbub.protos.stored import KINDS, statements
 from hubbub.service.errors import StoreError
 from hubbub.service.store_file import create
@@ -161,3 +163,37 @@ def test_each_kind_has_a_table_that_the_others_do_not_have() -> None:
                 connection.execute(statement)
             tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
         assert {KINDS[name] for name in tables & KINDS.keys()} == {layout.what}
+
+
+def damage(path: Path, first: int, what: bytes = b"\xff") -> None:
+    content = path.read_bytes()
+    path.write_bytes(content[:first] + what * (len(content) - first))
+
+
+@both
+@pytest.mark.parametrize("first", [100, 4096], ids=["schema", "tables"])
+def test_a_damaged_store_is_named_and_is_not_to_be_repaired(kind: Kind, tmp_path: Path, first: int) -> None:
+    damage(kind.create(tmp_path), first)
+    says = rf"{FILES[kind]} is damaged \(.+\): keep the folder, do not repair it or put an old copy back; end its tasks"
+    for _ in range(2):  # the file is let go, and refused alike
+        with pytest.raises(StoreError, match=says) as refusal:
+            kind(tmp_path)
+        assert "disk," not in str(refusal.value)
+
+
+def test_rows_that_no_version_writes_are_damage(tmp_path: Path) -> None:
+    path = ShufflerStore.create(tmp_path)
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("INSERT INTO round (task, number, state) VALUES (x'00', 0, 'nonsense')")
+        connection.commit()
+    with pytest.raises(StoreError, match=r"shuffler\.db is damaged \('nonsense' is not a valid RoundState\)"):
+        ShufflerStore(tmp_path)
+
+
+def test_damage_that_no_store_named_gets_the_same_advice(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("not a database" * 100)
+    with pytest.raises(typer.Exit), failures(as_json=False), closing(sqlite3.connect(tmp_path / "text")) as connection:
+        connection.execute("SELECT * FROM round")
+    said = capsys.readouterr().err
+    assert "the store is damaged (file is not a database): keep the folder" in said
+    assert "has room" not in said
