@@ -55,6 +55,9 @@ MISSING = {
 }
 """What is said to people of a number that there is none of; it is null in JSON."""
 
+FEW_DIGITS = {"numerical_slack": 2, "seconds": 2}
+"""Significant digits that people are shown of numbers whose size alone says something; others get 8."""
+
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Ask the accountant.")
 app.command()(bounds)
 app.command()(plot)
@@ -293,6 +296,6 @@ def _show(found: Mapping[str, Any], started: float, as_json: bool) -> None:
         return
     width = max(len(name) for name in answer)
     for name, value in answer.items():
-        number = f"{value:.8g}" if isinstance(value, float) else str(value)
+        number = f"{value:.{FEW_DIGITS.get(name, 8)}g}" if isinstance(value, float) else str(value)
         text = MISSING.get(name, "none") if value is None else number
         console().print(f"{name:<{width}}  {text}", markup=False, soft_wrap=True)

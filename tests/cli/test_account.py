@@ -118,6 +118,8 @@ def test_people_get_a_table() -> None:
     ran = hubbub("account", "epsilon", *KRR, "--delta", "1e-6")
     assert ran.status == 0
     assert ran.out.startswith("epsilon_upper")
+    told = dict(line.split(maxsplit=1) for line in ran.out.splitlines())
+    assert all(float(told[name]) == float(f"{float(told[name]):.2g}") for name in ("numerical_slack", "seconds"))
 
 
 @pytest.mark.parametrize(
