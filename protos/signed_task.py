@@ -16,6 +16,7 @@ from hubbub.protos.signed import (
     Version,
     check_signature,
     from_hex,
+    instead_of_json,
     parse_canonical,
     sign,
     with_floats,
@@ -103,9 +104,14 @@ class SignedTask:
         """Read a task file; `check` is still to be called.
 
         Raises:
-            SignatureError: where the bytes are not in canonical form.
+            SignatureError: where it is another file than a task's, or its bytes are not in canonical form.
             TaskError: where the task itself is not one that hubbub runs.
         """
+        found = instead_of_json(document)
+        if found:
+            raise SignatureError(
+                f"not a planned task, it is {found}; `hubbub plan TASK.toml --out task.json` makes one"
+            )
         value = parse_canonical(document, _version_of)
         return cls.from_json(value, _version_of(value))
 

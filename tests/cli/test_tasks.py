@@ -243,6 +243,7 @@ def test_verify_without_keys_says_signers_not_pinned(certificate: tuple[Path, Pa
     ran = hubbub("verify", path)
     assert ran.status == 0
     assert "signers not pinned" in ran.out
+    assert "  one round so far: epsilon <= " in ran.out
     assert parties.operator.public.hex()[:8] in ran.out
 
 
@@ -337,3 +338,11 @@ def test_what_was_saved_before_survives_a_file_that_cannot_be_written(
     )
     assert saved.read_bytes() == (folder / "task.json").read_bytes()
     assert not list(folder.glob(".hubbub-*"))
+
+
+def test_a_reader_that_leaves_is_not_a_certificate_that_does_not_hold(certificate: tuple[Path, Parties]) -> None:
+    path, _ = certificate
+    words = [sys.executable, "-m", "hubbub.deploy.cli", "verify", str(path)]
+    script = 'set -o pipefail; "$@" | true'
+    done = subprocess.run(["bash", "-c", script, "-", *words], capture_output=True, timeout=120, check=False)
+    assert (done.returncode, done.stderr) == (141, b"")

@@ -341,3 +341,16 @@ def test_long_values_do_not_make_long_errors() -> None:
         with pytest.raises(TaskError) as caught:
             read_task(content)
         assert len(str(caught.value)) < 400
+
+
+@pytest.mark.parametrize(
+    ("document", "found"),
+    [
+        (b'[task]\nname = "usage"\n', "not a JSON object"),
+        (b"", "an empty file"),
+        (b"-----BEGIN PRIVATE KEY-----\n-----END PRIVATE KEY-----\n", "a PEM file, a private key"),
+    ],
+)
+def test_another_file_than_a_planned_task_is_named_with_the_command_that_plans(document: bytes, found: str) -> None:
+    with pytest.raises(SignatureError, match=f"^not a planned task, it is {found}; `hubbub plan TASK.toml --out"):
+        SignedTask.decode(document)
