@@ -74,6 +74,11 @@ def round_up_significant(value: float, digits: int = 6) -> float:
     return rounded if rounded >= value else nextafter(value, inf)
 
 
+def round_down_significant(value: float, digits: int = 6) -> float:
+    """`value` rounded down to `digits` significant decimal digits: as a double, never above `value`."""
+    return -round_up_significant(-value, digits)
+
+
 def exact_share(share: float) -> Fraction:
     """`share` as the decimal number that was written (0.9 is nine tenths), in (0, 1]."""
     if not 0 < real(share) <= 1:

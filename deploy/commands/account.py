@@ -296,6 +296,18 @@ def _show(found: Mapping[str, Any], started: float, as_json: bool) -> None:
         return
     width = max(len(name) for name in answer)
     for name, value in answer.items():
-        number = f"{value:.{FEW_DIGITS.get(name, 8)}g}" if isinstance(value, float) else str(value)
+        number = _rounded(name, value) if isinstance(value, float) else str(value)
         text = MISSING.get(name, "none") if value is None else number
         console().print(f"{name:<{width}}  {text}", markup=False, soft_wrap=True)
+
+
+def _rounded(name: str, value: float) -> str:
+    """Return the number in few digits; an upper end is never shown smaller than it is, a lower end never larger."""
+    from hubbub.accountant.numbers import round_down_significant, round_up_significant
+
+    digits = FEW_DIGITS.get(name, 8)
+    if name.endswith("_upper"):
+        value = round_up_significant(value, digits)
+    elif name.endswith("_lower"):
+        value = round_down_significant(value, digits)
+    return f"{value:.{digits}g}"

@@ -69,9 +69,7 @@ def test_an_expired_certificate_stops_the_start(tls: TLS, identity: Path) -> Non
 
 def test_a_certificate_of_another_authority_stops_the_start(tls: TLS, identity: Path, tmp_path: Path) -> None:
     other = replace(tls, authority=make_tls(tmp_path / "other", "shuffler")["shuffler"].authority)
-    with pytest.raises(
-        CertificateError, match=r"shuffler\.pem was not made by the authority in .*other"
-    ):
+    with pytest.raises(CertificateError, match=r"shuffler\.pem was not made by the authority in .*other"):
         Certificates(Role.SHUFFLER, other, identity, time.time)
 
 
