@@ -103,6 +103,22 @@ async def test_status_says_what_each_round_waits_for(operated: World) -> None:
     assert (await operated.status()).waiting_for == "nothing"
 
 
+async def test_a_round_that_is_prepared_waits_for_its_opening_and_cannot_be_closed_yet(tmp_path: Path) -> None:
+    world = World(tmp_path, BY_OPERATOR)
+    world.clock.now = float(START - 61)
+    await world.start()
+    assert (await world.status()).state is RoundState.OPEN
+    assert (await world.status()).waiting_for == "its opening at 2026-01-01T00:00:00Z"
+    with pytest.raises(Refusal, match="round 0 opens at 2026-01-01T00:00:00Z") as refused:
+        await world.control.close_round(world.task.id, 0)
+    assert refused.value.reason is Reason.TOO_EARLY
+    world.clock.now = float(START - 60)
+    assert (await world.status()).waiting_for == "submissions until 2026-01-01T01:01:00Z"
+    world.clock.now = float(START)
+    assert (await world.status()).waiting_for.endswith("01:01:00Z, or the operator to close it")
+    await world.stop()
+
+
 async def test_status_of_a_task_that_is_not_run_is_refused(operated: World) -> None:
     with pytest.raises(Refusal) as refused:
         await operated.control.get_status(bytes(32))
