@@ -81,7 +81,9 @@ class Control:
         try:
             cut = await self._store.cut(round_, "operator", task.minimum_reports)
         except StoreError as error:
-            raise Refusal(Reason.NOT_READY, str(error), retry_after=5.0) from error
+            # The service goes on by itself, as the error says; what the operator asked for does not.
+            text = f"round {round_.number} was not closed; close it again once the store can be used: {error}"
+            raise Refusal(Reason.NOT_READY, text, retry_after=5.0) from error
         # The round sleeps until its scheduled cut; woken, it looks again at once.
         self._rounds.alarm.wake()
         _LOG.info("closed by the operator", task=task.name, round=cut.number, submissions=cut.submissions)

@@ -10,6 +10,7 @@ from unit.shuffler.world import BY_OPERATOR, MINIMUM, World, unreachable
 
 from hubbub.protos.messages import Receipt, RoundState
 from hubbub.protos.refusals import Reason, Refusal
+from hubbub.service.errors import as_store_error
 from support.samples import START
 
 
@@ -73,6 +74,22 @@ async def test_round_that_was_over_before_the_first_start_is_named_as_such(tmp_p
     with pytest.raises(Refusal, match="over before this shuffler first ran"):
         await world.control.close_round(world.task.id, 0)
     await world.stop()
+
+
+async def test_closing_on_a_failing_disk_is_to_be_asked_for_again(
+    operated: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(*_: object) -> None:
+        raise as_store_error(OSError(28, "No space left on device"), operated.folder / "shuffler.db")
+
+    monkeypatch.setattr(operated.store, "cut", fail)
+    await operated.fill()
+    says = (
+        "round 0 was not closed; close it again once the store can be used: the store .* No space left on device; make"
+    )
+    with pytest.raises(Refusal, match=says) as refused:
+        await operated.control.close_round(operated.task.id, 0)
+    assert refused.value.reason is Reason.NOT_READY
 
 
 async def test_a_submission_beside_the_cut_is_in_the_batch_or_refused(operated: World) -> None:
