@@ -110,8 +110,10 @@ class Overview:
     conditions: Mapping[str, Condition] = field(default_factory=dict)
     """What holds each service up; without one that did not answer, or is of a version that cannot say."""
 
-    def of_task(self, task: str | None) -> Overview:
+    def of_task(self, task: str | None, seen: Collection[str] = ()) -> Overview:
         """Return the rounds of one task alone, by its name or its id in hex; all of them where it is None.
+
+        `seen` are ids (hex) that the analyzer, which has the names, showed under this name before.
 
         Raises:
             HubbubError: where no service that answered has a round of such a task, or its name is not known.
@@ -120,7 +122,7 @@ class Overview:
             return self
         # The shuffler's states have no names of tasks; the analyzer's have.
         analyzer = [each for each in self.analyzer or () if task in (each.id.task_name, each.id.task_id.hex())]
-        known = {task, *(each.id.task_id.hex() for each in analyzer)}
+        known = {task, *seen, *(each.id.task_id.hex() for each in analyzer)}
         shuffler = [each for each in self.shuffler or () if each.task_id.hex() in known]
         if not (shuffler or analyzer):
             raise HubbubError(self._no_round_of(task))
