@@ -247,7 +247,7 @@ class Rounds:
     async def _deliver(self, task: Task, round_: Round) -> Round:
         try:
             notice = functools.partial(self._notice_analyzer, task, round_, "not delivered")
-            return await self._courier.deliver(round_, task.inner_bytes, notice)
+            return await self._courier.deliver(round_, task, notice)
         except Refusal as refusal:
             if refusal.reason not in GIVEN_UP:
                 raise
