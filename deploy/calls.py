@@ -147,6 +147,12 @@ def _is_id(task: str) -> bool:
     return re.fullmatch("[0-9a-f]{64}", task) is not None
 
 
+def located(error: HubbubError, address: str) -> str:
+    """Return the text of an error that the service at `address` was called with."""
+    hint = "; is it running, and is that its address?" if isinstance(error, Unreachable) else ""
+    return f"{error} ({address}){hint}"
+
+
 async def fetch_overview(settings: OperatorSettings) -> Overview:
     """Ask both services for the states of their rounds; if one does not answer, return the other's."""
     errors: dict[str, str] = {}
@@ -155,8 +161,7 @@ async def fetch_overview(settings: OperatorSettings) -> Overview:
         try:
             return await question
         except HubbubError as error:
-            hint = "; is it running, and is that its address?" if isinstance(error, Unreachable) else ""
-            errors[name] = f"{error} ({address}){hint}"
+            errors[name] = located(error, address)
             return None
 
     shuffler, analyzer = await asyncio.gather(

@@ -41,12 +41,14 @@ def load_device(settings: Path) -> Device:
         HubbubError, OSError: where the settings, or what they name, cannot be used.
     """
     from hubbub.client import Device, Pacing
+    from hubbub.deploy.files import signed_task_in
     from hubbub.deploy.settings import ClientSettings
     from hubbub.service.settings import load
 
     files = load(settings, ClientSettings, "client")
     return Device(
-        files.task.read_bytes(),
+        # Read here first: the device would not know which file holds no task.
+        signed_task_in(files.task).encode(),
         operator_key=files.operator_key.read_bytes(),
         shuffler_key=files.shuffler_key.read_bytes(),
         state=files.state,

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from hubbub.deploy.calls import fetch_results, fetch_standings, list_results
+from hubbub.deploy.calls import fetch_results, fetch_standings, list_results, located
 from hubbub.deploy.errors import BadUse
 from hubbub.deploy.settings import OperatorSettings
-from hubbub.protos.errors import HubbubError
+from hubbub.protos.errors import Distrusted, HubbubError, Unreachable
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.results import Progress, RoundId, RoundResults, RoundStanding
 
 POLL_SECONDS = 5.0
 """How long one call waits for results before it is asked again what they wait for."""
+
+AGAIN_SECONDS = 1.0
+"""How long after a call that was not answered the analyzer is called again."""
 
 SHOWN = 3
 """How many rounds an error names at most."""
@@ -42,36 +46,80 @@ async def results_of(
     wait: float,
     say: Callable[[str], None],
     clock: Callable[[], float] = time.monotonic,
+    pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> RoundResults:
     """Return the results of the latest certified round that is asked for.
 
-    Where none is, one that is on its way is waited for, `wait` seconds at most; `say` is told what it waits for, each
-    time that changes.
+    Where none is, one that is on its way is waited for, `wait` seconds at most, also while the analyzer does not
+    answer; `say` is told what it waits for, each time that changes.
 
     Raises:
         BadUse: where several tasks match.
         Refusal: where the task has no such round.
+        Unreachable: where the analyzer did not answer in time, or (at once) where it is not to be trusted.
         HubbubError: where there are no results in time, or will never be, saying what the rounds wait for.
     """
-    until, said = clock() + wait, ""
+    asking = _Asking(settings, wanted, wait, say, clock, clock() + wait)
     while True:
-        certified = [each for each in await list_results(settings) if wanted.matches(each)]
+        try:
+            found = await asking.once()
+            if found is not None:
+                return found
+        except (Refusal, Unreachable) as error:
+            if isinstance(error, Unreachable):
+                error = type(error)(located(error, settings.analyzer_results))
+            left = asking.until - clock()
+            if left <= 0 or not _passes(error):
+                raise error from None
+            asking.tell(f"it is asked again: {error}")
+            await pause(min(AGAIN_SECONDS, left))
+
+
+def _passes(error: Refusal | Unreachable) -> bool:
+    """Return whether an error may be over soon: an analyzer that starts, restarts, or whose disk is full."""
+    if isinstance(error, Refusal):
+        return error.reason is Reason.NOT_READY
+    return not isinstance(error, Distrusted)
+
+
+@dataclass
+class _Asking:
+    """Results that are asked for until the clock says `until`."""
+
+    settings: OperatorSettings
+    wanted: Wanted
+    wait: float
+    say: Callable[[str], None]
+    clock: Callable[[], float]
+    until: float
+    said: str = ""
+
+    def tell(self, sentence: str) -> None:
+        """Say what is waited for, unless it was said last."""
+        if self.said != sentence:
+            self.said = sentence
+            self.say(sentence)
+
+    async def once(self) -> RoundResults | None:
+        """Return the results; None where they were waited for in vain, one call long."""
+        certified = [each for each in await list_results(self.settings) if self.wanted.matches(each)]
         if certified:
             which = max(_of_one_task(certified), key=lambda each: each.round)
-            return await fetch_results(settings, which.task_id, which.round, 0)
-        standings = await fetch_standings(settings)
-        awaited = _awaited(standings, wanted)
+            return await fetch_results(self.settings, which.task_id, which.round, 0)
+        standings = await fetch_standings(self.settings)
+        awaited = _awaited(standings, self.wanted)
         if awaited is not None and awaited not in [each.id for each in standings]:
-            await _check_known(settings, awaited)
-        if awaited is None or clock() >= until:
-            raise HubbubError(_nothing(standings, wanted, wait, awaited))
-        if said != (said := _sentence(standings, awaited)):
-            say(said)
+            await _check_known(self.settings, awaited)
+        if awaited is None or self.clock() >= self.until:
+            raise HubbubError(_nothing(standings, self.wanted, self.wait, awaited))
+        self.tell(_sentence(standings, awaited))
+        patience = min(POLL_SECONDS, self.until - self.clock())
         try:
-            return await fetch_results(settings, awaited.task_id, awaited.round, min(POLL_SECONDS, until - clock()))
+            return await fetch_results(self.settings, awaited.task_id, awaited.round, patience)
         except Refusal as refusal:
             if refusal.reason is not Reason.NO_RESULTS:
                 raise
+        return None
 
 
 async def _check_known(settings: OperatorSettings, which: RoundId) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -16,7 +17,6 @@ from hubbub.protos.signed import (
     Version,
     check_signature,
     from_hex,
-    instead_of_json,
     parse_canonical,
     sign,
     with_floats,
@@ -92,7 +92,9 @@ class SignedTask:
             TaskError: where the task itself is not one that hubbub runs.
         """
         if not isinstance(value, dict) or set(value) != {"signatures", "task"}:
-            raise SignatureError("a task file has exactly the members signatures and task; `hubbub plan` writes one")
+            raise SignatureError(
+                "not a signed task, which has exactly the members signatures and task; `hubbub plan` writes one"
+            )
         signatures = value["signatures"]
         if not isinstance(signatures, dict) or not set(signatures) <= {"operator", "shuffler"}:
             raise SignatureError("a task is signed by operator and shuffler only")
@@ -104,16 +106,32 @@ class SignedTask:
         """Read a task file; `check` is still to be called.
 
         Raises:
-            SignatureError: where it is another file than a task's, or its bytes are not in canonical form.
+            SignatureError: where the bytes are not in canonical form, or are not a task at all, saying what they are.
             TaskError: where the task itself is not one that hubbub runs.
         """
-        found = instead_of_json(document)
-        if found:
-            raise SignatureError(
-                f"not a planned task, it is {found}; `hubbub plan TASK.toml --out task.json` makes one"
-            )
-        value = parse_canonical(document, _version_of)
+        try:
+            value = parse_canonical(document, _version_of)
+        except SignatureError as error:
+            instead = _instead(document)
+            raise SignatureError(instead) if instead else error from None
         return cls.from_json(value, _version_of(value))
+
+
+def _instead(document: bytes) -> str:
+    """Say what a file is that is not even JSON; nothing where it is JSON."""
+    content = document.strip()
+    if not content:
+        return "an empty file, not a signed task; put the whole task there"
+    try:
+        json.loads(content.decode())
+    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        ends_early = isinstance(error, json.JSONDecodeError) and error.pos >= len(error.doc)
+        if content.startswith(b"{") and (ends_early or not content.endswith(b"}")):
+            return "cut short, not a whole signed task; put the whole task there"
+        return "not a signed task; name the file that `hubbub plan` wrote and `hubbub sign` signed"
+    except (ValueError, RecursionError):
+        return ""  # JSON beyond what Python reads
+    return ""
 
 
 def read_task(content: Any, version: Version = 2) -> Task:

@@ -17,6 +17,7 @@ def read_tasks(paths: Iterable[Path], check: Callable[[SignedTask], None]) -> di
         TaskError: where a file holds no task, `check` refuses one (a `HubbubError` or `ValueError`), or there is none.
     """
     tasks: dict[bytes, SignedTask] = {}
+    paths = list(paths)
     for path in _files(paths):
         try:
             signed = SignedTask.decode(path.read_bytes())
@@ -27,7 +28,11 @@ def read_tasks(paths: Iterable[Path], check: Callable[[SignedTask], None]) -> di
             raise _unreadable(path, error) from error
         tasks[signed.task.id] = signed
     if not tasks:
-        raise TaskError("there is no task to run; sign one with `hubbub plan` and `hubbub sign`, and name its folder")
+        where = f"no *.json in {' or '.join(map(str, paths))}" if paths else "`tasks` names no file and no folder"
+        raise TaskError(
+            f"there is no task to run, {where}; sign one with `hubbub plan` and `hubbub sign` and put it there. To "
+            "read the results of tasks that are over, put one of theirs back: a service needs one task"
+        )
     return tasks
 
 

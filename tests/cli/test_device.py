@@ -172,6 +172,14 @@ async def test_a_timeout_that_is_no_time_is_bad_use(
     assert (ran.status, ran.err) == (2, f"error: {says}\n")
 
 
+async def test_a_task_file_that_was_not_copied_whole_is_named(client: Client) -> None:
+    (client.folder / "task.json").write_bytes((client.folder / "task.json").read_bytes()[:500])
+    for words in (("submit", *ANSWERS), ("device", "status")):
+        done = await client.run(*words)
+        assert done.status == 1
+        assert "task.json: cut short, not a whole signed task; put the whole task there" in done.err
+
+
 async def test_a_bad_authority_is_named_at_once(client: Client) -> None:
     (client.folder / "tls" / "authority.pem").write_text("junk")
     ran = await client.run("submit", *ANSWERS)

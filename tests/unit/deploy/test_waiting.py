@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,10 +11,11 @@ import pytest
 from hubbub.deploy import waiting
 from hubbub.deploy.errors import BadUse
 from hubbub.deploy.waiting import Wanted, results_of
-from hubbub.protos.errors import HubbubError
+from hubbub.protos.errors import Distrusted, HubbubError, Unreachable
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.results import Progress, RoundId, RoundResults, RoundStanding
 
+SETTINGS: Any = SimpleNamespace(analyzer_results="analyzer.example:7402")
 USAGE, OTHER = bytes([1]) * 32, bytes([2]) * 32
 
 
@@ -29,14 +31,26 @@ class Analyzer:
     standings: list[list[RoundStanding]] = field(default_factory=list)
     now: float = 0.0
     asked: list[tuple[int, float]] = field(default_factory=list)
+    failures: list[HubbubError] = field(default_factory=list)
+    """What the next calls fail with."""
 
     async def list_results(self, _: Any) -> list[RoundId]:
+        self.fail()
         return self.certified
 
+    def fail(self) -> None:
+        if self.failures:
+            raise self.failures.pop(0)
+
+    async def pause(self, seconds: float) -> None:
+        self.now += seconds
+
     async def fetch_standings(self, _: Any) -> list[RoundStanding]:
+        self.fail()
         return self.standings[0] if len(self.standings) == 1 else self.standings.pop(0)
 
     async def fetch_results(self, _: Any, task: bytes, number: int, wait: float) -> RoundResults:
+        self.fail()
         self.asked.append((number, wait))
         self.now += wait
         found = [each for each in self.certified if (each.task_id, each.round) == (task, number)]
@@ -46,8 +60,7 @@ class Analyzer:
 
     async def ask(self, wanted: Wanted, wait: float) -> tuple[RoundResults, list[str]]:
         said: list[str] = []
-        settings: Any = None
-        return await results_of(settings, wanted, wait, said.append, lambda: self.now), said
+        return await results_of(SETTINGS, wanted, wait, said.append, lambda: self.now, self.pause), said
 
 
 @pytest.fixture
@@ -71,9 +84,8 @@ async def test_what_a_round_waits_for_is_said_once_each(analyzer: Analyzer) -> N
         await analyzer.ask(Wanted(), 12)
     said: list[str] = []
     analyzer.now, analyzer.standings = 0.0, [[delivering], [delivering], [standing(0, Progress.COUNTED, "it")]]
-    settings: Any = None
     with pytest.raises(HubbubError, match=r"no such round is certified yet after 12 s: usage round 0 is counted"):
-        await results_of(settings, Wanted(), 12, said.append, lambda: analyzer.now)
+        await results_of(SETTINGS, Wanted(), 12, said.append, lambda: analyzer.now)
     assert said == [
         "usage round 0 is delivering and waits for theme: 3 of 80 reports arrived",
         "usage round 0 is counted and waits for it",
@@ -134,3 +146,48 @@ async def test_several_tasks_have_to_be_told_apart(analyzer: Analyzer) -> None:
         await analyzer.ask(Wanted(), 0)
     results, _ = await analyzer.ask(Wanted(OTHER.hex()), 0)
     assert results.id.task_name == "other"
+
+
+@pytest.mark.parametrize("answered", range(3), ids=["nothing", "the list", "the rounds"])
+async def test_an_analyzer_that_restarts_is_waited_for(
+    analyzer: Analyzer, monkeypatch: pytest.MonkeyPatch, answered: int
+) -> None:
+    """It goes away after so many calls were answered, and comes back with the results."""
+    gone = Unreachable("the analyzer did not answer: nobody listens there")
+    passed: list[HubbubError] = [Refusal(Reason.NOT_READY, "the store takes nothing now")]
+    calls = iter(range(100))
+
+    def fail() -> None:
+        match next(calls) - answered:
+            case 0 | 1 | 2:
+                raise gone
+            case 3:
+                analyzer.certified = [RoundId(USAGE, "usage", 0)]
+                raise passed[0]
+
+    monkeypatch.setattr(analyzer, "fail", fail)
+    analyzer.standings = [[standing(0, Progress.COUNTED, "its certificate")]]
+    results, said = await analyzer.ask(Wanted(), 60)
+    assert results.id.round == 0
+    assert said[-2:] == [
+        f"it is asked again: {gone} (analyzer.example:7402); is it running, and is that its address?",
+        "it is asked again: the store takes nothing now",
+    ]
+    assert analyzer.now <= 4 * waiting.AGAIN_SECONDS
+
+
+@pytest.mark.parametrize("wait", [0.0, 2.5])
+async def test_an_analyzer_that_does_not_come_back_is_named_with_its_address(analyzer: Analyzer, wait: float) -> None:
+    analyzer.failures = [Unreachable("the analyzer did not answer: away")] * 10
+    with pytest.raises(
+        Unreachable, match=r"away \(analyzer\.example:7402\); is it running, and is that its address\?$"
+    ):
+        await analyzer.ask(Wanted(), wait)
+    assert (analyzer.now, len(analyzer.failures)) == (wait, 10 - 1 - round(wait + 0.5))
+
+
+async def test_an_analyzer_that_is_not_to_be_trusted_is_not_waited_for(analyzer: Analyzer) -> None:
+    analyzer.failures = [Distrusted("the analyzer did not answer: its TLS certificate has expired")]
+    with pytest.raises(Distrusted, match=r"has expired \(analyzer\.example:7402\)"):
+        await analyzer.ask(Wanted(), 60)
+    assert analyzer.now == 0

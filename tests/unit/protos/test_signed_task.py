@@ -343,14 +343,29 @@ def test_long_values_do_not_make_long_errors() -> None:
         assert len(str(caught.value)) < 400
 
 
-@pytest.mark.parametrize(
-    ("document", "found"),
-    [
-        (b'[task]\nname = "usage"\n', "not a JSON object"),
-        (b"", "an empty file"),
-        (b"-----BEGIN PRIVATE KEY-----\n-----END PRIVATE KEY-----\n", "a PEM file, a private key"),
-    ],
-)
-def test_another_file_than_a_planned_task_is_named_with_the_command_that_plans(document: bytes, found: str) -> None:
-    with pytest.raises(SignatureError, match=f"^not a planned task, it is {found}; `hubbub plan TASK.toml --out"):
+NOT_TASKS = {
+    "empty": (b"", "an empty file, not a signed task; put the whole"),
+    "blank": (b" \n", "an empty file"),
+    "TOML": (b'[task]\nname = "usage"\n', "not a signed task; name the file that `hubbub plan` wrote"),
+    "not text": (b"\xff\xfe\x00", "not a signed task; name"),
+    "zeros": (bytes(100), "not a signed task; name"),
+    "other JSON": (b'{"a":1}', "not a signed task, which has exactly the members signatures and task"),
+}
+
+
+@pytest.mark.parametrize(("document", "says"), NOT_TASKS.values(), ids=NOT_TASKS)
+def test_a_file_that_is_not_a_task_is_told_as_what_it_is(document: bytes, says: str) -> None:
+    with pytest.raises(SignatureError, match=f"^{says}"):
         SignedTask.decode(document)
+
+
+def test_a_task_that_is_cut_anywhere_is_told_as_cut_short() -> None:
+    document = SIGNED.encode()
+    for length in range(1, len(document)):
+        with pytest.raises(SignatureError, match=r"^cut short, not a whole signed task; put the whole task there$"):
+            SignedTask.decode(document[:length])
+
+
+def test_a_task_in_another_form_of_json_is_still_told_as_that() -> None:
+    with pytest.raises(SignatureError, match="canonical"):
+        SignedTask.decode(SIGNED.encode() + b"\n")

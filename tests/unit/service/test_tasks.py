@@ -37,8 +37,21 @@ def test_a_folder_that_cannot_be_read_is_not_an_empty_one(folder: Path, monkeypa
 def test_a_missing_folder_and_an_empty_one_are_told_apart(tmp_path: Path) -> None:
     with pytest.raises(TaskError, match=r"cannot read .*none: No such file or directory"):
         read_tasks([tmp_path / "none"], lambda _: None)
-    with pytest.raises(TaskError, match="there is no task to run"):
-        read_tasks([tmp_path], lambda _: None)
+    (tmp_path / "more").mkdir()
+    with pytest.raises(TaskError) as raised:
+        read_tasks([tmp_path, tmp_path / "more"], lambda _: None)
+    assert f"there is no task to run, no *.json in {tmp_path} or {tmp_path / 'more'}; sign one" in str(raised.value)
+    assert "put one of theirs back: a service needs one task" in str(raised.value)
+    with pytest.raises(TaskError, match="`tasks` names no file and no folder"):
+        read_tasks([], lambda _: None)
+
+
+@pytest.mark.parametrize(("kept", "says"), [(0, "an empty file, not a signed task"), (900, "cut short, not a whole")])
+def test_a_task_that_was_not_copied_whole_is_named(folder: Path, kept: int, says: str) -> None:
+    task = (folder / "task.json").read_bytes()
+    (folder / "more.json").write_bytes(task[:kept])
+    with pytest.raises(TaskError, match=rf"tasks/more\.json: {says}"):
+        read_tasks([folder], lambda _: None)
 
 
 @pytest.mark.parametrize("name", ["other.json", "link"])
