@@ -13,6 +13,9 @@ UNIT_ROUNDOFF = 2.0**-53
 DROWNED = 1.1
 """Exponent charged to a number of an integral of which nothing but a bound on its size is known: e^1.1 − 1 > 2."""
 
+EPSILON_MOST = 100.0
+"""Largest ε that can be asked for."""
+
 REPORTS_LIMIT = 10**13
 """Most reports of one batch; above it a sum's phase is no longer resolved by doubles."""
 
@@ -69,6 +72,11 @@ def round_up_significant(value: float, digits: int = 6) -> float:
     rounded = float(Context(prec=digits, rounding=ROUND_CEILING).create_decimal(Decimal(value)))
     # The decimal is not below, but the double nearest to it may be.
     return rounded if rounded >= value else nextafter(value, inf)
+
+
+def round_down_significant(value: float, digits: int = 6) -> float:
+    """`value` rounded down to `digits` significant decimal digits: as a double, never above `value`."""
+    return -round_up_significant(-value, digits)
 
 
 def exact_share(share: float) -> Fraction:
@@ -136,8 +144,10 @@ def checked_delta(delta: float) -> float:
 
 
 def checked_epsilon(epsilon: float) -> float:
-    """`epsilon` as a float from 0 to 100, or an error."""
+    """`epsilon` as a float from 0 to `EPSILON_MOST`, or an error."""
     value = real(epsilon)
-    if not 0 <= value <= 100:
-        raise AccountingError(f"epsilon is {shown(epsilon)}, must be from 0 to 100; choose one a person can rely on")
+    if not 0 <= value <= EPSILON_MOST:
+        raise AccountingError(
+            f"epsilon is {shown(epsilon)}, must be from 0 to {EPSILON_MOST:g}; choose one a person can rely on"
+        )
     return value

@@ -60,6 +60,8 @@ class Acceptor:
         self._new_key = new_key
         self._locks = TaskLocks()
         self._loading: asyncio.Task[None] | None = None
+        self.unannounced: set[BatchId] = set()
+        """Batches whose announcement the store did not take when it was last tried."""
         self.receiver: Receiver[StoredBatch] = Receiver(store, self._count, troubles)
 
     async def get_key(self, task_id: bytes, round_number: int) -> SignedDocument:
@@ -92,7 +94,13 @@ class Acceptor:
             # Known before anything is delivered: a round beyond the budget is refused now rather than when it is here.
             async with self._locks.charging(task):
                 await self._charges(task, read.batch.round)
-        offset = await self.receiver.begin(task, read, record, key_set, key_set.analyzer)
+        try:
+            offset = await self.receiver.begin(task, read, record, key_set, key_set.analyzer)
+        except Refusal as refusal:
+            if refusal.reason is Reason.NOT_READY:
+                self.unannounced.add(read.batch)
+            raise
+        self.unannounced.discard(read.batch)
         if offset < read.envelopes:
             self._workers.warm_up(read.envelopes)
             self._loading = asyncio.create_task(asyncio.to_thread(_load_accountant))

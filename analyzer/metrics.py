@@ -73,6 +73,11 @@ class TimedAcceptor:
         self._count = count
         self.refusals: Counter[Reason] = Counter()
 
+    @property
+    def unannounced(self) -> Collection[BatchId]:
+        """The batches whose announcement the store did not take when it was last tried."""
+        return self._acceptor.unannounced
+
     async def get_key(self, task_id: bytes, round_number: int) -> SignedDocument:
         """Return the key record of a round."""
         with self._counted():
@@ -145,7 +150,9 @@ class AnalyzerCollector(PictureCollector[Picture]):
         uncounted = [key for key in self._troubles.keys(Kind.ROUNDS) if isinstance(key, BatchId)]
         under_way = {(each.id.task_id, each.id.round) for each in rounds if progress_of(each) in AGING}
         if self._troubles.count(Kind.STORE):
-            return under_way
+            # Nothing is stored of a batch whose announcement failed: its round is still awaited.
+            awaited = {(each.id.task_id, each.id.round) for each in rounds if progress_of(each) is Progress.AWAITED}
+            return under_way | (awaited & {(batch.task_id, batch.round) for batch in self._acceptor.unannounced})
         return (set(self._failures) | {(batch.task_id, batch.round) for batch in uncounted}) & under_way
 
     def _metrics(self, picture: Picture) -> Iterator[Metric]:

@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass
 
 from hubbub.accountant.certificate.terms import QueryCount
 from hubbub.analyzer.records import BatchProgress, RoundProgress
 from hubbub.protos.messages import Committed
 from hubbub.protos.results import Progress, QueryStanding, RoundStanding
 from hubbub.protos.task import Task
+
+
+@dataclass(frozen=True)
+class Obstacles:
+    """What at the analyzer itself is in its rounds' way: none of it is the shuffler's doing."""
+
+    served: Container[bytes]
+    """Ids of the tasks that batches are taken for; the store may hold rounds of others."""
+
+    store_in_trouble: bool
+    failures: Mapping[tuple[bytes, int], str]
+    """Why rounds could not be certified, by task id and round."""
 
 
 def progress_of(progress: RoundProgress) -> Progress:
@@ -23,11 +36,10 @@ def progress_of(progress: RoundProgress) -> Progress:
     return Progress.DELIVERING if progress.batches else Progress.AWAITED
 
 
-def standing_of(progress: RoundProgress, task: Task, failures: Mapping[tuple[bytes, int], str]) -> RoundStanding:
-    """Return a round of a task as the operator sees it; `failures` says why rounds could not be certified."""
+def standing_of(progress: RoundProgress, task: Task, obstacles: Obstacles) -> RoundStanding:
+    """Return a round of a task as the operator sees it."""
     queries = tuple(_query_standing(task.queries[batch.query].name, batch) for batch in progress.batches)
-    failure = failures.get((progress.id.task_id, progress.id.round))
-    return RoundStanding(progress.id, progress_of(progress), queries, _waiting_for(progress, task, failure))
+    return RoundStanding(progress.id, progress_of(progress), queries, _waiting_for(progress, task, obstacles))
 
 
 def counted(task: Task, rounds: Sequence[RoundProgress]) -> list[tuple[int, QueryCount]]:
@@ -45,26 +57,47 @@ def _query_count(task: Task, batch: BatchProgress, committed: Committed) -> Quer
     return QueryCount(query.name, query.mechanism, batch.reports, committed.counted, committed.left_out)
 
 
-def _waiting_for(progress: RoundProgress, task: Task, failure: str | None) -> str:
+def _waiting_for(progress: RoundProgress, task: Task, obstacles: Obstacles) -> str:
     match progress_of(progress):
         case Progress.CERTIFIED:
             return "nothing"
         case Progress.OVER:
-            return "nothing, its key was destroyed: no batch came in time, or it was beyond the budget"
+            return f"nothing, {_OVER}"
         case Progress.COUNTED:
-            return f"its certificate, which failed: {failure}" if failure else "its certificate"
+            failure = obstacles.failures.get((task.id, progress.id.round))
+            return f"its certificate, which failed: {failure}" if failure else f"its certificate{_store(obstacles)}"
         case _:
-            return missing(task, {batch.query: batch for batch in progress.batches})
+            return _missing(progress.batches, task, obstacles)
 
 
-def missing(task: Task, batches: Mapping[int, BatchProgress]) -> str:
-    """Say which queries of a round are not counted, and how far each is."""
+_OVER = "its key was destroyed: no batch came in time, or it was beyond the budget"
+
+
+def missing(progress: RoundProgress | None, task: Task, obstacles: Obstacles) -> str:
+    """Say why a round has no results: which queries are not counted and how far each is; None where it has no key."""
+    if progress is None:
+        return _missing((), task, obstacles)
+    if progress_of(progress) is Progress.OVER:
+        return _OVER
+    if progress_of(progress) in (Progress.COUNTED, Progress.CERTIFIED):
+        return f"all batches are counted and the certificate is being made{_store(obstacles)}"
+    return _missing(progress.batches, task, obstacles)
+
+
+def _missing(batches: Sequence[BatchProgress], task: Task, obstacles: Obstacles) -> str:
+    if task.id not in obstacles.served:
+        return "its task, which is not among this analyzer's any more"
+    known = {batch.query: batch for batch in batches}
     waiting = [
-        f"{query.name}: {_how_far(batches.get(index))}"
+        f"{query.name}: {_how_far(known.get(index))}"
         for index, query in enumerate(task.queries)
-        if index not in batches or batches[index].committed is None
+        if index not in known or known[index].committed is None
     ]
-    return "; ".join(waiting) or "all batches are counted and the certificate is being made"
+    return f"{'; '.join(waiting)}{_store(obstacles)}"
+
+
+def _store(obstacles: Obstacles) -> str:
+    return "; the store takes nothing now" if obstacles.store_in_trouble else ""
 
 
 def _how_far(batch: BatchProgress | None) -> str:

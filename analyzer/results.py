@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import math
+from collections.abc import Container
 
 import numpy as np
 
 from hubbub.analyzer.certify import Certifier, is_published
-from hubbub.analyzer.progress import missing, standing_of
+from hubbub.analyzer.progress import Obstacles, missing, standing_of
 from hubbub.analyzer.records import StoredBatch
 from hubbub.analyzer.store import Store
 from hubbub.protos.errors import HubbubError
@@ -17,17 +18,20 @@ from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.results import QueryResult, QueryState, RoundId, RoundResults, RoundStanding
 from hubbub.protos.task import Task
 from hubbub.queries.randomizer import Tally
-from hubbub.service.troubles import Troubles
+from hubbub.service.troubles import Kind, Troubles
 
 LONGEST_WAIT_SECONDS = 60.0
 """How long one call waits for a round that is not certified yet; a reader asks again after that."""
 
 
 class Results:
-    """The results service. It answers for every task the store knows, served today or not."""
+    """The results service. It answers for every task the store knows, `served` (ids) today or not."""
 
-    def __init__(self, store: Store, certifier: Certifier, troubles: Troubles | None = None) -> None:
+    def __init__(
+        self, store: Store, certifier: Certifier, served: Container[bytes], troubles: Troubles | None = None
+    ) -> None:
         self._store = store
+        self._served = served
         self._troubles = troubles or Troubles()
         self._certifier = certifier
         self._closed = False
@@ -80,7 +84,8 @@ class Results:
             await self._task(task_id, 0)
         found = await self._store.progress(task_id)
         tasks = {task_id: await self._task(task_id, 0) for task_id in {progress.id.task_id for progress in found}}
-        return [standing_of(each, tasks[each.id.task_id], self._certifier.failures) for each in found]
+        obstacles = self._obstacles()
+        return [standing_of(each, tasks[each.id.task_id], obstacles) for each in found]
 
     def close(self) -> None:
         """Let nobody wait any longer: the service is stopping."""
@@ -109,8 +114,11 @@ class Results:
         return Refusal(Reason.NO_RESULTS, f"round {round_number} of task {task.name} has no results yet: {failure}")
 
     async def _what_is_missing(self, task: Task, round_number: int) -> str:
-        found = [progress for progress in await self._store.progress(task.id) if progress.id.round == round_number]
-        return missing(task, {batch.query: batch for progress in found for batch in progress.batches})
+        found = {progress.id.round: progress for progress in await self._store.progress(task.id)}
+        return missing(found.get(round_number), task, self._obstacles())
+
+    def _obstacles(self) -> Obstacles:
+        return Obstacles(self._served, self._troubles.count(Kind.STORE) > 0, self._certifier.failures)
 
 
 def query_result(task: Task, batch: StoredBatch) -> QueryResult:

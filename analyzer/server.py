@@ -13,6 +13,7 @@ import structlog
 from hubbub.analyzer.accept import Acceptor
 from hubbub.analyzer.certify import Certifier
 from hubbub.analyzer.metrics import AnalyzerCollector, Stage, TimedAcceptor
+from hubbub.analyzer.progress import progress_of
 from hubbub.analyzer.results import Results
 from hubbub.analyzer.settings import Settings
 from hubbub.analyzer.sqlite import SqliteStore
@@ -21,6 +22,7 @@ from hubbub.analyzer.tasks import Tasks, load_tasks
 from hubbub.analyzer.workers import Workers
 from hubbub.protos import wire
 from hubbub.protos.keys import Identity, Role, load_public
+from hubbub.protos.results import Progress
 from hubbub.protos.task import Identities
 from hubbub.service import listening
 from hubbub.service.certificates import Certificates
@@ -102,6 +104,7 @@ async def _assembled(settings: Settings, clock: Callable[[], float]) -> AsyncIte
     async with _opened(settings, metrics, troubles) as (store, workers):
         await store.add_tasks(tasks.values())
         await check_store(store)
+        await tell_held(store, tasks)
         certifier = Certifier(identity, store, observe=metrics.stage(Stage.CERTIFY), troubles=troubles)
         acceptor = Acceptor(tasks, identity, shuffler, store, workers, committed=certifier.start, troubles=troubles)
         timed = TimedAcceptor(acceptor, metrics.stage(Stage.ACCEPT), metrics.stage(Stage.COUNT))
@@ -109,7 +112,7 @@ async def _assembled(settings: Settings, clock: Callable[[], float]) -> AsyncIte
         metrics.registry.register(Disk("analyzer", settings.data))
         metrics.registry.register(Conditions("analyzer", troubles))
         metrics.registry.register(certificates)
-        results = Results(store, certifier, troubles)
+        results = Results(store, certifier, tasks, troubles)
         try:
             async with certificates.watched():
                 yield _Analyzer(settings, store, timed, certifier, results, metrics, troubles, clock)
@@ -137,6 +140,15 @@ async def check_store(store: Store) -> None:
     from hubbub.service.ledgers import check_ledgers
 
     await asyncio.to_thread(check_ledgers, "analyzer", ledgers, counted)
+
+
+async def tell_held(store: Store, tasks: Tasks) -> None:
+    """Log the rounds that no batch is taken for, since their task's file was taken away."""
+    for progress in await store.progress(None):
+        if progress.id.task_id not in tasks and progress_of(progress) in (Progress.AWAITED, Progress.DELIVERING):
+            _LOG.warning(
+                "held, but its task is not among the tasks", task=progress.id.task_name, round=progress.id.round
+            )
 
 
 @contextlib.asynccontextmanager

@@ -24,7 +24,7 @@ from hubbub.client.entry import History as History
 from hubbub.client.entry import Round as Round
 from hubbub.client.errors import KeySetChanged, NoRound, OptedOut, StateError
 from hubbub.client.forking import closed_at_forks
-from hubbub.client.state_file import open_state
+from hubbub.client.state_file import close_state, open_state
 from hubbub.protos.errors import SignatureError
 from hubbub.protos.keys import KeySet
 from hubbub.protos.messages import Submission
@@ -51,7 +51,7 @@ class State:
 
     def _close(self) -> None:
         if self._connection is not None:
-            self._connection.close()
+            close_state(self._connection)
         self._connection = None
 
     def before_fork(self) -> None:

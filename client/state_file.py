@@ -18,9 +18,15 @@ BUSY_SECONDS = 30.0
 BUSY_PAUSE = 0.01
 """Seconds between two tries to open a file that another process is making."""
 
-_MAKING = threading.Lock()
-"""Held while a file is made. POSIX drops all locks that a process has on a file when any descriptor of it is closed, so
-no thread of this process may have the file open in SQLite when the descriptor that made it is closed."""
+_OPENING = threading.Lock()
+"""Held while a file is looked at, made and opened, and while a connection to it is closed."""
+
+_OPEN: dict[int, tuple[int, int]] = {}
+"""The file, as device and inode, of every connection of this process, by its `id`.
+
+POSIX drops all locks that a process has on a file when any descriptor of it is closed. Another process would then take
+the file for unused, and cut the log that this one goes on writing: what is written later is lost. So a file that this
+process has open in SQLite is never opened beside it."""
 
 _TABLES = """
 CREATE TABLE round (
@@ -93,28 +99,43 @@ def open_state(path: Path, factory: type[sqlite3.Connection] = sqlite3.Connectio
         OSError, sqlite3.Error: where it cannot be read or written.
     """
     deadline = time.monotonic() + BUSY_SECONDS
-    # Version 0 is looked at later, through SQLite: another process may be making the file at this moment.
-    if version_of(path) not in (None, 0):
-        check_version(path, STATE, StateError)
-    with _MAKING:
-        _make_file(path)
     while True:
-        # Threads share the connection (check_same_thread=False); State's lock lets one in at a time.
-        connection = sqlite3.connect(
-            path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False, factory=factory
-        )
+        connection = _connected(path, factory)
         try:
             _prepare(connection, path)
             return connection
         except BaseException as error:
-            connection.close()
+            close_state(connection)
             if not _is_busy(error) or time.monotonic() > deadline:
                 raise
         time.sleep(BUSY_PAUSE)
 
 
+def close_state(connection: sqlite3.Connection) -> None:
+    """Close a connection that `open_state` returned."""
+    with _OPENING:
+        connection.close()
+        _OPEN.pop(id(connection), None)
+
+
+def _connected(path: Path, factory: type[sqlite3.Connection]) -> sqlite3.Connection:
+    with _OPENING:
+        _make_file(path)
+        found = path.stat()
+        file = (found.st_dev, found.st_ino)
+        # Version 0 is looked at later, through SQLite: another process may be making the file at this moment.
+        if file not in _OPEN.values() and version_of(path) not in (None, 0):
+            check_version(path, STATE, StateError)
+        # Threads share the connection (check_same_thread=False); State's lock lets one in at a time.
+        connection = sqlite3.connect(
+            path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False, factory=factory
+        )
+        _OPEN[id(connection)] = file
+        return connection
+
+
 def _make_file(path: Path) -> None:
-    """Make an empty file that only its owner can read; one that exists is not even opened (see `_MAKING`)."""
+    """Make an empty file that only its owner can read; one that exists is not even opened (see `_OPEN`)."""
     with contextlib.suppress(FileExistsError):
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
 

@@ -158,8 +158,10 @@ def _read_task_mechanism(said: Description, spell: Callable[[str], str]) -> Mech
         if said.local_epsilon is None or said.categories is not None:
             raise AccountingError(f"generic takes {local}, and neither {gamma} nor {categories}")
         return Generic(said.local_epsilon, said.mixed)
-    if said.categories is None or said.mixed:
-        raise AccountingError(f"krr needs {categories}, and {mixed} is for generic only")
+    if said.categories is None:
+        raise AccountingError(f"krr needs {categories}")
+    if said.mixed:
+        raise AccountingError(f"krr takes no {mixed}; that is for generic")
     if said.gamma is not None:
         return KRR(said.categories, _read_gamma(said.gamma, gamma))
     return KRR.from_local_epsilon(said.categories, said.local_epsilon or 0.0)

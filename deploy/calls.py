@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 from collections.abc import Collection, Coroutine, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
@@ -109,27 +110,41 @@ class Overview:
     conditions: Mapping[str, Condition] = field(default_factory=dict)
     """What holds each service up; without one that did not answer, or is of a version that cannot say."""
 
-    def of_task(self, task: str | None) -> Overview:
+    def of_task(self, task: str | None, seen: Collection[str] = ()) -> Overview:
         """Return the rounds of one task alone, by its name or its id in hex; all of them where it is None.
 
+        `seen` are ids (hex) that the analyzer, which has the names, showed under this name before.
+
         Raises:
-            HubbubError: where both services answered and neither has a round of such a task.
+            HubbubError: where no service that answered has a round of such a task, or its name is not known.
         """
         if task is None:
             return self
         # The shuffler's states have no names of tasks; the analyzer's have.
         analyzer = [each for each in self.analyzer or () if task in (each.id.task_name, each.id.task_id.hex())]
-        known = {task, *(each.id.task_id.hex() for each in analyzer)}
+        known = {task, *seen, *(each.id.task_id.hex() for each in analyzer)}
         shuffler = [each for each in self.shuffler or () if each.task_id.hex() in known]
         if not (shuffler or analyzer):
-            why = "; ".join(self.errors.values()) or "`hubbub status` without --task shows all there are"
-            raise HubbubError(f"neither service shows a round of task {task}; {why}")
+            raise HubbubError(self._no_round_of(task))
         # What a service that does not answer would show stays unknown.
         return replace(
             self,
             shuffler=None if self.shuffler is None else shuffler,
             analyzer=None if self.analyzer is None else analyzer,
         )
+
+    def _no_round_of(self, task: str) -> str:
+        if self.shuffler and "analyzer" in self.errors and not _is_id(task):
+            remedy = "give the task's id (64 hex digits), or leave out --task"
+            return f"names of tasks come from the analyzer, which did not answer; {remedy}; {self.errors['analyzer']}"
+        answered = [name for name in ("shuffler", "analyzer") if name not in self.errors]
+        who = f"the {answered[0]} shows no" if len(answered) == 1 else "neither service shows a"
+        why = "; ".join(self.errors.values()) or "`hubbub status` without --task shows all there are"
+        return f"{who} round of task {task}; {why}"
+
+
+def _is_id(task: str) -> bool:
+    return re.fullmatch("[0-9a-f]{64}", task) is not None
 
 
 def located(error: HubbubError, address: str) -> str:

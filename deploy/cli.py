@@ -24,7 +24,8 @@ TRACEBACK = "HUBBUB_TRACEBACK"
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; exit status 0 on success, 2 on bad use, 1 on failure, 130 after Ctrl-C.
 
-    Nothing that happens shows a traceback, unless the environment variable HUBBUB_TRACEBACK is set.
+    It is 141 where the reader of stdout has left. Nothing that happens shows a traceback, unless the environment
+    variable HUBBUB_TRACEBACK is set.
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
     if arguments is not None:
@@ -49,6 +50,9 @@ def _status(words: Sequence[str]) -> int:
         # Commands say what is wrong with files. What is left is stdout, which the parser may write around `Output`.
         return _lost(printing.OutputLost(error.errno, error.strerror))
     except SystemExit as error:
+        # The parser makes a status of its own, 1, of a reader that has left.
+        if isinstance(error.__context__, printing.OutputLost):
+            return _lost(error.__context__)
         return error.code if isinstance(error.code, int) else 1
     except Exception as error:
         if os.environ.get(TRACEBACK):
@@ -58,9 +62,11 @@ def _status(words: Sequence[str]) -> int:
 
 
 def _lost(error: printing.OutputLost) -> int:
-    # A reader that leaves has what it wanted, as `head` does; nobody wants to hear of it.
-    if not error.reader_left:
-        sys.stderr.write(f"error: stdout cannot be written: {error.strerror}\n")
+    # A reader that leaves has what it wanted, as `head` does; nobody wants to hear of it. The status is not that of a
+    # failure: where a shell has pipefail set, it would mean that a certificate does not hold.
+    if error.reader_left:
+        return printing.READER_LEFT
+    sys.stderr.write(f"error: stdout cannot be written: {error.strerror}\n")
     return 1
 
 

@@ -12,6 +12,7 @@ from typing import Any, get_type_hints
 import typer
 
 from hubbub.deploy.errors import BadUse
+from hubbub.deploy.examples import laid_out
 from hubbub.deploy.interrupts import raises
 from hubbub.deploy.output import failures, print_json
 from hubbub.deploy.requirements import NEEDS, missing
@@ -75,7 +76,7 @@ def build(names: Sequence[str] = tuple(NEEDS)) -> typer.Typer:
 
 def _checked(name: str, commands: typer.Typer) -> typer.Typer:
     """Return the subcommands of a command, each of which first checks that what it needs is installed."""
-    checked = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help=commands.info.help)
+    checked = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help=laid_out(commands.info.help or ""))
     for each in commands.registered_commands:
         if each.callback is not None:
             word = each.name or each.callback.__name__
@@ -97,6 +98,7 @@ def _needing(command: str, run: Callable[..., None]) -> Callable[..., None]:
                     raise BadUse(f"{_option(run, name)} is {value}; give a finite number")
         run(*args, **options)
 
+    checked.__doc__ = laid_out(run.__doc__ or "")
     return checked
 
 
@@ -105,5 +107,7 @@ def _option(run: Callable[..., None], name: str) -> str:
     hint = get_type_hints(run, include_extras=True)[name]
     # It is said in the annotation, or is the default's.
     said = getattr(hint, "__metadata__", (inspect.signature(run).parameters[name].default,))[0]
-    declared = getattr(said, "param_decls", None)
-    return str(declared[0]) if declared else f"--{name.replace('_', '-')}"
+    # In an annotation, typer keeps the first of an option's names where a default value would be.
+    names = [getattr(said, "default", None), *(getattr(said, "param_decls", None) or ())]
+    options = [each for each in names if isinstance(each, str) and each.startswith("-")]
+    return options[0] if options else f"--{name.replace('_', '-')}"

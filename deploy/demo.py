@@ -22,14 +22,18 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from hubbub.deploy.data import Dataset, truth_of
+from hubbub.deploy.errors import BadUse
+from hubbub.deploy.files import save
 from hubbub.deploy.folders import new_folder
 from hubbub.deploy.local import LocalPipeline
 from hubbub.deploy.troupe import Played, play
 from hubbub.deploy.verification import Pins, Verified, verify
 from hubbub.deploy.views.compared import query_document
 from hubbub.deploy.views.export import write_csv, write_parquet
+from hubbub.protos.draft import check_draft
 from hubbub.protos.results import RoundResults
 from hubbub.protos.task import Draft, Privacy, Schedule
+from hubbub.queries.errors import FieldError
 from hubbub.queries.rows import Truth
 
 MINIMUM_SHARE = 0.9
@@ -41,6 +45,15 @@ ROUND_SECONDS = 3600
 GRACE_SECONDS = 7 * 86400
 """Grace of a demo's rounds. A round takes submissions from a grace before it opens, so that with a week's grace every
 round takes them at once, and none is cut by the clock on a slow machine."""
+
+
+PRIVACY_OPTIONS = {
+    "epsilon": "--epsilon",
+    "delta": "--delta",
+    "epsilon_local": "--local-epsilon",
+    "dummies": "--dummies",
+}
+"""The option that says each of these keys of the task's table `privacy`."""
 
 
 @dataclass(frozen=True)
@@ -103,6 +116,23 @@ def draft_for(dataset: Dataset, options: Options) -> Draft:
     return Draft(dataset.name, schedule, minimum, privacy, dataset.questions)
 
 
+def check_options(dataset: Dataset, options: Options) -> None:
+    """Return only if a task can ask these questions under this privacy.
+
+    Raises:
+        BadUse: where the value of an option is out of its limits.
+        TaskError: where the data itself cannot be asked about, such as a column with one category.
+    """
+    try:
+        check_draft(draft_for(dataset, options))
+    except FieldError as error:
+        if error.table == "privacy" and error.key in PRIVACY_OPTIONS:
+            raise BadUse(f"{PRIVACY_OPTIONS[error.key]} {error.problem}") from error
+        if error.key in ("lower", "upper"):
+            raise BadUse(f"--sum COLUMN:LOWER:UPPER: {error.key} {error.problem}") from error
+        raise
+
+
 async def run(dataset: Dataset, options: Options, out: Path, console: Console) -> dict[str, Any]:
     """Run the demo; return its JSON document. Task, certificates, results and logs are kept in `out`, new or empty.
 
@@ -130,7 +160,7 @@ async def run(dataset: Dataset, options: Options, out: Path, console: Console) -
             ]
             with stages.stage("stop", "stop the services"):
                 await stack.aclose()
-        (out / "task.json").write_bytes(pipeline.task.encode())
+        save(out / "task.json", pipeline.task.encode())
     return _document(pipeline, dataset, rounds, stages.seconds, out)
 
 
@@ -180,7 +210,7 @@ def _compared(pipeline: LocalPipeline, index: int, results: RoundResults, truths
 def _check(pipeline: LocalPipeline, results: RoundResults, out: Path) -> tuple[Verified, Path]:
     """Save the certificate's bytes unchanged and verify them from the file, with all three signers pinned."""
     path = out / f"certificate-{results.id.task_name}-{results.id.round}.json"
-    path.write_bytes(results.certificate)
+    save(path, results.certificate)
     identities = pipeline.task.task.identities
     return verify(path.read_bytes(), Pins(identities.operator, identities.shuffler, identities.analyzer)), path
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 Timeout = Annotated[
     float | None,
-    typer.Option("--timeout", metavar="SECONDS", help="How long to try to reach the shuffler.", show_default="60"),
+    typer.Option("--timeout", metavar="SECONDS", help="How long to try to reach the shuffler; default: 60."),
 ]
 """The option of commands that send."""
 

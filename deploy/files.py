@@ -1,11 +1,20 @@
-"""Reading files that are named on the command line, so that every error names its file."""
+"""Files that are named on the command line, read and written so that every error names its file.
+
+A file is written whole or not at all: what was saved before is only replaced by what is complete on the disk.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import errno
+import os
+import secrets
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 
+from hubbub.deploy.errors import NotWritten
+from hubbub.deploy.printing import OutputLost
 from hubbub.protos.draft import read_draft
 from hubbub.protos.errors import HubbubError, TaskError
 from hubbub.protos.signed_task import SignedTask
@@ -43,3 +52,92 @@ def naming(path: Path) -> Iterator[None]:
         raise TaskError(f"{path} is not UTF-8 text: {error.reason}; give the file as it was written") from error
     except HubbubError as error:
         raise TaskError(f"{path}: {error}") from error
+
+
+_FREE_SPACE = "free space, or name another file"
+_ANOTHER_PLACE = "name a file in a folder where you may write"
+_REMEDIES = {
+    errno.ENOSPC: _FREE_SPACE,
+    errno.EDQUOT: _FREE_SPACE,
+    errno.EFBIG: "raise the limit on a file's size (ulimit -f), or name another file",
+    errno.ENOENT: "make its folder first, or name another file",
+    errno.ENOTDIR: "name a file in a folder that is there",
+    errno.EISDIR: "name a file, not a folder",
+    errno.EACCES: _ANOTHER_PLACE,
+    errno.EPERM: _ANOTHER_PLACE,
+    errno.EROFS: _ANOTHER_PLACE,
+}
+
+
+def save(path: Path, content: bytes) -> None:
+    """Write a file so that it holds either all of `content` or, where that fails, what it held before.
+
+    An earlier file keeps its mode, and its owner where that is allowed; of a link, the file that it leads to is
+    replaced. What is not a file, such as a pipe or a device, is written to as it is.
+
+    Raises:
+        NotWritten: naming the file, the reason and what to do.
+        OutputLost: where it is a pipe whose reader has left.
+    """
+    with writing(path):
+        try:
+            # Also where it will be replaced: a file that may not be written must not be replaced either.
+            descriptor = os.open(path, os.O_WRONLY)
+        except FileNotFoundError:
+            _replace(path, content, None)
+            return
+        try:
+            status = os.fstat(descriptor)
+            stream = _stream(status)
+            if stat.S_ISREG(status.st_mode) and stream is None:
+                _replace(path, content, status)
+            else:
+                with os.fdopen(stream or descriptor, "wb", closefd=False) as file:
+                    file.write(content)
+        finally:
+            os.close(descriptor)
+
+
+def _stream(status: os.stat_result) -> int | None:
+    """Return which of stdout and stderr is this file, as /dev/stdout is; None where neither is."""
+    # Opened a second time it would be written from its beginning, over what is printed; replaced, that would be lost.
+    return next((number for number in (1, 2) if os.path.samestat(os.fstat(number), status)), None)
+
+
+def _replace(path: Path, content: bytes, earlier: os.stat_result | None) -> None:
+    """Put a new file in the place of an earlier one, if any, once all of it is on the disk."""
+    target = Path(os.path.realpath(path))
+    # In the same folder: only within a file system is a file put in another's place in one step.
+    partial = target.with_name(f".hubbub-{secrets.token_hex(8)}.partial")
+    descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666 if earlier is None else 0o600)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            if earlier is not None:
+                # Only root may give a file to another owner; anybody else's new file is their own.
+                with contextlib.suppress(PermissionError):
+                    os.fchown(descriptor, earlier.st_uid, earlier.st_gid)
+                os.fchmod(descriptor, stat.S_IMODE(earlier.st_mode))
+            file.write(content)
+            file.flush()
+            os.fsync(descriptor)
+        partial.replace(target)
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise
+
+
+@contextlib.contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Turn what fails while a file is written into an error that names it.
+
+    Raises:
+        NotWritten: naming the file, the reason and what to do.
+        OutputLost: where it is a pipe whose reader has left.
+    """
+    try:
+        yield
+    except BrokenPipeError as error:
+        raise OutputLost(error.errno, error.strerror) from error
+    except OSError as error:
+        remedy = _REMEDIES.get(error.errno or 0, "name another file")
+        raise NotWritten(f"{path} cannot be written: {error.strerror or error}; {remedy}") from error

@@ -55,16 +55,17 @@ class LocalPipeline:
             results = await pipeline.results(0)
 
     Entering the context makes keys, certificates and stores, plans and signs the task, starts both services and waits
-    until their health checks say SERVING. Leaving it, also by an error or Ctrl-C, drains and stops them. `directory`
+    until their health checks say SERVING. Leaving it, also by an error or Ctrl-C, drains and stops them. Where this
+    process ends without leaving it, by SIGTERM or SIGKILL, they notice, and drain and end by themselves. `directory`
     holds `task.json`, `logs/` and a folder for each party. It must be new or empty; where none is given, a temporary
-    one is made and removed at the end.
+    one is made and removed at the end; it is left behind where the context is not left.
 
     Args:
         draft: the task, as a `Draft` or as TOML text.
         directory: where everything is kept.
 
     Raises:
-        TaskError: on entering, where the task cannot be planned.
+        TaskError: where the draft is not TOML or not a task; on entering, where the task cannot be planned.
         ServiceError: where a service does not start, or ends by itself.
     """
 

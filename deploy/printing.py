@@ -33,6 +33,9 @@ ASCII_FORMS = {
 }
 """What is printed for a character that the stream's encoding lacks; any other becomes an escape such as \\u65e5."""
 
+READER_LEFT = 141
+"""Exit status where the reader of stdout has left, as shells give it for a process that SIGPIPE ends."""
+
 _ERRORS = "hubbub.readable"
 
 

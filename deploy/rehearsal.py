@@ -8,9 +8,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from hubbub.client import Gateway, Summary
-from hubbub.deploy.errors import BadUse
+from hubbub.deploy.errors import BadUse, bad_use
 from hubbub.deploy.settings import ClientSettings
+from hubbub.protos.errors import TaskError
 from hubbub.protos.task import Task
+from hubbub.queries.errors import AnswerError
 from hubbub.queries.question import Value
 
 Answers = Mapping[str, Value]
@@ -46,16 +48,16 @@ def turns(task: Task, words: Sequence[str], devices: int) -> Iterator[Answers]:
     """Return the answers of so many devices, which take turns through each query's texts NAME=VALUE.
 
     Raises:
-        BadUse: where a text has another form, or a query that needs an answer has none.
-        TaskError: where the task has no query of that name.
-        AnswerError: where the query cannot read the value, or does not take it.
+        BadUse: where a text has another form, where the task has no query of that name or the query cannot read the
+            value, or where a query that needs an answer has none.
     """
     stated: dict[str, list[Value]] = {}
     for word in words:
         name, found, value = word.partition("=")
         if not found:
             raise BadUse(f"--answer {word!r} is not NAME=VALUE")
-        stated.setdefault(name, []).append(task.queries[task.query_index(name)].question.parse(value))
+        with bad_use(TaskError, AnswerError):
+            stated.setdefault(name, []).append(task.queries[task.query_index(name)].question.parse(value))
     missing = [query.name for query in task.queries if query.name not in stated and not query.question.optional]
     if missing:
         raise BadUse(f"no answers to {', '.join(missing)}; add --answer {missing[0]}=VALUE, or give --data")

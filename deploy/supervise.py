@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 from hubbub.protos.errors import HubbubError
+from hubbub.service.ports import ENDS_WITH_STDIN
 
 START_SECONDS = 60.0
 """How long a service may take until it serves; on a loaded machine imports are slow."""
@@ -32,7 +33,9 @@ class ServiceError(HubbubError):
 class Service:
     """A `hubbub` service that is run from its settings file; its log is appended to a file.
 
-    Once it is started, `addresses` holds the addresses it listens on, by the names of its ports.
+    It does not outlive the process that started it, however that one ends: then it drains, as after SIGTERM. Once it is
+    started, `addresses` holds the addresses it listens on, by the names of its
+    ports.
     """
 
     def __init__(self, name: str, settings: Path, log: Path) -> None:
@@ -75,11 +78,12 @@ class Service:
                 self.name,
                 str(self._settings),
                 "--json",
-                stdin=asyncio.subprocess.DEVNULL,
+                # A pipe that nothing is written to: the system closes it when this process ends, also when killed.
+                stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=log,
                 start_new_session=True,
-                env={**os.environ, "PYTHONUNBUFFERED": "1"},
+                env={**os.environ, "PYTHONUNBUFFERED": "1", ENDS_WITH_STDIN: "1"},
             )
 
     async def _announcement(self, process: asyncio.subprocess.Process) -> dict[str, str] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +14,7 @@ from hubbub.protos.batch import BatchRecord
 from hubbub.protos.errors import HubbubError, SignatureError
 from hubbub.protos.forms import CERTIFICATE_FORMS, Form, form_named, version_at
 from hubbub.protos.keys import Role
-from hubbub.protos.signed import SignedDocument, fingerprint, parse_canonical, with_floats
+from hubbub.protos.signed import SignedDocument, fingerprint, instead_of_json, parse_canonical, with_floats
 from hubbub.protos.signed_task import SignedTask
 from hubbub.protos.task import Identities, Task
 
@@ -23,6 +24,10 @@ _version_of = version_at(CERTIFICATE_FORMS, "body")
 
 class VerificationError(HubbubError):
     """A certificate does not hold; the message says what is wrong in it."""
+
+
+class NotACertificate(VerificationError):
+    """A file holds something else than a certificate, so that nothing in it can be checked."""
 
 
 @dataclass(frozen=True)
@@ -58,8 +63,10 @@ def verify(certificate: bytes, pins: Pins) -> Verified:
     """Recompute a certificate from scratch and check everything it says.
 
     Raises:
+        NotACertificate: where it is something else; the message says what.
         VerificationError: naming the first thing that does not hold.
     """
+    _check_kind(certificate)
     try:
         value = parse_canonical(certificate, _version_of)
         document = SignedDocument.from_json(value, _version_of(value))
@@ -74,6 +81,25 @@ def verify(certificate: bytes, pins: Pins) -> Verified:
     except (SignatureError, AccountingError, HubbubError) as error:
         raise VerificationError(f"the certificate does not hold: {error}") from error
     return Verified(task, content, records, pins.complete)
+
+
+def _check_kind(certificate: bytes) -> None:
+    found = instead_of_json(certificate) or _other_document(certificate)
+    if found:
+        raise NotACertificate(
+            f"not a certificate of a round, it is {found}; `hubbub results --certificate FILE` saves one"
+        )
+
+
+def _other_document(document: bytes) -> str | None:
+    """Say what other document than a certificate this is; None where it may be one, be it changed or cut short."""
+    try:
+        members = json.loads(document).keys()
+    except (ValueError, RecursionError):
+        return None
+    if members >= {"body", "signature"}:
+        return None
+    return "a task" if members == {"signatures", "task"} else "JSON without the members body and signature"
 
 
 def _form_of(content: dict[str, Any]) -> Form:

@@ -19,13 +19,13 @@ _NAMES = {
 }
 
 
-def what_it_is(content: bytes) -> str:
-    """Say what a file holds, for an error: by its first label, and whether it was cut short."""
+def what_it_is(content: bytes, otherwise: str = "not PEM") -> str:
+    """Say what a file holds, for an error: by its first label, and whether it was cut short; else `otherwise`."""
     if not content.strip():
         return "an empty file"
     found = _BEGIN.search(content)
     if found is None:
-        return "not PEM"
+        return otherwise
     name = _NAMES.get(found[1], f"PEM of another kind ({found[1].decode()})")
     whole = b"-----END " + found[1] + b"-----" in content[found.end() :]
     return name if whole else f"{name} that was cut short"

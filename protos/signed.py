@@ -10,6 +10,7 @@ Documents of the first version were written as Python writes JSON (`canonical_v1
 
 from __future__ import annotations
 
+import codecs
 import json
 import math
 import re
@@ -23,6 +24,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from hubbub.protos.errors import SignatureError
+from hubbub.protos.pem import what_it_is
 from hubbub.queries.errors import shown
 
 IDENTITY_BYTES = 32
@@ -133,6 +135,15 @@ def _as_float(value: Any) -> Any:
     # `parse_canonical` returns no larger ints in version 2. One from elsewhere stays an int, which the check that the
     # member is a float then refuses.
     return float(value) if type(value) is int and abs(value) <= _LARGEST_WHOLE else value
+
+
+def instead_of_json(document: bytes) -> str | None:
+    """Say what a file holds that cannot be a signed document, for an error; None where it has an object's beginning."""
+    # Behind a byte order mark there may be a document that was saved anew: it is refused as one that was changed.
+    if document.removeprefix(codecs.BOM_UTF8).lstrip().startswith(b"{"):
+        return None
+    found = what_it_is(document, "not a JSON object")
+    return f"a PEM file, {found}" if b"-----BEGIN " in document else found
 
 
 def _read(document: bytes, version: Version) -> Any:

@@ -13,7 +13,7 @@ class StoreError(HubbubError):
     """The store could not do it, and did nothing: a full disk, a damaged or foreign file, or it was closed."""
 
 
-_CHECK = "check its disk; it is tried again"
+_CHECK = "check its disk, and the service goes on by itself"
 _FULL = "make room on its disk, and the service goes on by itself"
 _READ_ONLY = "see that its disk is mounted for writing and the folder is the service's own; it goes on by itself"
 _DAMAGED = (

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import signal
+import sys
 from collections.abc import Callable, Iterator
 
 import grpc
@@ -24,6 +26,9 @@ ENDING = (signal.SIGTERM, signal.SIGINT)
 
 IGNORED = (signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 """Signals that a service takes no notice of; SIGPIPE is among them, as Python has it."""
+
+ENDS_WITH_STDIN = "HUBBUB_ENDS_WITH_STDIN"
+"""Environment variable: where it is set, a service drains also when its stdin ends, as it does with who started it."""
 
 Announce = Callable[[dict[str, str]], None]
 """Is told the addresses of a service's ports, by name, once they serve."""
@@ -106,7 +111,7 @@ def asked_to_stop(stop: asyncio.Event | None) -> Iterator[asyncio.Event]:
     """Give the event that ends the service: `stop`, or one that SIGTERM and SIGINT set from now on.
 
     In a service of its own (without `stop`), signals that others take for "read your settings or open your log again"
-    are ignored, and logged: by default they would kill it.
+    are ignored, and logged: by default they would kill it. Where `ENDS_WITH_STDIN` is set, the end of stdin asks too.
     """
     if stop is not None:
         yield stop
@@ -118,10 +123,31 @@ def asked_to_stop(stop: asyncio.Event | None) -> Iterator[asyncio.Event]:
     for number in IGNORED:
         loop.add_signal_handler(number, _ignore, number)
     try:
-        yield asked
+        with _end_of_stdin(loop, asked.set):
+            yield asked
     finally:
         for number in (*ENDING, *IGNORED):
             loop.remove_signal_handler(number)
+
+
+@contextlib.contextmanager
+def _end_of_stdin(loop: asyncio.AbstractEventLoop, ended: Callable[[], object]) -> Iterator[None]:
+    """Call `ended` once stdin ends, where `ENDS_WITH_STDIN` says so; whatever is written to it is passed over."""
+    if ENDS_WITH_STDIN not in os.environ:
+        yield
+        return
+    stdin = sys.stdin.fileno()
+
+    def read() -> None:
+        if not os.read(stdin, 4096):
+            loop.remove_reader(stdin)
+            ended()
+
+    loop.add_reader(stdin, read)
+    try:
+        yield
+    finally:
+        loop.remove_reader(stdin)
 
 
 def _ignore(number: signal.Signals) -> None:

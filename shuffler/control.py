@@ -9,6 +9,7 @@ import structlog
 from hubbub.protos.messages import Condition, RoundState, RoundStatus
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.task import Task
+from hubbub.protos.times import taken_from
 from hubbub.shuffler.records import RETRIED, Round, StoreError
 from hubbub.shuffler.rounds import Rounds
 from hubbub.shuffler.store import Store
@@ -68,17 +69,21 @@ class Control:
         if round_ is not None:
             return round_
         if self._clock() < schedule.cut(number):
-            raise Refusal(Reason.TOO_EARLY, f"round {number} opens at {at(schedule.opens(number))}; wait until then")
+            raise _too_early(task, number)
         raise Refusal(Reason.UNKNOWN_ROUND, f"round {number} was over before this shuffler first ran; name a later one")
 
     async def _cut(self, task: Task, round_: Round) -> Round:
         if task.schedule.close != "operator":
             moment = at(task.schedule.cut(round_.number))
             raise Refusal(Reason.CLOSED_BY_SCHEDULE, f"the task's rounds are cut by schedule, this one at {moment}")
+        if self._clock() < taken_from(task.schedule, round_.number):
+            raise _too_early(task, round_.number)
         try:
             cut = await self._store.cut(round_, "operator", task.minimum_reports)
         except StoreError as error:
-            raise Refusal(Reason.NOT_READY, str(error), retry_after=5.0) from error
+            # The service goes on by itself, as the error says; what the operator asked for does not.
+            text = f"round {round_.number} was not closed; close it again once the store can be used: {error}"
+            raise Refusal(Reason.NOT_READY, text, retry_after=5.0) from error
         # The round sleeps until its scheduled cut; woken, it looks again at once.
         self._rounds.alarm.wake()
         _LOG.info("closed by the operator", task=task.name, round=cut.number, submissions=cut.submissions)
@@ -95,3 +100,7 @@ class Control:
             refusals={name: count for name, count in tally.items() if name != RETRIED},
             waiting_for=self._rounds.waiting_for(round_),
         )
+
+
+def _too_early(task: Task, number: int) -> Refusal:
+    return Refusal(Reason.TOO_EARLY, f"round {number} opens at {at(task.schedule.opens(number))}; wait until then")

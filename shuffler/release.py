@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 import structlog
@@ -20,6 +20,7 @@ from hubbub.protos.keys import KeySet
 from hubbub.protos.messages import Committed, Envelopes, RoundState
 from hubbub.protos.refusals import TRANSIENT, Reason, Refusal
 from hubbub.protos.signed import SignedDocument
+from hubbub.protos.task import Task
 from hubbub.shuffler.records import Round, StoredBatch, StoreError
 from hubbub.shuffler.store import Store
 
@@ -85,10 +86,8 @@ class Courier:
         self._analyzer = analyzer
         self._pause = pause
 
-    async def deliver(self, round_: Round, widths: Sequence[int], notice: Notice) -> Round:
-        """Deliver all batches of a mixed round; return it RELEASED. Tries for ever.
-
-        `widths` are the lengths of the inner envelopes, in the order of the queries.
+    async def deliver(self, round_: Round, task: Task, notice: Notice) -> Round:
+        """Deliver all batches of a mixed round of a task; return it RELEASED. Tries for ever.
 
         Raises:
             Refusal: one of `GIVEN_UP`.
@@ -99,7 +98,7 @@ class Courier:
             raise StoreError("a mixed round has no keys; is the store damaged?")
         for batch in await self._store.batches(round_):
             if not batch.committed:
-                await self._deliver_one(round_, round_.keys.key_set, batch, widths[batch.query], notice)
+                await self._deliver_one(round_, task, round_.keys.key_set, batch, notice)
             # A kill before this line is harmless: the commit is asked for again, and the analyzer answers the same.
             round_ = await self._store.commit_batch(round_, batch.query)
         if round_.state is not RoundState.RELEASED:
@@ -107,8 +106,9 @@ class Courier:
         return round_
 
     async def _deliver_one(
-        self, round_: Round, key_set: KeySet, batch: StoredBatch, width: int, notice: Notice
+        self, round_: Round, task: Task, key_set: KeySet, batch: StoredBatch, notice: Notice
     ) -> None:
+        width = task.inner_bytes[batch.query]
         patience = Patience(self._pause)
         while True:
             try:
@@ -122,7 +122,8 @@ class Courier:
                 notice(error)
                 await patience.wait(error.retry_after if isinstance(error, Refusal) else None)
         notice(None)
-        _LOG.info("delivered", round=round_.number, query=batch.query, counted=committed.counted)
+        query = task.queries[batch.query].name
+        _LOG.info("delivered", task=task.name, round=round_.number, query=query, counted=committed.counted)
 
     async def _try(
         self, round_: Round, key_set: KeySet, batch: StoredBatch, width: int, patience: Patience

@@ -23,7 +23,7 @@ from hubbub.protos.keys import Identity
 from hubbub.protos.messages import RoundState
 from hubbub.protos.refusals import Refusal
 from hubbub.protos.task import Task
-from hubbub.protos.times import first_not_cut, prepared_from
+from hubbub.protos.times import first_not_cut, prepared_from, taken_from
 from hubbub.service.charges import TaskLocks
 from hubbub.service.ledgers import charges_for
 from hubbub.service.troubles import Kind, Troubles
@@ -123,7 +123,7 @@ class Rounds:
         if trouble is not None:
             return f"{trouble.text.removeprefix(self._title(round_))}, since {at(trouble.since)}"
         if round_.state is RoundState.OPEN:
-            full = "; the store takes none of them now" if self.troubles.count(Kind.STORE) else ""
+            full = "; the store takes nothing now" if self.troubles.count(Kind.STORE) else ""
             return self._waiting_open(round_) + full
         return {
             RoundState.CUT: "mixing",
@@ -134,8 +134,12 @@ class Rounds:
         task = self._tasks.get(round_.task_id)
         if task is None:
             return "its task, which is not among this shuffler's any more"
-        by_operator = ", or the operator to close it" if task.schedule.close == "operator" else ""
-        return f"submissions until {at(task.schedule.cut(round_.number))}{by_operator}"
+        schedule, number, now = task.schedule, round_.number, self._clock()
+        if now < taken_from(schedule, number):
+            return f"its opening at {at(schedule.opens(number))}"
+        closable = schedule.close == "operator" and now >= schedule.opens(number)
+        by_operator = ", or the operator to close it" if closable else ""
+        return f"submissions until {at(schedule.cut(number))}{by_operator}"
 
     # Beginning
 
@@ -243,7 +247,7 @@ class Rounds:
     async def _deliver(self, task: Task, round_: Round) -> Round:
         try:
             notice = functools.partial(self._notice_analyzer, task, round_, "not delivered")
-            return await self._courier.deliver(round_, task.inner_bytes, notice)
+            return await self._courier.deliver(round_, task, notice)
         except Refusal as refusal:
             if refusal.reason not in GIVEN_UP:
                 raise

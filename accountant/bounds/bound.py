@@ -15,6 +15,10 @@ EVERYTHING: frozenset[Quantity] = frozenset(("delta", "epsilon", "rdp"))
 """What a bound can answer when it is the divergence of a pair."""
 
 
+INSTEAD = "; ask for 'best' instead"
+"""How the error of a bound ends that was asked for by its name."""
+
+
 class Bound(Protocol):
     """A bound on the divergence of one shuffled batch; `direction` says which end of it certifies.
 
@@ -72,9 +76,7 @@ def require(condition: bool, name: str, mechanism: AnyMechanism, needs: str) -> 
 
 def uncovered(name: str, mechanism: AnyMechanism, needs: str) -> OutsideConditions:
     """Return the error that bound `name` does not cover `mechanism`, and what it needs."""
-    return OutsideConditions(
-        f"bound {name!r} does not cover {described(mechanism)}: it needs {needs}; ask for 'best' instead"
-    )
+    return OutsideConditions(f"bound {name!r} does not cover {described(mechanism)}: it needs {needs}{INSTEAD}")
 
 
 def with_local_epsilon(mechanism: AnyMechanism, name: str) -> LocalMechanism:

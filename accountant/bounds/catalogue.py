@@ -13,7 +13,7 @@ from types import MappingProxyType
 from hubbub.accountant.answering import answering
 from hubbub.accountant.bounds.balle import BALLE
 from hubbub.accountant.bounds.best import epsilon_bracket
-from hubbub.accountant.bounds.bound import Bound, Direction
+from hubbub.accountant.bounds.bound import INSTEAD, Bound, Direction
 from hubbub.accountant.bounds.erlingsson import ERLINGSSON
 from hubbub.accountant.bounds.exact import EXACT
 from hubbub.accountant.bounds.feldman import FELDMAN
@@ -119,7 +119,7 @@ def _assessments(bound: Bound, part: Part, delta: float, order: float | None) ->
     try:
         bound.conditions(part.mechanism, part.reports, part.dummies)
     except OutsideConditions as error:
-        yield replace(plain, applies=False, why_not=str(error))
+        yield replace(plain, applies=False, why_not=_why(error))
         return
     plain = _with_rdp(plain, bound, part, order)
     refused, answered = "", False
@@ -127,7 +127,7 @@ def _assessments(bound: Bound, part: Part, delta: float, order: float | None) ->
         try:
             found = _epsilon(bound, part, delta, way)
         except OutsideConditions as error:
-            refused = refused or str(error)
+            refused = refused or _why(error)
             continue
         answered = True
         upper, lower = (found, None) if bound.direction == "upper" else (None, found)
@@ -135,6 +135,11 @@ def _assessments(bound: Bound, part: Part, delta: float, order: float | None) ->
     if not answered:
         # A theorem on Rényi divergences alone applies, though it gives no ε.
         yield replace(plain, applies="epsilon" not in bound.gives, why_not=refused)
+
+
+def _why(error: OutsideConditions) -> str:
+    """Return what an error says without its remedy where that is to ask for the best bound: here all are asked."""
+    return str(error).removesuffix(INSTEAD)
 
 
 def _epsilon(bound: Bound, part: Part, delta: float, way: Composition | None) -> float:

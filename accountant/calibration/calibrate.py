@@ -14,7 +14,7 @@ from hubbub.accountant.answering import answering
 from hubbub.accountant.calibration.design import Calibration, Design, R, Target
 from hubbub.accountant.calibration.search import certified, impossible, least, search_of
 from hubbub.accountant.errors import AccountingError, shown
-from hubbub.accountant.numbers import real
+from hubbub.accountant.numbers import EPSILON_MOST, real
 from hubbub.accountant.pairs import Part
 
 _DOWN = 1 - 1e-12
@@ -94,12 +94,14 @@ def _shares(designs: Sequence[Design[R]]) -> tuple[float, ...]:
 def _at_scale(
     designs: Sequence[Design[R]], shares: Sequence[float], target: Target, scale: float
 ) -> tuple[Calibration[R], ...]:
-    """Each query at its share of the budget times `scale`; scale 1 is basic composition."""
+    """Each query at its share of the budget times `scale`, as far as an ε goes; scale 1 is basic composition."""
     return tuple(
         _calibrated(
             design,
             target.share(
-                target.epsilon * share * scale * _DOWN, target.delta * share * _DOWN, target.cap * share * _DOWN
+                min(target.epsilon * share * scale * _DOWN, EPSILON_MOST),
+                target.delta * share * _DOWN,
+                target.cap * share * _DOWN,
             ),
         )
         for design, share in zip(designs, shares, strict=True)

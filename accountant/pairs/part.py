@@ -57,9 +57,11 @@ class Part:
             raise AccountingError("clients and sampling_rate are both given; a round is drawn in one of the two ways")
         # The theorem is about kRR alone; whoever proves another adds it here and gives its pairs a sampled walk.
         if self.sampled and (not isinstance(self.mechanism, KRR) or self.dummies):
+            dummies = f" beside {self.dummies} dummies" if self.dummies else ""
+            given = "sampling_rate" if self.clients is None else "clients"
             raise OutsideConditions(
-                f"subsampling is proven for kRR without dummies, not for {self.mechanism.kind} beside {self.dummies} "
-                "dummies; leave clients and sampling_rate out, which is safe"
+                f"subsampling is proven for kRR without dummies, not for {self.mechanism.kind}{dummies}; leave {given} "
+                "out, which is safe"
             )
 
     @property

@@ -55,6 +55,9 @@ MISSING = {
 }
 """What is said to people of a number that there is none of; it is null in JSON."""
 
+FEW_DIGITS = {"numerical_slack": 2, "seconds": 2}
+"""Significant digits that people are shown of numbers whose size alone says something; others get 8."""
+
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Ask the accountant.")
 app.command()(bounds)
 app.command()(plot)
@@ -81,8 +84,8 @@ def epsilon(
 ) -> None:
     """Say the central ε at δ that shuffled batches give everyone in them.
 
-    Example: hubbub account epsilon --mechanism krr --categories 16 --local-epsilon 4 --reports 10000 --delta 1e-6
-    or: hubbub account epsilon --mechanism rappor --categories 32 --truthful 0.5 --other 0.1 --reports 5000 --delta 1e-6
+    Examples: hubbub account epsilon --mechanism krr --categories 16 --local-epsilon 4 --reports 10000 --delta 1e-6;
+    hubbub account epsilon --mechanism rappor --categories 32 --truthful 0.5 --other 0.1 --reports 5000 --delta 1e-6
     """
     with failures(as_json), option_values():
         from hubbub.accountant.bounds import epsilon_bracket
@@ -214,13 +217,16 @@ def calibrate(
 
     Example: hubbub account calibrate --query sum --epsilon 0.5 --delta 1e-8 --reports 1000000
     """
-    with failures(as_json):
+    with failures(as_json), option_values():
         from hubbub.accountant.calibration.calibrate import calibrate as choose
+        from hubbub.deploy.errors import bad_use
         from hubbub.deploy.planning import question_for
         from hubbub.queries.design import Design
+        from hubbub.queries.errors import FieldError
 
         started = time.perf_counter()
-        design = Design(question_for(query.value, categories, optional, randomizer))
+        with bad_use(FieldError):
+            design = Design(question_for(query.value, categories, optional, randomizer))
         (chosen,) = choose(
             [design],
             epsilon,
@@ -290,6 +296,18 @@ def _show(found: Mapping[str, Any], started: float, as_json: bool) -> None:
         return
     width = max(len(name) for name in answer)
     for name, value in answer.items():
-        number = f"{value:.8g}" if isinstance(value, float) else str(value)
+        number = _rounded(name, value) if isinstance(value, float) else str(value)
         text = MISSING.get(name, "none") if value is None else number
         console().print(f"{name:<{width}}  {text}", markup=False, soft_wrap=True)
+
+
+def _rounded(name: str, value: float) -> str:
+    """Return the number in few digits; an upper end is never shown smaller than it is, a lower end never larger."""
+    from hubbub.accountant.numbers import round_down_significant, round_up_significant
+
+    digits = FEW_DIGITS.get(name, 8)
+    if name.endswith("_upper"):
+        value = round_up_significant(value, digits)
+    elif name.endswith("_lower"):
+        value = round_down_significant(value, digits)
+    return f"{value:.{digits}g}"

@@ -202,6 +202,7 @@ def _up(value: float) -> str:
 
 
 def _down(value: float) -> str:
-    # Rounded down: a lower number that is rounded up would be more than the attack reaches.
-    nearest = f"{value:.6g}"
-    return nearest if float(nearest) <= value else f"{value * (1 - 1e-6):.6g}"
+    from hubbub.accountant.numbers import round_down_significant
+
+    # A lower number that is rounded up would be more than the attack reaches.
+    return f"{round_down_significant(value):.6g}"

@@ -185,9 +185,10 @@ def _give(picture: Picture, out: Path | None, as_json: bool) -> None:
         reasons = "; ".join(f"{each.label}: {each.why_not}" for each in series)
         raise OutsideConditions(f"no bound applies anywhere in this range. {reasons}")
     if out is not None:
+        from hubbub.deploy.files import save
         from hubbub.deploy.pictures.draw import check_drawable, drawn
 
-        out.write_bytes(drawn(picture, check_drawable(out)))
+        save(out, drawn(picture, check_drawable(out)))
     if as_json:
         print_json(document(picture))
         return

@@ -66,7 +66,7 @@ def command(
         import signal
 
         from hubbub.deploy.data import unusable_words
-        from hubbub.deploy.demo import Options, run
+        from hubbub.deploy.demo import Options, check_options, run
 
         # SIGTERM ends the demo as Ctrl-C does: services and clients are stopped, logs are kept. A shell that starts it
         # in the background has SIGINT ignored, which would leave both without effect.
@@ -76,6 +76,7 @@ def command(
         for sentence in unusable_words(dataset):
             progress_console().print(sentence, soft_wrap=True)
         options = Options(epsilon, delta, epsilon_local, rounds, dummies)
+        check_options(dataset, options)
         with tempfile.TemporaryDirectory(prefix="hubbub-demo-") as scratch:
             directory = out if out is not None else Path(scratch) / "demo"
             document = asyncio.run(run(dataset, options, directory, progress_console()))

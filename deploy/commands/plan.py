@@ -50,13 +50,14 @@ def command(
 
 
 def _write(planned: Plan, out: Path, trust: Path) -> str:
+    from hubbub.deploy.files import save
     from hubbub.protos.keys import Role, load_public
     from hubbub.protos.signed_task import SignedTask
     from hubbub.protos.task import Identities
 
     keys = {role.value: load_public(trust / f"{role.value}.pub.pem") for role in Role}
     frozen = planned.task(Identities(**keys))
-    out.write_bytes(SignedTask(frozen).encode())
+    save(out, SignedTask(frozen).encode())
     return frozen.id.hex()
 
 
@@ -91,6 +92,7 @@ def _randomizer(query: Query) -> str:
 
 
 def _print(planned: Plan, budget: Outlook, out: Path | None) -> None:
+    from hubbub.deploy.views.digits import significant
     from hubbub.deploy.views.tables import print_table
 
     draft, privacy = planned.draft, planned.draft.privacy
@@ -104,8 +106,7 @@ def _print(planned: Plan, budget: Outlook, out: Path | None) -> None:
             str(query.symbols),
             f"{each.epsilon_local:.4f}",
             f"{each.epsilon_upper:.4f}",
-            f"{each.expected_error:.6g}",
-            f"{each.half_width:.6g}",
+            *significant((each.expected_error, each.half_width), each.expected_error),
             f"{each.widest:.6g}",
         )
     printer = console()

@@ -37,6 +37,7 @@ def command(
     Example: hubbub results deployment/operator/operator.toml --wait 60 --certificate certificate.json
     """
     with failures(as_json):
+        from hubbub.deploy.files import save
         from hubbub.deploy.settings import OperatorSettings
         from hubbub.deploy.views.results import print_results, results_document
         from hubbub.service.settings import load
@@ -51,7 +52,7 @@ def command(
             if parquet is not None:
                 write_parquet(results, parquet)
         if certificate is not None:
-            certificate.write_bytes(results.certificate)
+            save(certificate, results.certificate)
         if as_json:
             print_json(results_document(results))
         else:

@@ -20,7 +20,7 @@ def command(
     Example: hubbub sign deployment/operator/task.json --key deployment/operator/identity.pem
     """
     with failures(as_json):
-        from hubbub.deploy.files import signed_task_in
+        from hubbub.deploy.files import save, signed_task_in
         from hubbub.protos.keys import Identity
         from hubbub.protos.pem import readable_by_others
 
@@ -29,7 +29,7 @@ def command(
         if exposed:
             progress_console().print(f"warning: {exposed}", markup=False, soft_wrap=True)
         signed = signed_task_in(task).signed_by(identity)
-        task.write_bytes(signed.encode())
+        save(task, signed.encode())
         pairs = (("operator", signed.operator_signature), ("shuffler", signed.shuffler_signature))
         missing = [role for role, signature in pairs if signature is None]
         if as_json:

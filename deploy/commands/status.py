@@ -44,9 +44,10 @@ def command(
         operator = load(settings, OperatorSettings, "operator")
 
         known: dict[frozenset[str], list[Certificate]] = {}
+        ids: set[str] = set()
 
         async def look() -> _Seen:
-            return await _look(operator, task, known)
+            return await _look(operator, task, known, ids)
 
         if watch:
             asyncio.run(watched(look, (lambda seen: write_json(seen.document())) if as_json else _redraw))
@@ -82,8 +83,13 @@ class _Seen:
         print_ending(console(), self.certificates, self.now)
 
 
-async def _look(operator: OperatorSettings, task: str | None, known: dict[frozenset[str], list[Certificate]]) -> _Seen:
-    """Ask both services; certificates that are `known` from an earlier look at the same services are not asked for."""
+async def _look(
+    operator: OperatorSettings, task: str | None, known: dict[frozenset[str], list[Certificate]], ids: set[str]
+) -> _Seen:
+    """Ask both services; certificates that are `known` from an earlier look at the same services are not asked for.
+
+    `ids` keeps the ids of the task that is named from one look to the next: the analyzer may not answer then.
+    """
     import asyncio
     import time
 
@@ -96,7 +102,8 @@ async def _look(operator: OperatorSettings, task: str | None, known: dict[frozen
     now = time.time()
     if frozenset(answered) not in known:
         known[frozenset(answered)] = await asyncio.to_thread(lasting, operator.tls.paths(), answered, now)
-    return _Seen(overview.of_task(task), known[frozenset(answered)], now)
+    ids.update(each.id.task_id.hex() for each in overview.analyzer or () if each.id.task_name == task)
+    return _Seen(overview.of_task(task, ids), known[frozenset(answered)], now)
 
 
 def _redraw(seen: _Seen) -> None:

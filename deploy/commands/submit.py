@@ -38,10 +38,14 @@ def command(
     """
     with failures(as_json):
         from hubbub.deploy.devices import checked_timeout, load_device
+        from hubbub.deploy.errors import bad_use
+        from hubbub.queries.errors import AnswerError
 
         seconds = checked_timeout(timeout)
         device = load_device(settings)
-        receipt = device.submit_blocking(read_answers(device.task, answer or []), round_number, timeout=seconds)
+        answers = read_answers(device.task, answer or [])
+        with bad_use(AnswerError):
+            receipt = device.submit_blocking(answers, round_number, timeout=seconds)
         _show(device.task, receipt, as_json)
 
 
@@ -63,16 +67,18 @@ def read_answers(task: Task, words: list[str]) -> dict[str, Value]:
     """Return the answers in texts of the form NAME=VALUE, each read by its query.
 
     Raises:
-        BadUse: where a text has another form, or names a query twice.
-        TaskError: where the task has no query of that name.
-        AnswerError: where the query cannot read the value.
+        BadUse: where a text has another form or names a query twice, where the task has no query of that name, or the
+            query cannot read the value.
     """
-    from hubbub.deploy.errors import BadUse
+    from hubbub.deploy.errors import BadUse, bad_use
+    from hubbub.protos.errors import TaskError
+    from hubbub.queries.errors import AnswerError
 
     answers: dict[str, Value] = {}
     for word in words:
         name, found, value = word.partition("=")
         if not found or name in answers:
             raise BadUse(f"--answer {word!r} is not NAME=VALUE, or names a query twice")
-        answers[name] = task.queries[task.query_index(name)].question.parse(value)
+        with bad_use(TaskError, AnswerError):
+            answers[name] = task.queries[task.query_index(name)].question.parse(value)
     return answers

@@ -36,7 +36,8 @@ def command(
 ) -> None:
     """Recompute a certificate from scratch and check its signatures, records and numbers.
 
-    Exits 0 where everything holds, 1 where something does not, saying what. Without all three keys it says that the
+    Exits 0 where everything holds, 1 where something does not, saying what; 141 where the reader of its output left
+    before the end, as head does. Without all three keys it says that the
     signers are not pinned: then the certificate is sound, but anybody could have made it.
 
     With --rigorous every epsilon of the round's queries is also proven, in arithmetic that cannot round the wrong
@@ -118,7 +119,9 @@ def _print(verified: Verified) -> None:
             soft_wrap=True,
         )
     out.print(f"  this round, all queries: epsilon <= {total['epsilon_upper']}", markup=False)
-    out.print(f"  all {len(rounds['history'])} rounds so far: epsilon <= {rounds['epsilon_upper']}", markup=False)
+    held = len(rounds["history"])
+    which = f"all {held} rounds" if held > 1 else "one round"
+    out.print(f"  {which} so far: epsilon <= {rounds['epsilon_upper']}", markup=False)
     if not verified.pinned:
         out.print("signers not pinned: compare these with what the parties told you", markup=False)
     for role, digits in verified.fingerprints.items():

@@ -106,8 +106,10 @@ def print_query(console: Console, document: Mapping[str, Any]) -> None:
 
 def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
     names = ("truth", "estimate", "standard_error", "lower", "upper")
-    *shown, lower, upper = significant([row[name] for name in names], row["standard_error"])
-    return (row["category"] or row["statistic"], *shown, f"{lower} … {upper}")
+    truth, *shown, lower, upper = significant([row[name] for name in names], row["standard_error"])
+    if row["category"] is not None or row["statistic"] == "answered":
+        truth = f"{row['truth']:,.0f}"  # people, counted: a whole number, known exactly
+    return (row["category"] or row["statistic"], truth, *shown, f"{lower} … {upper}")
 
 
 def _bar(value: float, longest: float) -> str:

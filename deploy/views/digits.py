@@ -21,13 +21,13 @@ DIGITS_WITHOUT_ERROR = 6
 def significant(values: Sequence[float], standard_error: float) -> tuple[str, ...]:
     """Return numbers of one kind (an estimate, its ends, a truth) as texts with the same last decimal.
 
-    It is the second significant digit of the standard error, or the units where that is coarser: a count keeps its
-    whole number. All of the numbers are written plainly, or all with a power of ten of their own.
+    It is the second significant digit of the standard error; zeros follow where that is coarser than the units. All of
+    the numbers are written plainly, or all with a power of ten of their own.
     """
     largest = max((abs(value) for value in (*values, standard_error)), default=0.0)
     last = _last_decimal(largest, standard_error)
     if largest < LARGEST_PLAIN and last <= MOST_DECIMALS:
-        return tuple(_plain(value, max(0, last)) for value in values)
+        return tuple(_plain(value, last) for value in values)
     return tuple(_powered(value, last) for value in values)
 
 
@@ -43,8 +43,8 @@ def _magnitude(value: float) -> int:
     return math.floor(math.log10(value))
 
 
-def _plain(value: float, decimals: int) -> str:
-    return f"{value + 0.0:z,.{decimals}f}"
+def _plain(value: float, last: int) -> str:
+    return f"{round(value + 0.0, last):z,.{max(0, last)}f}"
 
 
 def _powered(value: float, last: int) -> str:

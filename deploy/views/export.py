@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
 from pyarrow import csv, parquet
 
+from hubbub.deploy.files import save
 from hubbub.deploy.views.results import COLUMNS, table_rows
 from hubbub.protos.results import RoundResults
 
@@ -27,10 +29,17 @@ def _type(column: str) -> pa.DataType:
 
 
 def write_csv(results: RoundResults, path: Path) -> None:
-    """Write the table as CSV."""
-    csv.write_csv(as_table(results), path)
+    """Write the table as CSV; raises as `save` does."""
+    _write(csv.write_csv, results, path)
 
 
 def write_parquet(results: RoundResults, path: Path) -> None:
-    """Write the table as Parquet."""
-    parquet.write_table(as_table(results), path)
+    """Write the table as Parquet; raises as `save` does."""
+    _write(parquet.write_table, results, path)
+
+
+def _write(write: Callable[[pa.Table, pa.NativeFile], None], results: RoundResults, path: Path) -> None:
+    # Not by its path: on an error the library removes what is there, be it an earlier file or a device.
+    buffer = pa.BufferOutputStream()
+    write(as_table(results), buffer)
+    save(path, buffer.getvalue().to_pybytes())

@@ -62,7 +62,7 @@ class Analyzer:
             workers,
             committed=self.certifier.start,
         )
-        self.results = Results(self.store, self.certifier)
+        self.results = Results(self.store, self.certifier, {task.id})
         self.batch = BatchId(task.id, 0, 0)
 
     async def keys(self) -> tuple[KeySet, bytes]:

@@ -117,7 +117,7 @@ async def _mixed(store: SqliteStore, round_: Round, parts: Parts) -> None:
     """What the shuffler does from the cut until the analyzer has all of it."""
     cut = await store.cut(round_, "operator", parts.task.minimum_reports)
     mixed = await store.mix(cut, partial(mix, round_=cut, task=parts.task, identity=parts.shuffler))
-    released = await Courier(store, _Taker()).deliver(mixed, parts.task.inner_bytes, lambda _trouble: None)
+    released = await Courier(store, _Taker()).deliver(mixed, parts.task, lambda _trouble: None)
     if released.state is not RoundState.RELEASED:
         raise RuntimeError(f"the round is {released.state}, it should be released")
 

@@ -88,8 +88,23 @@ def test_calibrate_says_the_exact_probabilities_of_each_randomizer() -> None:
 def test_calibrate_names_the_randomizers_there_are() -> None:
     words = ("--query", "sum", "--epsilon", "1", "--delta", "1e-6", "--reports", "1000", "--randomizer", "rappor")
     ran = hubbub("account", "calibrate", *words)
-    assert ran.status == 1
+    assert ran.status == 2
     assert "randomizer is 'rappor'; it must be 'krr' or 'unary'" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        (("--query", "histogram"), "a histogram needs --categories"),
+        (("--query", "sum", "--categories", "3"), "a sum has levels"),
+        (("--query", "histogram", "--categories", "1"), "categories is 1"),
+        (("--query", "sum", "--honest-share", "2"), "honest_share is 2.0"),
+    ],
+)
+def test_calibrate_tells_bad_options_from_failures(more: tuple[str, ...], says: str) -> None:
+    ran = hubbub("account", "calibrate", "--epsilon", "1", "--delta", "1e-6", "--reports", "1000", *more)
+    assert ran.status == 2
+    assert says in ran.err
 
 
 def test_exact_gamma_is_taken_as_tasks_write_it() -> None:
@@ -103,6 +118,8 @@ def test_people_get_a_table() -> None:
     ran = hubbub("account", "epsilon", *KRR, "--delta", "1e-6")
     assert ran.status == 0
     assert ran.out.startswith("epsilon_upper")
+    told = dict(line.split(maxsplit=1) for line in ran.out.splitlines())
+    assert all(float(told[name]) == float(f"{float(told[name]):.2g}") for name in ("numerical_slack", "seconds"))
 
 
 @pytest.mark.parametrize(

@@ -90,7 +90,7 @@ def test_what_cannot_be_asked_is_said(words: tuple[str, ...], status: int, says:
 
 def test_help_has_an_example() -> None:
     out = hubbub("--help").out
-    assert "Example: hubbub account bounds" in out
+    assert "Example:\n    hubbub account bounds" in out
     for flag in ("--mechanism", "--honest-share", "--dummies", "--rounds", "--same", "--order", "--mixed", "--json"):
         assert flag in out
 

@@ -17,7 +17,7 @@ OVER = ("--over", "reports", "--from", "1e3", "--to", "1e5", "--points", "3")
 def test_help_has_an_example() -> None:
     ran = hubbub("account", "plot", "--help")
     assert ran.status == 0
-    assert "Example: hubbub account plot --mechanism krr" in ran.out
+    assert "Example:\n    hubbub account plot --mechanism krr" in ran.out
 
 
 def test_an_svg_and_its_points_in_one_run(tmp_path: Path) -> None:
@@ -60,6 +60,7 @@ def test_progress_is_on_stderr_alone() -> None:
         ((*KRR, *OVER), 2, "--out"),
         ((*KRR, "--over", "reports", "--from", "9", "--to", "3", "--json"), 2, "empty"),
         ((*KRR, "--over", "reports", "--from", "9", "--json"), 2, "--to"),
+        ((*KRR, "--over", "reports", "--from", "nan", "--to", "9", "--json"), 2, "--from is nan"),
         ((*KRR, "--over", "nothing", "--from", "9", "--to", "10", "--json"), 2, "--over"),
         ((*KRR, *OVER, "--bound", "nothing", "--json"), 2, "blanket"),
         ((*KRR, *OVER, "--bound", "2rr", "--json"), 1, "no bound applies anywhere in this range. 2rr:"),

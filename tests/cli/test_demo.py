@@ -97,14 +97,24 @@ def _processes_with(mark: str) -> list[str]:
         (("--histogram", "city"), "--data"),
         (("--data", "nothing.csv", "--histogram", "city"), "nothing.csv"),
         (("--data", "nothing.txt", "--histogram", "city"), ".parquet"),
-        (("--devices", "100", "--epsilon", "0"), "epsilon"),
+        (("--devices", "100", "--epsilon", "0"), "--epsilon is 0.0"),
+        (("--devices", "100", "--delta", "0"), "--delta is 0.0"),
+        (("--devices", "100", "--local-epsilon", "0"), "--local-epsilon is 0.0"),
+        (("--devices", "100", "--dummies", "9999999"), "--dummies is 9999999"),
     ],
 )
 def test_bad_use_of_the_demo_says_what_to_do(words: tuple[str, ...], says: str) -> None:
     ran = hubbub("demo", *words)
-    assert ran.status == (2 if says in ("--devices", "--data") else 1)
+    assert ran.status == (1 if says in ("nothing.csv", ".parquet") else 2)
     assert says in ran.err
     assert "Traceback" not in ran.err
+    assert "start shuffler" not in ran.err
+
+
+def test_a_sum_with_ends_in_the_wrong_order_is_bad_use(table: Path) -> None:
+    ran = hubbub("demo", "--data", table, "--sum", "minutes:5:1")
+    assert ran.status == 2
+    assert "--sum COLUMN:LOWER:UPPER: lower is 5, which is not below upper = 1" in ran.err
 
 
 def test_data_without_the_column_is_refused_with_the_columns_there_are(table: Path) -> None:

@@ -121,6 +121,16 @@ async def test_the_first_submit_says_that_its_answers_were_used(client: Client) 
     }
 
 
+@pytest.mark.parametrize(
+    ("answer", "says"),
+    [("nope=1", "has no query 'nope'"), ("carrier=XX", "categories"), ("delay=x", "must be a number")],
+)
+async def test_an_answer_that_does_not_fit_is_bad_use(client: Client, answer: str, says: str) -> None:
+    ran = await client.run("submit", "--answer", answer)
+    assert (ran.status, ran.out) == (2, "")
+    assert says in ran.err
+
+
 async def test_people_opt_out_in_and_wipe(client: Client) -> None:
     assert (await client.run("device", "opt-out", "--json")).json == {"opted_out": True}
     ran = await client.run("submit", *ANSWERS)
@@ -147,10 +157,19 @@ async def test_status_says_it_in_words(client: Client) -> None:
 
 
 @pytest.mark.parametrize("words", [("submit", *ANSWERS), ("device", "resend")])
-@pytest.mark.parametrize("seconds", ["0", "-1"])
-async def test_a_timeout_that_is_no_time_is_bad_use(client: Client, words: tuple[str, ...], seconds: str) -> None:
+@pytest.mark.parametrize(
+    ("seconds", "says"),
+    [
+        ("0", "--timeout 0: give a number of seconds above 0"),
+        ("-1", "--timeout -1: give a number of seconds above 0"),
+        ("nan", "--timeout is nan; give a finite number"),
+    ],
+)
+async def test_a_timeout_that_is_no_time_is_bad_use(
+    client: Client, words: tuple[str, ...], seconds: str, says: str
+) -> None:
     ran = await client.run(*words, "--timeout", seconds)
-    assert (ran.status, ran.err) == (2, f"error: --timeout {seconds}: give a number of seconds above 0\n")
+    assert (ran.status, ran.err) == (2, f"error: {says}\n")
 
 
 async def test_a_task_file_that_was_not_copied_whole_is_named(client: Client) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+
 import pytest
 
 from hubbub.deploy.cli import COMMANDS
@@ -22,6 +24,24 @@ def test_each_command_has_help_with_an_example(name: str) -> None:
     assert ran.status == 0
     assert "Example" in ran.out
     assert f"hubbub {name}" in ran.out
+
+
+@pytest.mark.parametrize("words", [("account", "epsilon"), ("account", "plot"), ("plan",), ("demo",), ("submit",)])
+def test_examples_can_be_copied(words: tuple[str, ...]) -> None:
+    shown = hubbub(*words, "--help").out.partition("Example")[2].partition("\n\n")[0].partition("\n")[2]
+    commands = [" ".join(command.split()) for command in shown.replace(" \\\n", " ").splitlines()]
+    module = importlib.import_module(f"hubbub.deploy.commands.{words[0]}")
+    written = " ".join((getattr(module, words[-1], None) or module.command).__doc__.split())
+    assert commands
+    for command in commands:
+        assert command.startswith(f"hubbub {' '.join(words)}")
+        assert command in written
+    assert all(len(line) < 80 for line in shown.splitlines())
+
+
+def test_no_default_is_shown_in_brackets_of_its_own() -> None:
+    assert "default: 60" in hubbub("submit", "--help").out
+    assert "(60)" not in hubbub("submit", "--help").out
 
 
 def test_unknown_command_is_bad_use() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator
 from dataclasses import replace
@@ -173,3 +174,22 @@ def test_every_place_that_is_pointed_to_exists() -> None:
 
 def test_the_readme_leads_here() -> None:
     assert "docs/operations.md" in (ROOT / "README.md").read_text()
+
+
+def events_logged() -> Iterator[str]:
+    """The events that services log: the text that a line begins with, or what a trouble is logged as."""
+    for path in (each for folder in ("analyzer", "shuffler", "service") for each in (ROOT / folder).rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+                continue
+            place = {"info": 0, "warning": 0, "error": 0, "meet": 2}.get(node.func.attr)
+            if place is not None and len(node.args) > place:
+                # An event may be one of two, by a condition.
+                given = node.args[place]
+                either = (given.body, given.orelse) if isinstance(given, ast.IfExp) else (given,)
+                yield from (each.value for each in either if isinstance(each, ast.Constant))
+
+
+def test_every_event_that_is_logged_is_explained() -> None:
+    explained = set(re.findall("`([^`]+)`", section("What is logged")))
+    assert {event.removesuffix(": %s") for event in events_logged()} <= explained

@@ -298,7 +298,7 @@ class AnalyzerParty(Party):
             new_key=self._new_key,
         )
         self.certifier = certifier
-        self.results = Results(self.store, certifier)
+        self.results = Results(self.store, certifier, signed)
         life.spawn(analyzer_server.sweep(self.store, certifier, self.clock))
 
     def _new_key(self) -> tuple[bytes, bytes]:

@@ -128,6 +128,11 @@ def test_several_queries_together_stay_within_the_budget(cap: float | None) -> N
         assert composed.epsilon_upper > 0.99
 
 
+def test_several_queries_may_share_the_largest_epsilon() -> None:
+    found = calibrate(DESIGNS, 100.0, 1e-6, 10, epsilon_local_cap=16.0)
+    assert sum(each.epsilon_local for each in found) <= 16.0
+
+
 def test_one_query_gets_the_whole_budget() -> None:
     (found,) = calibrate(DESIGNS[:1], 1.0, 1e-6, 18_000)
     assert found == calibrate_histogram(16, 1.0, 1e-6, 18_000)

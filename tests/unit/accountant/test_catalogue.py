@@ -26,6 +26,7 @@ def test_every_bound_answers_or_says_why_not(mechanism: LocalMechanism) -> None:
     for each in found:
         number = each.epsilon_upper if each.direction == "upper" else each.epsilon_lower
         assert (number is None) == (each.why_not is not None)
+        assert "'best'" not in (each.why_not or "")
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=described)

@@ -18,6 +18,7 @@ from hubbub.accountant.numbers import (
     fraction_down,
     fraction_up,
     honest_reports,
+    round_down_significant,
     round_up_significant,
 )
 
@@ -85,3 +86,10 @@ def test_impossible_numbers_are_refused_with_value_and_limit() -> None:
             check(value)  # type: ignore[operator]  # wrong types are the point
     with pytest.raises(AccountingError, match="valid reports"):
         honest_reports(11, 10, 1.0)
+
+
+@given(st.floats(1e-300, 1e300), st.integers(1, 12))
+def test_what_is_shown_of_an_end_is_on_its_safe_side(value: float, digits: int) -> None:
+    # Within the half unit of the last binary digit by which a decimal and its double differ.
+    assert float(f"{round_up_significant(value, digits):.{digits}g}") >= value * (1 - 2**-52)
+    assert float(f"{round_down_significant(value, digits):.{digits}g}") <= value * (1 + 2**-52)

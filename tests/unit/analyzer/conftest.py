@@ -50,6 +50,7 @@ class Bench:
         self.workers = Workers(1)
         self.keys_made = 0
         self.state: Statement = quick_statement
+        self.served = {self.task.id}
 
     async def start(self) -> None:
         self.troubles = Troubles()
@@ -66,7 +67,7 @@ class Bench:
             new_key=self._new_key,
             troubles=self.troubles,
         )
-        self.results = Results(self.store, self.certifier, self.troubles)
+        self.results = Results(self.store, self.certifier, self.served, self.troubles)
 
     async def restart(self) -> None:
         """A new object for everything, on the same folder."""

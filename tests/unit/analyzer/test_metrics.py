@@ -14,7 +14,7 @@ from unit.analyzer.test_server import Deployment, deliver_round, prepare
 from hubbub.analyzer.metrics import AnalyzerCollector, TimedAcceptor
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.messages import Envelopes
-from hubbub.protos.refusals import Refusal
+from hubbub.protos.refusals import Reason, Refusal
 from hubbub.service.stages import unobserved
 from support.scrape import Scraped, scrape
 
@@ -137,6 +137,28 @@ async def test_a_store_in_trouble_holds_up_the_rounds_that_are_under_way(bench: 
     assert (await Shown(bench)()).value("hubbub_analyzer_rounds_in_trouble") == 1
     told(None)
     assert (await Shown(bench)()).value("hubbub_analyzer_rounds_in_trouble") == 0
+
+
+async def test_a_round_that_a_full_store_lets_nothing_of_in_is_held_up(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, told = bench.store.announce, bench.troubles.of_store(bench.folder / "analyzer.db")
+
+    async def full(*_parts: object) -> int:
+        told(OSError(28, "No space left on device"))
+        raise Refusal(Reason.NOT_READY, "the analyzer's store takes nothing now")
+
+    record = await bench.record(0, await bench.seal(0, [0] * 6))
+    monkeypatch.setattr(bench.store, "announce", full)
+    with pytest.raises(Refusal):
+        await bench.begin(record)
+    assert (await Shown(bench)()).value(ROUNDS, state="awaited") == 1
+    assert (await Shown(bench)()).value("hubbub_analyzer_rounds_in_trouble") == 1
+    monkeypatch.setattr(bench.store, "announce", real)
+    await bench.begin(record)
+    told(None)
+    assert (await Shown(bench)()).value("hubbub_analyzer_rounds_in_trouble") == 0
+    assert bench.acceptor.unannounced == set()
 
 
 async def test_a_key_that_nobody_used_ends_a_round(bench: Bench) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from structlog.testing import capture_logs
 from unit.analyzer.conftest import SYMBOLS, Bench
 
+from hubbub.analyzer.server import tell_held
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.results import Progress, QueryStanding, RoundStanding
@@ -62,3 +64,46 @@ async def test_a_task_of_another_analyzer_is_refused(bench: Bench) -> None:
     with pytest.raises(Refusal) as refused:
         await bench.results.get_standings(bytes(32))
     assert refused.value.reason is Reason.UNKNOWN_TASK
+
+
+async def missing(bench: Bench) -> str:
+    with pytest.raises(Refusal) as refused:
+        await bench.results.get_results(bench.task.id, 0, 0)
+    assert refused.value.reason is Reason.NO_RESULTS
+    return refused.value.message.removeprefix("round 0 of task flights has no results yet: ")
+
+
+async def test_a_store_that_takes_nothing_is_said_beside_what_the_shuffler_delivered(bench: Bench) -> None:
+    await bench.key_set()
+    told = bench.troubles.of_store(bench.folder / "analyzer.db")
+    told(OSError(28, "No space left on device"))
+    said = "delay: the shuffler has delivered nothing; the store takes nothing now"
+    assert (await standing(bench)).waiting_for.endswith(said)
+    assert (await missing(bench)).endswith(said)
+    told(None)
+    assert (await missing(bench)).endswith("the shuffler has delivered nothing")
+
+
+async def test_a_round_waits_for_its_task_where_that_was_taken_away(bench: Bench) -> None:
+    bench.served.clear()
+    await bench.key_set()
+    assert (await standing(bench)).waiting_for == "its task, which is not among this analyzer's any more"
+    assert await missing(bench) == "its task, which is not among this analyzer's any more"
+
+
+async def test_a_round_that_is_over_is_not_said_to_wait_for_the_shuffler(bench: Bench) -> None:
+    await bench.key_set()
+    await bench.store.expire_keys(2.0**40)
+    assert (await missing(bench)).startswith("its key was destroyed")
+
+
+async def test_rounds_of_a_task_that_was_taken_away_are_logged_at_the_start(bench: Bench) -> None:
+    await bench.key_set(1)
+    await bench.deliver_round()
+    with capture_logs() as found:
+        await tell_held(bench.store, {bench.task.id: bench.signed})
+        assert found == []
+        await tell_held(bench.store, {})
+    assert [(line["event"], line["task"], line["round"]) for line in found] == [
+        ("held, but its task is not among the tasks", "flights", 1)
+    ]

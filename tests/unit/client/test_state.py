@@ -7,6 +7,8 @@ import json
 import os
 import sqlite3
 import stat
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -59,6 +61,34 @@ def test_what_was_kept_is_found_by_another_process(state: State, path: Path, of:
     assert other.find(of, [""]) == {"": Entry(sent.id, sent.envelope, None)}
     assert other.find(of, [""])[""].submission == sent
     other.close()
+
+
+ANOTHER = """
+import sys
+from pathlib import Path
+from hubbub.client.state import Round, State
+
+state = State(Path(sys.argv[1]))
+print(*state.find(Round(bytes(32), 1), ["alice"]))
+state.close()
+"""
+
+
+def test_two_states_of_one_process_do_not_undo_each_others_locks(path: Path) -> None:
+    """Where a second one opened the file beside SQLite, another process took the file for unused, and cut its log."""
+
+    def seen_by_another_process() -> str:
+        ran = subprocess.run([sys.executable, "-c", ANOTHER, path], capture_output=True, text=True, check=True)
+        return ran.stdout.strip()
+
+    of, first, second = Round(bytes(32), 1), State(path), State(path)
+    first.forget(0.0)
+    second.forget(0.0)
+    assert seen_by_another_process() == ""
+    first.keep_reports(of, "alice", Drawn(bytes(16), b"reports"), OVER_AT)
+    assert seen_by_another_process() == "alice"
+    first.close()
+    second.close()
 
 
 def test_the_first_submission_of_a_device_stays(state: State, of: Round) -> None:

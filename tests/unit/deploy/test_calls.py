@@ -9,12 +9,14 @@ from typing import Any, cast
 import pytest
 from rich.console import Console
 
-from hubbub.deploy import calls
+from hubbub.deploy import calls, lasting
 from hubbub.deploy.calls import Overview, round_to_close
+from hubbub.deploy.commands import status
 from hubbub.deploy.errors import BadUse
 from hubbub.deploy.views.standings import overview_document, print_overview
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.messages import Condition, RoundState, RoundStatus, Trouble
+from hubbub.protos.results import Progress, RoundId, RoundStanding
 from hubbub.protos.task import Schedule
 from support.samples import Parties, sample_task
 
@@ -100,3 +102,39 @@ def test_an_overview_shows_what_holds_each_service_up() -> None:
     assert f"the shuffler is in trouble (store) since 1970-01-01T00:16:40Z, met 3 times: {trouble.text}" in text
     assert "the shuffler lost 12 lines of its log since it started" in text
     assert "the analyzer is in trouble" not in text
+
+
+def test_a_task_is_not_known_by_name_while_the_analyzer_is_silent() -> None:
+    round_ = RoundStatus(TASK.id, 0, OPEN, 80, 20, {}, "")
+    overview = Overview([round_], None, {"analyzer": "the analyzer did not answer (127.0.0.1:7402)"})
+    assert overview.of_task(TASK.id.hex()).shuffler == [round_]
+    says = "names of tasks come from the analyzer, which did not answer; give the task's id .*; the analyzer did not"
+    with pytest.raises(HubbubError, match=says):
+        overview.of_task(TASK.name)
+    assert overview.of_task(TASK.name, {TASK.id.hex()}).shuffler == [round_]
+
+
+async def test_who_watches_a_task_by_name_goes_on_while_the_analyzer_is_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    round_ = RoundStatus(TASK.id, 0, OPEN, 80, 20, {}, "")
+    named = RoundStanding(RoundId(TASK.id, TASK.name, 0), Progress.AWAITED, (), "")
+    overviews = [Overview([round_], [named], {}), Overview([round_], None, {"analyzer": "it did not answer"})]
+
+    async def overview(_settings: object) -> Overview:
+        return overviews.pop(0)
+
+    monkeypatch.setattr(calls, "fetch_overview", overview)
+    monkeypatch.setattr(lasting, "lasting", lambda *_: [])
+    settings, ids = cast(Any, Settings()), set[str]()
+    settings.analyzer_results = "127.0.0.1:7402"
+    for _ in range(2):
+        assert (await status._look(settings, TASK.name, {}, ids)).overview.shuffler == [round_]
+
+
+def test_only_services_that_answered_are_said_to_show_no_round() -> None:
+    silent = {"analyzer": "the analyzer did not answer"}
+    with pytest.raises(HubbubError, match=r"^the shuffler shows no round of task 0{64}; the analyzer did not answer"):
+        Overview([], None, silent).of_task("0" * 64)
+    with pytest.raises(HubbubError, match=r"^the analyzer shows no round of task flights; the shuffler did not answer"):
+        Overview(None, [], {"shuffler": "the shuffler did not answer"}).of_task("flights")
+    with pytest.raises(HubbubError, match=r"^neither service shows a round of task flights; `hubbub status`"):
+        Overview([], [], {}).of_task("flights")

@@ -6,7 +6,6 @@ import pytest
 
 from hubbub.deploy.errors import BadUse
 from hubbub.deploy.rehearsal import turns
-from hubbub.protos.errors import HubbubError
 from hubbub.protos.task import Task
 from support.samples import Parties, sample_task
 
@@ -35,7 +34,7 @@ def test_devices_take_turns_through_each_querys_answers(task: Task) -> None:
     ],
 )
 def test_answers_that_do_not_fit_are_refused_before_anything_is_sent(task: Task, words: list[str], says: str) -> None:
-    with pytest.raises(HubbubError, match=says):
+    with pytest.raises(BadUse, match=says):
         turns(task, words, 3)
 
 

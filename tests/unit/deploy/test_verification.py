@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hubbub.deploy.verification import Pins, VerificationError, verify
+from hubbub.deploy.verification import NotACertificate, Pins, VerificationError, verify
 from hubbub.protos.signed import canonical
 from hubbub.protos.task import Privacy
 from support.certificates import batch_records, content_of, counts, encode
-from support.samples import Parties, sample_task
+from support.samples import Parties, sample_task, signed
 
 PARTIES = Parties.generate()
 TASK = sample_task(PARTIES, minimum_reports=100)
@@ -206,3 +206,37 @@ def test_withheld_query_states_the_epsilon_reached() -> None:
 
 def test_certificates_bytes_are_canonical() -> None:
     assert canonical(json.loads(CERTIFICATE)) == CERTIFICATE
+
+
+@pytest.mark.parametrize(
+    ("document", "found"),
+    [
+        (signed(TASK, PARTIES).encode(), "a task"),
+        (b"{}\n", "JSON without the members body and signature"),
+        (b"[task]\n", "not a JSON object"),
+        (b"[]", "not a JSON object"),
+        (b"", "an empty file"),
+        (b"-----BEGIN PRIVATE KEY-----\n-----END PRIVATE KEY-----\n", "a PEM file, a private key"),
+        (b"-----BEGIN CERTIFICATE-----\n-----END CERTIFICATE-----\n", "a PEM file, a certificate"),
+    ],
+)
+def test_another_file_than_a_certificate_is_said_to_be_one(document: bytes, found: str) -> None:
+    with pytest.raises(NotACertificate) as refused:
+        verify(document, PINS)
+    remedy = "`hubbub results --certificate FILE` saves one"
+    assert str(refused.value) == f"not a certificate of a round, it is {found}; {remedy}"
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        CERTIFICATE[:-9],
+        CERTIFICATE + b"\n",
+        b"\xef\xbb\xbf" + CERTIFICATE,
+        json.dumps(CONTENT | {"body": 1, "signature": 2}).encode(),
+    ],
+)
+def test_a_certificate_that_was_cut_short_or_saved_anew_does_not_hold(document: bytes) -> None:
+    with pytest.raises(VerificationError, match=r"^the certificate does not hold: ") as refused:
+        verify(document, PINS)
+    assert not isinstance(refused.value, NotACertificate)

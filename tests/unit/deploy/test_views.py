@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 from dataclasses import replace
@@ -10,14 +11,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 from pyarrow import csv, parquet
+from rich.console import Console
 
-from hubbub.deploy.views.compared import compare
+from hubbub.deploy.views.compared import compare, print_query, query_document
 from hubbub.deploy.views.export import as_table, write_csv, write_parquet
 from hubbub.deploy.views.results import COLUMNS, lines_of, results_document, table_rows
 from hubbub.protos.results import QueryResult, QueryState, RoundId, RoundResults
 from hubbub.queries.histogram import Histogram
 from hubbub.queries.randomizer import Tally
-from hubbub.queries.rows import Estimates, Row
+from hubbub.queries.rows import Estimate, Estimates, Row
 from support.queries import krr_query
 from support.rows import consistent, number
 from support.rows import counts as published
@@ -118,6 +120,22 @@ def test_a_kind_of_question_that_nobody_here_knows_is_shown_all_the_same(results
 
 def test_a_withheld_query_has_no_lines(results: RoundResults) -> None:
     assert lines_of(results.queries[2]) == ()
+
+
+def test_true_counts_are_whole_whatever_the_digits_of_the_estimate() -> None:
+    rows = (
+        Row("count", Estimate(1196.84, 8.94, 1179.3, 1214.4), "a"),
+        Row("sum", Estimate(9_953.4, 182.0, 9_596, 1e4)),
+    )
+    result = QueryResult("q", QueryState.PUBLISHED, 9, 9, {}, Estimates("histogram", rows))
+    truth = {("count", "a"): 1200.0, ("sum", None): 9_861.2}
+    printer = Console(width=200, file=io.StringIO())
+    print_query(printer, query_document(result, "histogram", truth, optional=False))
+    shown = [line.split("│")[1:6] for line in printer.file.getvalue().splitlines() if line.startswith("│")]
+    assert [[cell.strip() for cell in line] for line in shown] == [
+        ["a", "1,200", "1,196.8", "8.9", "1,179.3 … 1,214.4"],
+        ["sum", "9,860", "9,950", "180", "9,600 … 10,000"],
+    ]
 
 
 def test_how_many_answered_is_compared_only_where_somebody_may_not(results: RoundResults) -> None:

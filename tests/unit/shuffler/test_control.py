@@ -10,6 +10,7 @@ from unit.shuffler.world import BY_OPERATOR, MINIMUM, World, unreachable
 
 from hubbub.protos.messages import Receipt, RoundState
 from hubbub.protos.refusals import Reason, Refusal
+from hubbub.service.errors import as_store_error
 from support.samples import START
 
 
@@ -75,6 +76,22 @@ async def test_round_that_was_over_before_the_first_start_is_named_as_such(tmp_p
     await world.stop()
 
 
+async def test_closing_on_a_failing_disk_is_to_be_asked_for_again(
+    operated: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(*_: object) -> None:
+        raise as_store_error(OSError(28, "No space left on device"), operated.folder / "shuffler.db")
+
+    monkeypatch.setattr(operated.store, "cut", fail)
+    await operated.fill()
+    says = (
+        "round 0 was not closed; close it again once the store can be used: the store .* No space left on device; make"
+    )
+    with pytest.raises(Refusal, match=says) as refused:
+        await operated.control.close_round(operated.task.id, 0)
+    assert refused.value.reason is Reason.NOT_READY
+
+
 async def test_a_submission_beside_the_cut_is_in_the_batch_or_refused(operated: World) -> None:
     await operated.fill()
     destination = await operated.destination()
@@ -101,6 +118,22 @@ async def test_status_says_what_each_round_waits_for(operated: World) -> None:
     operated.analyzer.trouble = lambda _call: None
     await operated.over()
     assert (await operated.status()).waiting_for == "nothing"
+
+
+async def test_a_round_that_is_prepared_waits_for_its_opening_and_cannot_be_closed_yet(tmp_path: Path) -> None:
+    world = World(tmp_path, BY_OPERATOR)
+    world.clock.now = float(START - 61)
+    await world.start()
+    assert (await world.status()).state is RoundState.OPEN
+    assert (await world.status()).waiting_for == "its opening at 2026-01-01T00:00:00Z"
+    with pytest.raises(Refusal, match="round 0 opens at 2026-01-01T00:00:00Z") as refused:
+        await world.control.close_round(world.task.id, 0)
+    assert refused.value.reason is Reason.TOO_EARLY
+    world.clock.now = float(START - 60)
+    assert (await world.status()).waiting_for == "submissions until 2026-01-01T01:01:00Z"
+    world.clock.now = float(START)
+    assert (await world.status()).waiting_for.endswith("01:01:00Z, or the operator to close it")
+    await world.stop()
 
 
 async def test_status_of_a_task_that_is_not_run_is_refused(operated: World) -> None:

@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 from unit.shuffler.test_server import Deployment
 
+from hubbub.service.ports import ENDS_WITH_STDIN
+
 RUN = """
 import asyncio, sys
 from pathlib import Path
@@ -62,6 +64,26 @@ def test_it_drains_and_leaves_when_asked_to(process: subprocess.Popen[bytes], nu
     assert process.returncode == 0
     assert b"draining" in errors
     assert b"Traceback" not in errors
+
+
+def test_a_service_that_ends_with_its_stdin_drains_when_that_closes(tmp_path: Path) -> None:
+    Deployment(tmp_path)
+    (tmp_path / "shuffler.toml").write_text(SETTINGS)
+    (tmp_path / "run.py").write_text(RUN)
+    command = [sys.executable, str(tmp_path / "run.py"), str(tmp_path / "shuffler.toml")]
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    with subprocess.Popen(command, **pipes, env={**os.environ, ENDS_WITH_STDIN: "1"}) as process:
+        try:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            assert b"submission" in process.stdout.readline()
+            process.stdin.write(b"what is written is passed over")
+            process.stdin.flush()
+            _, errors = process.communicate(timeout=20)
+        finally:
+            process.kill()
+    assert process.returncode == 0
+    assert b"draining" in errors
 
 
 def test_signals_that_others_reload_at_are_ignored(process: subprocess.Popen[bytes]) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 from unit.shuffler.world import MINIMUM, World, unreachable
 
 from hubbub.protos.batch import BatchRecord, released_digest
@@ -116,6 +117,18 @@ async def test_same_permutation_is_sent_after_a_restart(world: World) -> None:
     await world.start()
     await world.over()
     assert released_digest(world.analyzer.lists[next(iter(world.analyzer.records))]) == digest
+
+
+async def test_each_batch_that_was_delivered_is_logged_with_its_names(world: World) -> None:
+    await world.fill()
+    with capture_logs() as found:
+        await world.cut()
+        await world.over()
+    delivered = [line for line in found if line["event"] == "delivered"]
+    assert [(line["task"], line["round"], line["query"], line["counted"]) for line in delivered] == [
+        ("flights", 0, "carrier", MINIMUM),
+        ("flights", 0, "delay", MINIMUM),
+    ]
 
 
 async def test_delivery_goes_on_where_the_analyzer_says(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -130,6 +130,6 @@ async def test_a_store_in_trouble_holds_up_every_round_that_is_not_over(world: W
     told = world.rounds.troubles.of_store(world.folder / "shuffler.db")
     told(OSError(28, "No space left on device"))
     assert world.rounds.in_trouble(round_)
-    assert world.rounds.waiting_for(round_).endswith("; the store takes none of them now")
+    assert world.rounds.waiting_for(round_).endswith("; the store takes nothing now")
     told(None)
     assert not world.rounds.in_trouble(round_)

@@ -1,0 +1,161 @@
+"""A file that a command writes is whole, or what it was before; and what cannot be written is named with a remedy."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hubbub.deploy.errors import NotWritten
+from hubbub.deploy.files import save
+from hubbub.deploy.printing import OutputLost
+from hubbub.deploy.views.export import write_csv, write_parquet
+from hubbub.protos.results import QueryResult, QueryState, RoundId, RoundResults
+from hubbub.queries.randomizer import Tally
+from support.samples import QUERIES
+
+
+@pytest.fixture
+def results() -> RoundResults:
+    counted = QUERIES[0].estimates(Tally(np.array([5, 9, 2], dtype=np.int64), 16), 0)
+    query = QueryResult("carrier", QueryState.PUBLISHED, 16, 16, {}, counted)
+    return RoundResults(RoundId(bytes(32), "flights", 0), (query,), b'{"body":{}}')
+
+
+@pytest.fixture
+def full(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A disk that turns out to be full when what was written is to reach it."""
+
+    def fails(_: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", fails)
+
+
+@pytest.mark.usefixtures("full")
+def test_a_failure_leaves_the_earlier_file_and_nothing_else(tmp_path: Path) -> None:
+    path = tmp_path / "task.json"
+    path.write_bytes(b"before")
+    with pytest.raises(NotWritten) as refused:
+        save(path, b"after")
+    assert str(refused.value) == (
+        f"{path} cannot be written: No space left on device; free space, or name another file"
+    )
+    assert path.read_bytes() == b"before"
+    with pytest.raises(NotWritten):
+        save(tmp_path / "new", b"after")
+    assert [each.name for each in tmp_path.iterdir()] == ["task.json"]
+
+
+@pytest.mark.usefixtures("full")
+@pytest.mark.parametrize("write", [write_csv, write_parquet])
+def test_a_failure_leaves_earlier_estimates(
+    write: Callable[[RoundResults, Path], None], results: RoundResults, tmp_path: Path
+) -> None:
+    path = tmp_path / "estimates"
+    path.write_bytes(b"before")
+    with pytest.raises(NotWritten, match="free space"):
+        write(results, path)
+    assert path.read_bytes() == b"before"
+
+
+def test_a_new_file_has_the_mode_that_others_have_and_an_earlier_one_keeps_its_own(tmp_path: Path) -> None:
+    (tmp_path / "usual").write_bytes(b"")
+    save(tmp_path / "new", b"x")
+    assert (tmp_path / "new").stat().st_mode == (tmp_path / "usual").stat().st_mode
+    (tmp_path / "private").write_bytes(b"before")
+    (tmp_path / "private").chmod(0o640)
+    save(tmp_path / "private", b"x")
+    assert stat.S_IMODE((tmp_path / "private").stat().st_mode) == 0o640
+    assert (tmp_path / "private").read_bytes() == b"x"
+
+
+def test_of_a_link_the_file_that_it_leads_to_is_written(tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    for name in ("earlier", "new"):
+        link = tmp_path / name
+        link.symlink_to(Path("there") / name)
+        if name == "earlier":
+            link.write_bytes(b"before")
+        save(link, b"x")
+        assert link.is_symlink()
+        assert (tmp_path / "there" / name).read_bytes() == b"x"
+    assert sorted(each.name for each in (tmp_path / "there").iterdir()) == ["earlier", "new"]
+
+
+def test_what_is_not_a_file_is_written_to_and_stays(results: RoundResults, tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    found: list[bytes] = []
+    reader = threading.Thread(target=lambda: found.append(pipe.read_bytes()))
+    reader.start()
+    write_parquet(results, pipe)
+    reader.join()
+    assert pipe.is_fifo()
+    write_parquet(results, tmp_path / "file")
+    assert found == [(tmp_path / "file").read_bytes()]
+
+
+def test_a_pipe_whose_reader_has_left_is_lost_output(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reading = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    reader = threading.Thread(target=lambda: (os.read(reading, 1), os.close(reading)))
+    os.set_blocking(reading, True)
+    reader.start()
+    with pytest.raises(OutputLost) as lost:
+        save(pipe, bytes(2**20))
+    reader.join()
+    assert lost.value.reader_left
+
+
+def test_standard_output_by_its_name_is_written_before_what_is_printed(tmp_path: Path) -> None:
+    script = "from pathlib import Path; from hubbub.deploy.files import save\n"
+    script += "save(Path('/dev/stdout'), b'saved\\n'); print('printed')"
+    with (tmp_path / "out").open("wb") as out:
+        subprocess.run([sys.executable, "-c", script], stdout=out, check=True, timeout=60)
+    assert (tmp_path / "out").read_bytes() == b"saved\nprinted\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("folder", "Is a directory; name a file, not a folder"),
+        ("missing/file", "No such file or directory; make its folder first, or name another file"),
+        ("file/file", "Not a directory; name a file in a folder that is there"),
+        ("n" * 300, "File name too long; name another file"),
+    ],
+)
+def test_what_cannot_be_written_is_named_with_a_remedy(name: str, said: str, tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file").touch()
+    with pytest.raises(NotWritten) as refused:
+        save(tmp_path / name, b"x")
+    assert str(refused.value) == f"{tmp_path / name} cannot be written: {said}"
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["file", "folder"]
+
+
+def test_a_file_that_may_not_be_written_is_not_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "task.json"
+    path.write_bytes(b"before")
+    opened = os.open
+
+    def refused(name: Path, flags: int, mode: int = 0o777) -> int:
+        if name == path and flags & os.O_WRONLY:
+            raise PermissionError(
+                errno.EACCES, os.strerror(errno.EACCES), str(name)
+            )  # root itself may write everything
+        return opened(name, flags, mode)
+
+    monkeypatch.setattr(os, "open", refused)
+    with pytest.raises(NotWritten, match="Permission denied; name a file in a folder where you may write"):
+        save(path, b"x")
+    assert path.read_bytes() == b"before"
