@@ -48,6 +48,9 @@ _FLOOR = -600.0
 _EXPONENTS = 128
 """Largest binary exponent of a step, up or down, for which powers of tilts and smoothings surely are doubles."""
 
+_LARGEST = 600.0
+"""Largest exponent of a charge that is formed: e^709 is the end of the doubles, and it is multiplied on."""
+
 _NODES_LIMIT = 300_000
 """Most nodes of one evaluation; a request beyond it is answered with fewer and a wider bracket."""
 
@@ -205,7 +208,9 @@ def _node_sums(sums: IidSum, steps: Array, tilted: Array, contour: Contour, inde
     cosine, sine = np.cos(phase), np.sin(phase)
     value = size * ((contour.tilt**2 - t**2) * cosine + 2 * contour.tilt * t * sine) / square**2
     bump = size * cosine * contour.smoothing**2
-    wrong = weight * np.exp(damping + charge) - size * (1 - 100 * UNIT_ROUNDOFF)
+    # Where the charge is no double any more nothing is known: an infinite one has Chernoff's bound taken instead.
+    grown = np.where(damping + charge > _LARGEST, inf, np.exp(np.minimum(damping + charge, _LARGEST)))
+    wrong = weight * grown - size * (1 - 100 * UNIT_ROUNDOFF)
     return np.array([np.sum(value), np.sum(bump), np.sum(wrong * (1 / square + contour.smoothing**2))])
 
 
@@ -245,9 +250,8 @@ def _assemble(
     wrong = _peak_error(sums, steps, masses, contour.tilt, peak)
     scale = peak + log(sums.scale)
     upper = value + error - _resting_bump(sums, steps, masses, contour, peak)
-    # The error has drowned the value. The truth is above 0, so an upper end of 0 would be false; `not >` also
-    # catches NaN.
-    if not upper > 0:
+    # The error has drowned the value. The truth is above 0, so an upper end of 0 would be false; `not` also catches NaN.
+    if not 0 < upper < inf:
         return LogBracket(-inf, _chernoff(sums, steps, masses, contour.tilt))
     # Smoothing and aliases only raise the value: an upper end may keep them, a lower end must give them back.
     lower = value - bump - error - _aliases(sums, steps, masses, contour, peak, value + error)

@@ -118,6 +118,10 @@ def test_one_round_is_bracketed_wherever_it_is_asked(
     one_round(mechanism, people, added, delta, epsilon)
 
 
+def test_an_attack_whose_charges_are_no_doubles_is_answered() -> None:
+    one_round(KRR(3, Fraction(1, 2**32)), 10**11, 0, 0.1, 0.0)
+
+
 @pytest.mark.slow
 @thorough
 @given(st.lists(parts, min_size=1, max_size=3), small, central)
