@@ -250,7 +250,7 @@ def _assemble(
     wrong = _peak_error(sums, steps, masses, contour.tilt, peak)
     scale = peak + log(sums.scale)
     upper = value + error - _resting_bump(sums, steps, masses, contour, peak)
-    # The error has drowned the value. The truth is above 0, so an upper end of 0 would be false; `not` also catches NaN.
+    # The error has drowned the value. The truth is above 0, so an upper end of 0 would be false; NaN is caught, too.
     if not 0 < upper < inf:
         return LogBracket(-inf, _chernoff(sums, steps, masses, contour.tilt))
     # Smoothing and aliases only raise the value: an upper end may keep them, a lower end must give them back.
