@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from hubbub.client.aside import alone, aside
-from hubbub.client.errors import NoRound
+from hubbub.client.errors import NoRound, UsageError
 from hubbub.client.participant import OVER, Participant, checked_name
 from hubbub.client.rounds import RoundKeys
 from hubbub.client.standing import DeviceStatus, Memory, status_of
@@ -61,11 +61,10 @@ class Device(Participant):
         clock: seconds since 1970, UTC.
 
     Raises:
-        UsageError: where an argument is of another type, or `shuffler` is not host:port.
+        UsageError: where an argument is of another type, `shuffler` is not host:port, or `name` cannot be stored.
         AuthorityError: where the authority cannot be read.
         SignatureError: where a key is not one, or the task is not signed by both.
         TaskError: where the task is not one to run.
-        HostError: where `shuffler` is not host:port.
     """
 
     def __init__(
@@ -93,7 +92,10 @@ class Device(Participant):
             random=random,
             clock=clock,
         )
-        self._name = checked_name(name)
+        try:
+            self._name = checked_name(name)
+        except AnswerError as error:
+            raise UsageError(f"name is {name!r:.80}; {error}") from error
 
     # Answering
 
@@ -229,7 +231,7 @@ class Device(Participant):
     ) -> DeviceReceipt:
         pacing = self._pacing.begun(seconds)
         of, stored, used = await aside(self._keep, answers, wanted)
-        receipt = await self._deliver(link, of, stored, pacing)
+        receipt = await self._deliver(link, of, stored, pacing, used)
         return DeviceReceipt(receipt.submission_id, receipt.round, used, sent=stored.outcome is None)
 
     def _keep(self, answers: Mapping[str, Value], wanted: int | None) -> tuple[Round, Entry, bool]:
@@ -276,8 +278,8 @@ class Device(Participant):
                 refusals.append(refusal)
         return receipts, refusals
 
-    async def _deliver(self, link: Link, of: Round, stored: Entry, pacing: Pacing) -> Receipt:
-        """Seal and send what is stored, and note the outcome, unless it has one."""
+    async def _deliver(self, link: Link, of: Round, stored: Entry, pacing: Pacing, used: bool = True) -> Receipt:
+        """Seal and send what is stored, and note the outcome, unless it has one; `used` is said in errors."""
         if stored.outcome is not None:
             return _settled(of, stored)
         try:
@@ -285,11 +287,11 @@ class Device(Participant):
         except Refusal as refusal:
             # Only a refusal for good erases what is stored; after any other it may be sent again.
             if refusal.reason not in OVER:
-                raise explained(refusal, self._kept(of)) from refusal
+                raise explained(refusal, self._kept(of, used)) from refusal
             await aside(self._state.settle, of, {self._name: refusal.reason.value})
             raise
         except Unreachable as error:
-            raise explained(error, self._kept(of)) from error
+            raise explained(error, self._kept(of, used)) from error
 
     async def _seal_and_send(self, link: Link, of: Round, stored: Entry, pacing: Pacing) -> Receipt:
         keys = await self._keys(link, of, pacing)
@@ -308,12 +310,11 @@ class Device(Participant):
             raise NoRound(f"the answers to round {of.number} were erased on this device before they were sent")
         return found[self._name]
 
-    def _kept(self, of: Round) -> str:
+    def _kept(self, of: Round, used: bool) -> str:
         until = datetime.fromtimestamp(self.task.schedule.cut(of.number), UTC)
-        return (
-            f"the answers to round {of.number} are kept on this device, randomized: resend them, or submit again, "
-            f"before {until:%Y-%m-%dT%H:%M:%SZ}"
-        )
+        kept = f"the answers {'' if used else 'given earlier '}to round {of.number} are kept on this device, randomized"
+        unused = "" if used else ", and those of this call are not used"
+        return f"{kept}{unused}: resend them, or submit again, before {until:%Y-%m-%dT%H:%M:%SZ}"
 
 
 def _settled(of: Round, entry: Entry) -> Receipt:

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from hubbub.client.arguments import checked_function, checked_type
 from hubbub.client.aside import aside
 from hubbub.client.encode import encode_all
 from hubbub.client.errors import StateError
@@ -57,9 +58,9 @@ class Participant:
         self._state = State(checked_path(state, "state"))
         self._address = checked_shuffler(shuffler)
         self._tls = TLS(trusted_authority(authority))
-        self._pacing = pacing or Pacing()
-        self._random = random
-        self._clock = clock
+        self._pacing = Pacing() if pacing is None else checked_type(pacing, Pacing, "pacing", "a Pacing(…), or None")
+        self._random: Random = checked_function(random, "random", "bytes")
+        self._clock: Callable[[], float] = checked_function(clock, "clock", "seconds since 1970")
         self._link = self._new_link()
 
     async def __aenter__(self) -> Self:

@@ -16,15 +16,16 @@ import threading
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
+from hubbub.client.arguments import checked_function, checked_seconds, checked_type
 from hubbub.client.aside import alone
 from hubbub.client.device import Device
 from hubbub.client.errors import NoRound, OptedOut, UsageError
 from hubbub.client.forking import restarted_in_children
 from hubbub.client.participant import OVER
+from hubbub.client.recorded import Recorded as Recorded
 from hubbub.protos.errors import Unreachable
 from hubbub.protos.messages import Receipt
 from hubbub.protos.refusals import Refusal
@@ -50,37 +51,6 @@ STOP_SECONDS = 1.0
 _LOG = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
-class Recorded:
-    """What became of the calls of `record` in this process.
-
-    Attributes:
-        calls: how many there were. Each is in one of the next seven counts, or `queued`.
-        kept: stored as a round's answers. A round has one of these.
-        repeated: for a round that was answered before; the first answers stand.
-        no_round: when no round takes answers.
-        bad_answer: that do not fit the task.
-        opted_out: after the device opted out.
-        dropped: because the queue was full, or the recorder closed.
-        failed: because the state file could not be used.
-        queued: not stored yet.
-        acknowledged: rounds that the shuffler has acknowledged.
-        refused: rounds that it refused for good.
-    """
-
-    calls: int = 0
-    kept: int = 0
-    repeated: int = 0
-    no_round: int = 0
-    bad_answer: int = 0
-    opted_out: int = 0
-    dropped: int = 0
-    failed: int = 0
-    queued: int = 0
-    acknowledged: int = 0
-    refused: int = 0
-
-
 class Recorder:
     """Takes a device's answers in passing, in any thread, inside or outside an event loop.
 
@@ -95,7 +65,10 @@ class Recorder:
         capacity: most calls that wait to be stored; further ones are dropped and counted.
         exit_seconds: how long the end of the program may be held up.
         on_error: called in the recorder's thread with what went wrong, of which nothing reaches the application
-            otherwise; by default it is logged. No error holds an answer.
+            otherwise; by default it is logged. No error holds an answer. What it raises is passed over.
+
+    Raises:
+        UsageError: where an argument is of another type, or out of range.
     """
 
     def __init__(
@@ -106,12 +79,12 @@ class Recorder:
         exit_seconds: float = EXIT_SECONDS,
         on_error: Callable[[Exception], None] | None = None,
     ) -> None:
-        if capacity < 1 or not exit_seconds >= 0:
-            raise UsageError(f"capacity is {capacity}, exit_seconds {exit_seconds}; give 1 or more, and 0 or more")
-        self._device = device
+        self._device = checked_type(device, Device, "device", "a Device(…)")
+        if isinstance(capacity, bool) or not isinstance(capacity, int) or capacity < 1:
+            raise UsageError(f"capacity is {capacity!r:.80}; give a whole number, 1 or more")
         self._capacity = capacity
-        self._exit_seconds = exit_seconds
-        self._on_error = _logged if on_error is None else on_error
+        self._exit_seconds = checked_seconds(exit_seconds, "exit_seconds")
+        self._on_error = _logged if on_error is None else checked_function(on_error, "on_error", "nothing")
         self._answered: set[int] = set()
         self._closed = self._ended = False
         self._begin()
@@ -169,34 +142,58 @@ class Recorder:
         """Store and send what is recorded; return whether nothing waits to be sent any more.
 
         Returns once a try to send was made, or after `timeout` seconds. It blocks: in an event loop, call it with
-        `asyncio.to_thread`.
+        `asyncio.to_thread`. A recorder that was closed sends nothing; it says whether something waits on disk.
+
+        Raises:
+            UsageError: where `timeout` is not a number of seconds, 0 or more.
         """
+        timeout = checked_seconds(timeout, "timeout")
+        if self._ended:
+            return self._is_disk_clear()
         with self._changed:
             self._asked += 1
-        if self._ended or not self._wake():
+        if not self._wake():
             return False
         with self._changed:
-            self._changed.wait_for(self._is_idle, timeout)
+            self._changed.wait_for(self._is_idle, min(timeout, threading.TIMEOUT_MAX))
             return self._is_idle() and not self._waits
 
     def close(self, timeout: float | None = None) -> bool:
         """Take nothing more, then do as `flush` does, for `exit_seconds` by default, and end the thread.
 
         Returns whether nothing waits to be sent any more. What waits is stored, for the next run.
+
+        Raises:
+            UsageError: where `timeout` is neither None nor a number of seconds, 0 or more; nothing was closed.
         """
+        timeout = self._exit_seconds if timeout is None else checked_seconds(timeout, "timeout")
         with self._changed:
             self._closed = True
             idle = self._is_idle() and not self._waits
         atexit.unregister(self.close)
-        done = idle or self.flush(self._exit_seconds if timeout is None else timeout)
+        done = idle or self.flush(timeout)
         # Storing needs no thread: at the end of a program none may be left, nor can one be started.
         self._store()
         self._ended = True
         worker, self._worker = self._worker, None
         if worker is not None:
             worker.stop()
+        # A try that was not made, or not to its end, says nothing of what waits.
+        done = done or self._is_disk_clear()
         self._device._state.close()
         return done
+
+    def _is_disk_clear(self) -> bool:
+        """Return whether nothing that is stored waits to be sent; False where that cannot be known."""
+        state, device = self._device._state, self._device
+        try:
+            state.forget(device._clock())
+            return not state.waiting(device.task.id, device._name)
+        except Exception as error:  # a closed recorder raises as little as an open one
+            self._tell(error)
+            return False
+        finally:
+            state.close()
 
     def __enter__(self) -> Self:
         return self
@@ -224,30 +221,34 @@ class Recorder:
                     return
                 answers, number = self._queue.popleft()
                 self._storing += 1
-            outcome = self._stored(answers, number)
-            with self._changed:
-                self._storing -= 1
-                self._counts[outcome] += 1
-                if outcome == "kept":
-                    self._asked += 1
-                self._changed.notify_all()
+            outcome, error = "failed", None
+            try:
+                outcome, error = self._stored(answers, number)
+                if error is not None:
+                    self._tell(error)
+            finally:
+                # Counted whatever comes in between, such as Ctrl-C; told first, so that `flush` returns after it.
+                with self._changed:
+                    self._storing -= 1
+                    self._counts[outcome] += 1
+                    if outcome == "kept":
+                        self._asked += 1
+                    self._changed.notify_all()
 
-    def _stored(self, answers: dict[str, Value], number: int) -> str:
-        """Store one call's answers; return what became of them."""
+    def _stored(self, answers: dict[str, Value], number: int) -> tuple[str, Exception | None]:
+        """Store one call's answers; return what became of them, and the error to tell."""
         try:
             kept = self._device.keep(answers, number)
         except OptedOut:
-            return "opted_out"
+            return "opted_out", None
         except NoRound:
-            return "no_round"
+            return "no_round", None
         except AnswerError as error:
-            self._tell(error)
-            return "bad_answer"
+            return "bad_answer", error
         except Exception as error:  # the thread goes on, whatever an answer or a file is like
-            self._tell(error)
-            return "failed"
+            return "failed", error
         self._answered.add(number)
-        return "kept" if kept else "repeated"
+        return "kept" if kept else "repeated", None
 
     @property
     def _is_asked(self) -> bool:
@@ -279,11 +280,11 @@ class Recorder:
             sending.cancel()
             raise Unreachable("sending hangs, as it may where a process was forked while it sent; it is tried again")
         receipts, refusals = sending.result()
-        for refusal in refusals:
-            self._tell(refusal)
         final = sum(refusal.reason in OVER for refusal in refusals)
         with self._changed:
             self._counts.update(acknowledged=len(receipts), refused=final)
+        for refusal in refusals:
+            self._tell(refusal)
         return final < len(refusals)
 
     async def _resend(self) -> tuple[list[Receipt], list[Refusal]]:
@@ -314,8 +315,10 @@ class Recorder:
             return True
 
     def _tell(self, error: Exception) -> None:
-        # What the application does with errors must not end the thread.
-        with contextlib.suppress(Exception):
+        # What the application does with errors must not end the recorder's thread, not even sys.exit(). `close` may
+        # tell in the main thread, where a Ctrl-C is meant for the application.
+        in_main = threading.current_thread() is threading.main_thread()
+        with contextlib.suppress(Exception if in_main else BaseException):
             self._on_error(error)
 
 

@@ -17,10 +17,11 @@ from typing import TypeVar
 
 import grpc
 
+from hubbub.client.arguments import checked_function, checked_type, is_number
 from hubbub.client.errors import UsageError
 from hubbub.protos import transport
 from hubbub.protos.envelope import Destination
-from hubbub.protos.errors import Distrusted, HubbubError, Unreachable
+from hubbub.protos.errors import Distrusted, Unreachable
 from hubbub.protos.messages import Answer, Receipt, Submission
 from hubbub.protos.refusals import TRANSIENT, Refusal
 from hubbub.protos.wire import SubmissionCaller
@@ -44,8 +45,8 @@ class Patience:
 
     def __post_init__(self) -> None:
         for name, seconds in vars(self).items():
-            if not seconds > 0:
-                raise HubbubError(f"patience {name} is {seconds!r}; it must be a number of seconds above 0")
+            if not is_number(seconds) or not seconds > 0:
+                raise UsageError(f"patience {name} is {seconds!r}; it must be a number of seconds above 0")
 
     def pause(self, tries: int, share: float, retry_after: float | None) -> float:
         """Return the pause after that many failed tries; `share` is uniform in [0, 1).
@@ -83,6 +84,16 @@ class Pacing:
     progress: Callable[[Retry], None] | None = None
     until: float = math.inf
 
+    def __post_init__(self) -> None:
+        checked_type(self.patience, Patience, "pacing patience", "a Patience(…)")
+        checked_function(self.monotonic, "pacing monotonic", "seconds")
+        checked_function(self.sleep, "pacing sleep", "an awaitable")
+        checked_function(self.random, "pacing random", "bytes")
+        if self.progress is not None:
+            checked_function(self.progress, "pacing progress", "nothing")
+        if not is_number(self.until) or math.isnan(self.until):
+            raise UsageError(f"pacing until is {self.until!r}; give a time by its clock `monotonic`, in seconds")
+
     def begun(self, timeout: float | None) -> Pacing:
         """Return the pacing of requests that begin now and have `timeout` seconds together, the patience's by default.
 
@@ -91,7 +102,7 @@ class Pacing:
         """
         if timeout is None:
             timeout = self.patience.total
-        if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not timeout > 0:
+        if not is_number(timeout) or not timeout > 0:
             raise UsageError(f"timeout is {timeout!r}; give a number of seconds above 0")
         return replace(self, patience=replace(self.patience, total=timeout), until=self.monotonic() + timeout)
 

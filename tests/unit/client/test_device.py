@@ -27,6 +27,7 @@ from hubbub.client import (
     SignatureError,
     StateError,
     Unreachable,
+    UsageError,
 )
 from hubbub.client.state import Round
 from hubbub.protos.envelope import outer_bytes
@@ -91,6 +92,9 @@ async def test_a_kill_before_the_first_send_resends_the_stored_bytes(device: Mak
     shuffler.failures.extend([RuntimeError("killed")] * 99)
     with pytest.raises(Unreachable, match="the answers to round 0 are kept on this device"):
         await device().submit(ANSWERS)
+    earlier = "the answers given earlier to round 0 are kept .* and those of this call are not used: resend them"
+    with pytest.raises(Unreachable, match=earlier):
+        await device().submit({"carrier": "AA"})
     shuffler.failures.clear()
     receipt = await device().submit({"carrier": "AA"})
     assert len(shuffler.seen) > 2
@@ -372,7 +376,7 @@ def test_a_device_is_not_made_with_a_key_that_did_not_sign(settings: dict[str, A
 
 @pytest.mark.parametrize("name", ["a\nb", "x" * 201, "\x00", 7])
 def test_a_name_that_cannot_be_stored_is_refused(settings: dict[str, Any], name: Any) -> None:
-    with pytest.raises(AnswerError, match="at most 200 printable characters"):
+    with pytest.raises(UsageError, match="at most 200 printable characters"):
         Device(**settings, shuffler="127.0.0.1:1", name=name)
 
 

@@ -22,6 +22,7 @@ from hubbub.client import (
     KeySetChanged,
     NoRound,
     OptedOut,
+    Pacing,
     Patience,
     Reason,
     Refusal,
@@ -50,10 +51,10 @@ KEPT = (
 Make = Callable[..., Device]
 
 
-async def kept_offline(device: Make, **changes: Any) -> Drawn:
+async def kept_offline(device: Make, says: str = KEPT, **changes: Any) -> Drawn:
     """What a device has on disk after it answered while nobody could be reached."""
     one = device(shuffler=NOBODY, **changes)
-    with pytest.raises(Unreachable, match=KEPT):
+    with pytest.raises(Unreachable, match=says):
         await one.submit(ANSWERS)
     (entry,) = one._state.find(Round(one.task.id, 0), [changes.get("name", "")]).values()
     await one.close()
@@ -71,7 +72,7 @@ async def test_the_first_answers_given_offline_are_kept_and_resent(device: Make,
 
 async def test_nothing_is_drawn_a_second_time(device: Make, shuffler: FakeShuffler) -> None:
     drawn = await kept_offline(device)
-    assert await kept_offline(device) == drawn
+    assert await kept_offline(device, "those of this call are not used") == drawn
 
     def exhausted(count: int) -> bytes:
         raise AssertionError(f"{count} bytes were drawn")
@@ -348,6 +349,10 @@ async def test_each_pause_is_told_before_it_begins(device: Make, settings: dict[
         ({"shuffler": "host:65536"}, "is not host:port with a port from 0 to 65535"),
         ({"shuffler": "::1:7301"}, "is in brackets"),
         ({"shuffler": 7301}, "shuffler is of type int; give host:port"),
+        ({"pacing": 5}, r"pacing is of type int; give a Pacing\(…\)"),
+        ({"pacing": Pacing}, r"pacing is the class Pacing; give a Pacing\(…\)"),
+        ({"random": None}, "random is of type NoneType; give a function that returns bytes"),
+        ({"clock": 5}, "clock is of type int; give a function that returns seconds"),
     ],
 )
 @pytest.mark.parametrize("kind", [Device, Gateway])
@@ -356,6 +361,21 @@ def test_an_argument_of_another_type_is_named(
 ) -> None:
     with pytest.raises(UsageError, match=message):
         kind(**{**settings, "shuffler": NOBODY, **changes})
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"patience": 5}, {"progress": 5}, {"monotonic": 5}, {"sleep": None}, {"random": b""}, {"until": "x"}],
+)
+def test_a_pacing_checks_what_it_is_made_of(changes: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match=f"pacing {next(iter(changes))} is .*; give"):
+        Pacing(**changes)
+
+
+@pytest.mark.parametrize("total", ["x", None, True, 0, float("nan")])
+def test_patience_is_in_seconds(total: Any) -> None:
+    with pytest.raises(UsageError, match=r"patience total is .*; it must be a number of seconds above 0"):
+        Patience(total=total)
 
 
 @pytest.mark.parametrize("shuffler", ["host:1", "[::1]:7301", "192.0.2.1:65535", "shuffler.example.org:7301"])

@@ -232,7 +232,7 @@ async def test_what_comes_after_closing_is_dropped(device: Make, shuffler: FakeS
     assert await asyncio.to_thread(recorder.close, 30)
     assert await asyncio.to_thread(recorder.close, 30)
     assert not recorder.record(ANSWERS)
-    assert not await flushed(recorder)
+    assert await flushed(recorder)
     assert recorder.counts == Recorded(calls=2, kept=1, repeated=1, acknowledged=1)
     assert recorder._worker is None
     assert recorder._device._state._connection is None
@@ -256,10 +256,55 @@ async def test_without_a_thread_closing_stores_what_is_queued(
     assert len(await device().resend()) == 1
 
 
-@pytest.mark.parametrize("changes", [{"capacity": 0}, {"exit_seconds": -1.0}, {"exit_seconds": float("nan")}])
-async def test_a_recorder_without_room_or_time_is_refused(device: Make, changes: dict[str, Any]) -> None:
-    with pytest.raises(UsageError, match="give 1 or more, and 0 or more"):
-        Recorder(device(), **changes)
+@pytest.mark.parametrize("wrong", [0, True, "x", 1.5])
+async def test_a_recorder_without_room_is_refused(device: Make, wrong: Any) -> None:
+    with pytest.raises(UsageError, match=r"capacity is .*; give a whole number, 1 or more"):
+        Recorder(device(), capacity=wrong)
+
+
+@pytest.mark.parametrize("wrong", [-1.0, float("nan"), "x", True])
+async def test_what_is_not_a_time_is_refused(device: Make, shuffler: FakeShuffler, wrong: Any) -> None:
+    with pytest.raises(UsageError, match=r"exit_seconds is .*; give a number of seconds, 0 or more"):
+        Recorder(device(), exit_seconds=wrong)
+    async with Recorder(device()) as recorder:
+        for call in (recorder.flush, recorder.close):
+            with pytest.raises(UsageError, match=r"timeout is .*; give a number of seconds, 0 or more"):
+                call(wrong)
+        assert recorder.record(ANSWERS)
+
+
+async def test_a_recorder_is_of_a_device_and_tells_a_function(device: Make) -> None:
+    nothing: Any = None
+    with pytest.raises(UsageError, match="device is of type NoneType; give a Device"):
+        Recorder(nothing)
+    wrong: Any = 5
+    with pytest.raises(UsageError, match="on_error is of type int; give a function"):
+        Recorder(device(), on_error=wrong)
+
+
+@pytest.mark.parametrize("kind", [SystemExit, KeyboardInterrupt])
+async def test_what_handles_errors_may_even_exit(
+    device: Make, shuffler: FakeShuffler, kind: type[BaseException]
+) -> None:
+    def leave(error: Exception) -> None:
+        raise kind from error
+
+    async with Recorder(device(), on_error=leave) as recorder:
+        recorder.record({"carrier": "nothing like it"})
+        recorder.record(ANSWERS)
+        assert await flushed(recorder)
+        assert recorder.counts == Recorded(calls=2, bad_answer=1, kept=1, acknowledged=1)
+
+
+async def test_a_closed_recorder_answers_from_what_waits_on_disk(device: Make, shuffler: FakeShuffler) -> None:
+    one = device(shuffler=NOBODY)
+    async with Recorder(one, on_error=Errors()) as recorder:
+        recorder.record(ANSWERS)
+    assert not await flushed(recorder)
+    await device().resend()
+    assert await flushed(recorder)
+    assert await asyncio.to_thread(recorder.close)
+    assert one._state._connection is None
 
 
 # Programs that end, and that fork
