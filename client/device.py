@@ -169,7 +169,8 @@ class Device(Participant):
         """
         return self._blocking(lambda link: self._resend(link, timeout), "resend")
 
-    # Knowing, and deciding. These read and write the state file alone, which takes milliseconds.
+    # Knowing, and deciding. These read and write the state file alone, which takes milliseconds, or up to 30 s while
+    # another program holds it.
 
     def status(self) -> DeviceStatus:
         """Return the current and the next round, what became of this device's answers, and the local ε spent.

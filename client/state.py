@@ -24,7 +24,7 @@ from hubbub.client.entry import History as History
 from hubbub.client.entry import Round as Round
 from hubbub.client.errors import KeySetChanged, NoRound, OptedOut, StateError
 from hubbub.client.forking import closed_at_forks
-from hubbub.client.state_file import close_state, open_state
+from hubbub.client.state_file import close_state, open_state, why_unusable
 from hubbub.protos.errors import SignatureError
 from hubbub.protos.keys import KeySet
 from hubbub.protos.messages import Submission
@@ -274,10 +274,7 @@ class State:
         try:
             yield
         except (sqlite3.Error, OSError, UnicodeError) as error:  # a damaged schema is named in bytes that are no text
-            raise StateError(
-                f"cannot use the state file {self._path}: {error}; see that it is a file of this program, that its "
-                "folder exists and is writable, and that the disk has room"
-            ) from error
+            raise StateError(why_unusable(self._path, error)) from error
 
 
 def _key(of: Round) -> tuple[bytes, int]:

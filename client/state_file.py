@@ -140,6 +140,19 @@ def _make_file(path: Path) -> None:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
 
 
+def why_unusable(path: Path, error: BaseException) -> str:
+    """Say why the state file cannot be used, and what to do."""
+    if _is_busy(error):
+        return (
+            f"the state file {path} has been in use by another program for {BUSY_SECONDS:g} s ({error}); nothing was "
+            "stored: end that program, or try again"
+        )
+    return (
+        f"cannot use the state file {path}: {error}; see that it is a file of this program, that its "
+        "folder exists and is writable, and that the disk has room"
+    )
+
+
 def _is_busy(error: BaseException) -> bool:
     """Return whether another process was in the way: SQLite does not wait for it when it changes to WAL."""
     return isinstance(error, sqlite3.OperationalError) and error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY

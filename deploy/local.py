@@ -252,8 +252,14 @@ class LocalPipeline:
                 return await caller.get_results(self.task.task.id, round_number, wait, wait + CALL_SECONDS)
             except Refusal as refusal:
                 # The analyzer cannot tell a round that expired from one that is still to come; the shuffler can.
-                if refusal.reason is not Reason.NO_RESULTS or await self._has_expired(round_number):
+                if refusal.reason is not Reason.NO_RESULTS:
                     raise
+                expired = await self._expired(round_number)
+                if expired is not None:
+                    said = f"round {round_number} expired with {expired.submissions} submissions, under its minimum of "
+                    raise Refusal(
+                        Reason.NO_RESULTS, f"{said}{expired.minimum_reports}: there will never be results"
+                    ) from refusal
             except Unreachable:
                 # The analyzer may be starting again. If its process ended by itself, `guard` stops this wait.
                 await channel.channel_ready()
@@ -262,11 +268,13 @@ class LocalPipeline:
             elif loop.time() - since >= patience:
                 raise ServiceError(f"round {round_number} has not got on for {patience:g} s: {seen}; logs: {self.logs}")
 
-    async def _has_expired(self, round_number: int) -> bool:
+    async def _expired(self, round_number: int) -> RoundStatus | None:
+        """Return the round's state at the shuffler if it has expired."""
         try:
-            return (round_number, RoundState.EXPIRED) in [(each.round, each.state) for each in await self.status()]
+            rounds = await self.status()
         except Unreachable:
-            return False
+            return None
+        return next((each for each in rounds if (each.round, each.state) == (round_number, RoundState.EXPIRED)), None)
 
     async def _waits(self, caller: ResultsCaller, round_number: int) -> str:
         """Say what a round waits for at each service."""

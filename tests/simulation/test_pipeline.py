@@ -146,7 +146,7 @@ async def test_a_round_expires_by_itself_and_nobody_waits_for_its_results(tmp_pa
     schedule = Schedule(int(time.time()), length=15, grace=1, rounds=1, close="schedule")
     async with LocalPipeline(replace(draft(), schedule=schedule), tmp_path / "pipeline") as pipeline:
         assert await submit(pipeline, 0, 10) == 10
-        with pytest.raises(Refusal) as refused:
+        with pytest.raises(Refusal, match=r"expired with 10 submissions, under its minimum .* never") as refused:
             await pipeline.results(0)
         assert refused.value.reason is Reason.NO_RESULTS
         (status,) = await pipeline.status()

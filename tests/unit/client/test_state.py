@@ -208,6 +208,16 @@ def test_a_damaged_file_is_named(path: Path) -> None:
         State(path).forget(0)
 
 
+def test_a_file_that_another_program_holds_is_told_as_that(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    State(path).forget(0.0)
+    monkeypatch.setattr("hubbub.client.state_file.BUSY_SECONDS", 0.05)
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN EXCLUSIVE")
+    with pytest.raises(StateError, match=r"in use by another program for 0\.05 s .* end that program, or try again"):
+        State(path).forget(0.0)
+    other.close()
+
+
 def test_a_failed_commit_stores_nothing_and_says_so(state: State, of: Round) -> None:
     connection = state._connection
     assert connection is not None
