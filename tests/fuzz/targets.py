@@ -688,7 +688,7 @@ def _targets() -> list[Target]:
         _settings_target("analyzer", analyzer_settings.Settings),
         _settings_target("client", ClientSettings),
         _settings_target("operator", OperatorSettings),
-        Target("CSV", read_csv, (b"carrier,delay\nAA,1.5\nB6,\nAA,3\n",), (HubbubError,), of_text),
+        Target("CSV", read_csv, (b"carrier,delay\ndark,1.5\nlight,\ndark,3\n",), (HubbubError,), of_text),
         Target("Parquet", read_parquet, (_parquet(),), (HubbubError,)),
         Target("rounds file", read_rounds_file, rounds, (AccountingError,), of_json),
         Target("rounds text", read_rounds_file, rounds, (AccountingError,), of_text),

@@ -34,6 +34,7 @@ def epsilon(name: str, mechanism: LocalMechanism, reports: int, delta: float) ->
         return None
 
 
+@pytest.mark.slow
 @settings(max_examples=15, deadline=None)
 @given(usual, people, deltas)
 def test_uppers_lie_above_lowers_and_the_certified_one_is_the_smallest(
@@ -87,6 +88,7 @@ def test_a_larger_local_epsilon_never_helps_a_formula(
     assert high is None or low is None or low <= high * (1 + 1e-9)
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(st.sampled_from(FORMULAS), mechanisms, people, deltas, st.floats(1, 100))
 def test_a_larger_delta_never_hurts_a_formula(

@@ -49,6 +49,7 @@ def test_one_round_is_never_worse_beside_dummies(mechanism: LocalMechanism, repo
     assert rdp_upper(mechanism, reports, 4.0, dummies) <= rdp_upper(mechanism, reports, 4.0)
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=4)
 @given(mechanisms, people, few, st.integers(2, 30))
 def test_rounds_are_never_worse_beside_dummies(

@@ -97,6 +97,7 @@ def test_one_round_is_bracketed(mechanism: AnyMechanism, people: int, added: int
     one_round(mechanism, people, added, delta, epsilon)
 
 
+@pytest.mark.slow
 @extreme
 @given(st.lists(parts, min_size=1, max_size=2), small, central)
 def test_many_rounds_are_bracketed(several: list[Part], delta: float, epsilon: float) -> None:
