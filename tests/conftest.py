@@ -1,5 +1,6 @@
 """What tests share: property tests draw the same examples each time, and logs are written before the next test."""
 
+import signal
 import sys
 from collections.abc import Iterator
 
@@ -16,6 +17,9 @@ settings.register_profile(
 )
 settings.register_profile("search", settings.get_profile("default"), deadline=None, max_examples=2000)
 settings.load_profile("steady")
+
+# A shell that runs the tests in the background has Ctrl-C ignored, and so it would be for every program they start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)

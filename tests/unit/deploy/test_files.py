@@ -107,9 +107,14 @@ def test_what_is_not_a_file_is_written_to_and_stays(results: RoundResults, tmp_p
 def test_a_pipe_whose_reader_has_left_is_lost_output(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    reading = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
-    reader = threading.Thread(target=lambda: (os.read(reading, 1), os.close(reading)))
-    os.set_blocking(reading, True)
+
+    def read_a_byte_and_leave() -> None:
+        # Opening waits for the writer: a reader that came and left before it would leave the writer waiting for ever.
+        reading = os.open(pipe, os.O_RDONLY)
+        os.read(reading, 1)
+        os.close(reading)
+
+    reader = threading.Thread(target=read_a_byte_and_leave)
     reader.start()
     with pytest.raises(OutputLost) as lost:
         save(pipe, bytes(2**20))
