@@ -361,7 +361,10 @@ def _read_estimate(message: results_pb2.Estimate) -> Estimate:
 
 def _write_estimates(estimates: Estimates) -> results_pb2.Estimates:
     message = results_pb2.Estimates(
-        kind=estimates.kind, unit=estimates.unit, rows=[_write_row(row) for row in estimates.rows]
+        kind=estimates.kind,
+        unit=estimates.unit,
+        rows=[_write_row(row) for row in estimates.rows],
+        table=estimates.table,
     )
     if estimates.clipped_to is not None:
         message.clipped_to.lower, message.clipped_to.upper = estimates.clipped_to
@@ -372,7 +375,7 @@ def _read_estimates(message: results_pb2.Estimates) -> Estimates:
     rows = tuple(_read_row(row) for row in message.rows)
     interval = message.clipped_to
     clipped_to = (interval.lower, interval.upper) if message.HasField("clipped_to") else None
-    return Estimates(plain(message.kind), rows, plain(message.unit), clipped_to)
+    return Estimates(plain(message.kind), rows, plain(message.unit), clipped_to, message.table)
 
 
 def _write_row(row: Row) -> results_pb2.Row:

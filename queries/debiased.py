@@ -57,15 +57,12 @@ class Debiased:
     dummies: int = 0
 
     def __post_init__(self) -> None:
-        counts, valid = self.tally.counts, self.tally.valid
+        valid = self.tally.valid
         if self.randomizer.keep == 0:
             raise ValueError(
                 f"the reports of {self.randomizer!r} say nothing; choose a randomizer that is less private"
             )
-        if counts.shape != (self.randomizer.symbols,) or (counts < 0).any() or (counts > valid).any():
-            raise ValueError(
-                f"counts of shape {counts.shape}, {self.randomizer.symbols} counts from 0 to {valid} are expected"
-            )
+        self.randomizer.check(self.tally)
         if not 0 <= self.dummies <= valid:
             raise ValueError(f"{self.dummies} dummies among {valid} counted; there are from 0 to all of them")
 
@@ -75,10 +72,18 @@ class Debiased:
         return self.tally.valid - self.dummies
 
     @cached_property
+    def _debiased(self) -> tuple[Vector, float]:
+        return self.randomizer.debias(self.tally, self.dummies)
+
+    @property
     def counts(self) -> Vector:
         """ĉ_j, shape (symbols,): unbiased, possibly negative."""
-        expected = self.reports * self.randomizer.base + self.dummies * self.randomizer.dummy_mean
-        return np.asarray((self.tally.counts - expected) / self.randomizer.keep, dtype=np.float64)
+        return self._debiased[0]
+
+    @property
+    def shared(self) -> float:
+        """The variance of each ĉ_j beside that of its reports: what reports of one symbol have in common adds it."""
+        return self._debiased[1]
 
     def total(self, weights: Vector) -> float:
         """L_w = Σ_j w_j ĉ_j."""
@@ -88,7 +93,8 @@ class Debiased:
         """Return the estimated variance of L_w; `rounding` is the sum of the ρ_i."""
         each = self.randomizer.variances(weights)
         people = self._clipped(float(each @ self.counts), float(each.min()), float(each.max()))
-        return rounding + people + self.dummies * self.randomizer.dummy_variance(weights)
+        dummies = self.dummies * self.randomizer.dummy_variance(weights)
+        return rounding + people + dummies + self.shared * float(weights @ weights)
 
     def _clipped(self, spread: float, least: float, most: float) -> float:
         return min(max(spread, self.reports * least), self.reports * most)
@@ -107,7 +113,7 @@ class Debiased:
         hit, miss = self.randomizer.variances(indicator)[:2].tolist()
         clipped = np.clip(self.counts, 0, self.reports)
         people = clipped * hit + (self.reports - clipped) * miss
-        variances = people + self.dummies * self.randomizer.dummy_variance(indicator)
+        variances = people + self.dummies * self.randomizer.dummy_variance(indicator) + self.shared
         pairs = zip(self.counts.tolist(), variances.tolist(), strict=True)
         return [self.interval(count, variance) for count, variance in pairs]
 

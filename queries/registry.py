@@ -6,21 +6,25 @@ from collections.abc import Mapping
 from typing import TypeVar
 
 from hubbub.queries.errors import FieldError, shown
+from hubbub.queries.hashed import HashedResponse
 from hubbub.queries.histogram import Histogram
 from hubbub.queries.krr import KRandomizedResponse
 from hubbub.queries.number import Number
 from hubbub.queries.question import Question
 from hubbub.queries.randomizer import Randomizer
+from hubbub.queries.text import Text
 from hubbub.queries.unary import UnaryEncoding
 
 QUESTIONS: Mapping[str, type[Question]] = {
     Histogram.kind: Histogram,
     Number.kind: Number,
+    Text.kind: Text,
 }
 
 RANDOMIZERS: Mapping[str, type[Randomizer]] = {
     KRandomizedResponse.kind: KRandomizedResponse,
     UnaryEncoding.kind: UnaryEncoding,
+    HashedResponse.kind: HashedResponse,
 }
 
 T = TypeVar("T")

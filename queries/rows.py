@@ -36,12 +36,16 @@ class Row:
 
 @dataclass(frozen=True)
 class Estimates:
-    """A query's rows. Where values were clipped to a range before they were counted, the range is `clipped_to`."""
+    """A query's rows. Where values were clipped to a range before they were counted, the range is `clipped_to`.
+
+    Where answers are decoded later, from candidates, `table` is what they are decoded from (`queries.lookup`).
+    """
 
     kind: str
     rows: tuple[Row, ...]
     unit: str = ""
     clipped_to: tuple[float, float] | None = None
+    table: bytes = b""
 
 
 Truth = Mapping[tuple[str, str | None], float]
