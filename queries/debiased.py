@@ -35,12 +35,10 @@ import numpy as np
 
 from hubbub.queries.randomizer import Randomizer, Tally
 from hubbub.queries.rows import Estimate
+from hubbub.queries.simultaneous import Z_95
 
 if TYPE_CHECKING:
     from hubbub.queries.randomizer import Vector
-
-Z_95 = 1.96
-"""Half-width of a 95 % interval of the normal law, in standard errors."""
 
 
 @dataclass(frozen=True)
@@ -116,6 +114,10 @@ class Debiased:
         weights = np.zeros(self.randomizer.symbols)
         weights[answers:] = 1.0
         return weights
+
+    def answering(self, answers: int) -> Vector:
+        """Return the weights of `answered` but for its constant, which adds nothing to the noise: −1 at "no answer"."""
+        return -self.silent(answers)
 
     def answered(self, answers: int) -> Estimate:
         """Return how many gave one of the first `answers` symbols: all people but those of "no answer".

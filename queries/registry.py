@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypeVar
 
+from hubbub.queries.distribution import Distribution
 from hubbub.queries.errors import FieldError, shown
 from hubbub.queries.histogram import Histogram
 from hubbub.queries.krr import KRandomizedResponse
@@ -16,6 +17,7 @@ from hubbub.queries.unary import UnaryEncoding
 QUESTIONS: Mapping[str, type[Question]] = {
     Histogram.kind: Histogram,
     Number.kind: Number,
+    Distribution.kind: Distribution,
 }
 
 RANDOMIZERS: Mapping[str, type[Randomizer]] = {

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from hubbub.deploy.views.digits import significant
-from hubbub.deploy.views.results import counts_document, lines_of, numbers, row_label
+from hubbub.deploy.views.results import counts_document, fineness, lines_of, numbers, row_label
 from hubbub.deploy.views.tables import print_table
 from hubbub.protos.results import QueryResult
 from hubbub.queries.rows import Estimate, Row, Truth
@@ -110,8 +110,9 @@ def print_query(console: Console, document: Mapping[str, Any]) -> None:
 
 def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
     error = row["standard_error"]
+    scale = fineness((row["lower"], row["upper"])) if error is None else error
     ends = (row["truth"], row["estimate"], row["lower"], row["upper"])
-    truth, estimate, lower, upper = significant([*ends, error or 0.0], error or 0.0)[:4]
+    truth, estimate, lower, upper = significant([*ends, scale], scale)[:4]
     if row["statistic"] in _PEOPLE:
         truth = f"{row['truth']:,.0f}"  # people, counted: a whole number, known exactly
     shown = "" if error is None else significant([*ends, error], error)[4]

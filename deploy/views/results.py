@@ -218,10 +218,15 @@ NOT_TOLD = "not told from 0"
 """Said beside a count that noise alone may be, where nobody holds the category."""
 
 
+def fineness(ends: tuple[float, float]) -> float:
+    """Return what the last digits of a value without a standard error go by: a twentieth of its interval."""
+    return (ends[1] - ends[0]) / 20
+
+
 def _cells(value: Estimate, simultaneous: bool) -> tuple[str, ...]:
     ends = value.simultaneous if simultaneous and value.simultaneous is not None else (value.lower, value.upper)
     if value.standard_error is None:
-        shown, lower, upper = significant((value.value, *ends), 0.0)
+        shown, lower, upper = significant((value.value, *ends), fineness(ends))
         return (shown, "", f"{lower} … {upper}")
     shown, error, lower, upper = significant((value.value, value.standard_error, *ends), value.standard_error)
     return (shown, error, f"{lower} … {upper}")

@@ -45,11 +45,12 @@ def test_the_document_holds_every_number(results: RoundResults) -> None:
     assert [count["category"] for count in carrier["counts"]] == ["AA", "B6", "UA"]
     shared = ("name", "state", "reports", "valid", "left_out", "kind", "answered")
     assert set(carrier) == {*shared, "counts"}
-    assert set(carrier["counts"][0]) == {"category", "estimate", "standard_error", "lower", "upper", "consistent"}
+    numbers = {"estimate", "standard_error", "lower", "upper", "simultaneous_lower", "simultaneous_upper"}
+    assert set(carrier["counts"][0]) == {*numbers, "category", "consistent"}
     assert (delay["unit"], delay["range"]) == ("minutes", [-30.0, 180.0])
     assert set(delay) == {*shared, "unit", "range", "sum", "mean"}
     for statistic in (carrier["answered"], delay["answered"], delay["sum"], delay["mean"]):
-        assert set(statistic) == {"estimate", "standard_error", "lower", "upper"}
+        assert set(statistic) == numbers
     expected = {"name": "age", "state": "withheld", "reports": 17, "valid": 2, "left_out": {"unopenable": 15}}
     assert age == expected
 
