@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from hubbub.accountant.calibration.calibrate import calibrate
 from hubbub.accountant.calibration.design import Calibration
@@ -181,7 +182,7 @@ def expected_errors(queries: Sequence[PlannedQuery]) -> list[dict[str, object]]:
             "name": planned.query.name,
             "kind": planned.query.question.kind,
             "symbols": planned.query.symbols,
-            "levels": planned.query.question.content().get("levels"),
+            "levels": _levels(planned.query.question.content()),
             **randomizer_words(planned.query),
             "epsilon_local": planned.epsilon_local,
             "epsilon_upper": planned.epsilon_upper,
@@ -192,6 +193,12 @@ def expected_errors(queries: Sequence[PlannedQuery]) -> list[dict[str, object]]:
         }
         for planned in queries
     ]
+
+
+def _levels(content: Mapping[str, Any]) -> int | None:
+    """Return how many steps a question's content says, its own or those of the question that is asked by group."""
+    levels: int | None = content.get("levels", content.get("of", {}).get("levels"))
+    return levels
 
 
 def randomizer_words(query: Query) -> dict[str, object]:

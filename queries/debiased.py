@@ -98,15 +98,20 @@ class Debiased:
 
     def every_symbol(self) -> list[Estimate]:
         """Return every ĉ_j with its interval: `variance` of every indicator, at once."""
-        # All symbols are alike to a randomizer, so one indicator's variances are every one's: of those who encoded the
-        # symbol (hit), and of all others (miss).
+        return self.intervals_of_sums(self.counts, 1)
+
+    def intervals_of_sums(self, sums: Vector, symbols: int) -> list[Estimate]:
+        """Return sums of the ĉ_j of so many symbols each, with their intervals: `variance` of every such indicator."""
+        # All symbols are alike to a randomizer, so one indicator's variances are every one's: of those who encoded one
+        # of the symbols (hit), and of all others (miss).
         indicator = np.zeros(self.randomizer.symbols)
-        indicator[0] = 1.0
-        hit, miss = self.randomizer.variances(indicator)[:2].tolist()
-        clipped = np.clip(self.counts, 0, self.reports)
+        indicator[:symbols] = 1.0
+        each = self.randomizer.variances(indicator)
+        hit, miss = float(each[0]), float(each[-1])
+        clipped = np.clip(sums, 0, self.reports)
         people = clipped * hit + (self.reports - clipped) * miss
         variances = people + self.dummies * self.randomizer.dummy_variance(indicator)
-        pairs = zip(self.counts.tolist(), variances.tolist(), strict=True)
+        pairs = zip(sums.tolist(), variances.tolist(), strict=True)
         return [self.interval(count, variance) for count, variance in pairs]
 
     def silent(self, answers: int) -> Vector:
@@ -134,6 +139,11 @@ class Debiased:
         All symbols are projected together, "no answer" included. So an optional query's answers add up to at most the
         number of reports, and the rest is the consistent number of people without an answer.
         """
+        return self._projected
+
+    @cached_property
+    def _projected(self) -> Vector:
+        # Kept, because each slice of joint counts asks for it.
         return project(self.counts, self.reports)
 
 

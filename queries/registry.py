@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from hubbub.queries.distribution import Distribution
 from hubbub.queries.errors import FieldError, shown
+from hubbub.queries.grouped import Grouped
 from hubbub.queries.histogram import Histogram
 from hubbub.queries.krr import KRandomizedResponse
 from hubbub.queries.number import Number
@@ -18,6 +19,7 @@ QUESTIONS: Mapping[str, type[Question]] = {
     Histogram.kind: Histogram,
     Number.kind: Number,
     Distribution.kind: Distribution,
+    Grouped.kind: Grouped,
 }
 
 RANDOMIZERS: Mapping[str, type[Randomizer]] = {

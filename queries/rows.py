@@ -61,6 +61,13 @@ class Row:
 _SEPARATOR = "\x1f"
 
 
+def key_in(group: Group, key: tuple[str, str | None]) -> tuple[str, str | None]:
+    """Return the key of a group's row, given that of the same row without a group."""
+    statistic, about = key
+    member = [f"{attribute}={value}" for attribute, value in group]
+    return statistic, _SEPARATOR.join([*member, *([] if about is None else [about])]) or None
+
+
 @dataclass(frozen=True)
 class Estimates:
     """A query's rows. Where values were clipped to a range before they were counted, the range is `clipped_to`.

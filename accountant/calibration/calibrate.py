@@ -153,7 +153,7 @@ def _candidate(design: Design[R], place: int, target: Target) -> list[Calibratio
         return design.mse(size, chosen, target.reports, target.dummies)
 
     try:
-        size = design.sizes[0] if len(design.sizes) == 1 else _least_error(error, design.sizes)
+        size = design.sizes[_least_error(lambda place: error(design.sizes[place]), len(design.sizes))]
         randomizer = least(design.families(size)[place], target)
     except AccountingError:
         if len(design.families(design.sizes[0])) == 1:
@@ -164,21 +164,22 @@ def _candidate(design: Design[R], place: int, target: Target) -> list[Calibratio
     return [Calibration(randomizer, size, randomizer.mechanism.epsilon_local, upper, mse, sqrt(mse))]
 
 
-def _least_error(error: Callable[[int], float], sizes: range) -> int:
-    """The size with the least error: falling, then rising, up to ripples at the bottom."""
+def _least_error(error: Callable[[int], float], places: int) -> int:
+    """The place in range(places) with the least error: falling, then rising, up to ripples at the bottom."""
+    if places == 1:
+        return 0
     known: dict[int, float] = {}
 
-    def at(size: int) -> float:
-        if size not in known:
-            known[size] = error(size)
-        return known[size]
+    def at(place: int) -> float:
+        if place not in known:
+            known[place] = error(place)
+        return known[place]
 
-    first, last = sizes[0], sizes[-1]
-    best, step = first, 1
+    best, step, last = 0, 1, places - 1
     while best + step <= last and at(best + step) < at(best):
-        best, step = best + step, max(1, (best + step - first + 1) // 2)
+        best, step = best + step, max(1, (best + step + 1) // 2)
     while step > 1:
         step = max(1, step // 2)
-        near = [best + i * step for i in (-2, -1, 0, 1, 2) if first <= best + i * step <= last]
+        near = [best + i * step for i in (-2, -1, 0, 1, 2) if 0 <= best + i * step <= last]
         best = min(near, key=at)
-    return min(range(max(first, best - 2), min(last, best + 2) + 1), key=at)
+    return min(range(max(0, best - 2), min(last, best + 2) + 1), key=at)

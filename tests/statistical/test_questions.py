@@ -15,7 +15,10 @@ import numpy as np
 import pytest
 
 from hubbub.queries.distribution import Distribution
+from hubbub.queries.grouped import Grouped
+from hubbub.queries.histogram import Histogram
 from hubbub.queries.krr import KRandomizedResponse
+from hubbub.queries.number import Number
 from hubbub.queries.query import Query
 from hubbub.queries.randomizer import Tally
 from hubbub.queries.rows import Estimates, Truth
@@ -134,3 +137,43 @@ def test_one_interval_each_is_too_few_for_all_at_once() -> None:
         for each in found
     ]
     assert np.mean(single) < least_share(BATCHES)
+
+
+REGION = Histogram("region", ("north", "south", "west"))
+THEME_BY = Grouped("theme", (REGION,), Histogram("theme", ("light", "dark"), optional=True))
+DELAY_BY = Grouped("delay", (REGION,), Number("delay", -30.0, 180.0, "minutes", levels=3))
+THEMES = {
+    (region, theme): 100 + 150 * place
+    for place, (region, theme) in enumerate(
+        (region, theme) for region in REGION.categories for theme in ("light", "dark", None)
+    )
+}
+GROUPED = {
+    "histogram": (Query(THEME_BY, KRandomizedResponse(9, 2**30)), THEMES),
+    "unary": (Query(replace(THEME_BY, randomizer="unary"), UnaryEncoding(9, 2**31, 2**28)), THEMES),
+    "number": (
+        Query(DELAY_BY, KRandomizedResponse(12, 2**30)),
+        {("north", -30.0): 300, ("south", 40.0): 600, ("south", 180.0): 200, ("west", 110.0): 400},
+    ),
+}
+
+
+@pytest.mark.parametrize("case", GROUPED)
+def test_groups_and_totals_are_unbiased_have_the_errors_they_state_and_cover(case: str) -> None:
+    query, holders = GROUPED[case]
+    name = query.name
+    answers = [{"region": region, name: value} for (region, value), size in holders.items() for _ in range(size)]
+    people = [
+        (size, at(query.encode({"region": region, name: value}, bytes), query.symbols))
+        for (region, value), size in holders.items()
+    ]
+    truth, found = query.question.truth(answers), published(query, people, BATCHES, seed=3)
+    off = deviations(found, truth)
+    assert len(off) >= 8
+    # A mean in a group is a ratio, whose bias is of the order of its variance over the mean.
+    assert max(abs(value) for key, value in off.items() if key[0] != "mean") < Z
+    for key, ratio in stated_errors(found).items():
+        # The part of rounding is stated at its most; these values lie on steps, and have none.
+        assert -Z * math.sqrt(2 / BATCHES) < ratio - 1 < (0.6 if case == "number" else Z * math.sqrt(2 / BATCHES)), key
+    assert np.mean([all_cover(each, truth) for each in found]) > least_share(BATCHES)
+    assert max(map(abs, deviations(wrong(query, people), truth).values())) > 2 * Z

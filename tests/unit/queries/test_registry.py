@@ -18,6 +18,7 @@ from hubbub.protos.task import Task, task_content
 from hubbub.queries.distribution import Distribution
 from hubbub.queries.errors import FieldError
 from hubbub.queries.fields import DEFAULT_RANDOMIZER
+from hubbub.queries.grouped import Grouped
 from hubbub.queries.histogram import Histogram
 from hubbub.queries.krr import KRandomizedResponse
 from hubbub.queries.number import Number
@@ -38,7 +39,7 @@ CARRIER, DELAY = (query.question for query in KRR_TASK.queries)
 UNARY_TASK = sample_task(
     PARTIES, queries=(unary_query(CARRIER, 3 * 2**30, 2**30), unary_query(DELAY, HALF, 5, levels=7))
 )
-KINDS = "'histogram' or 'sum' or 'distribution'"
+KINDS = "'histogram' or 'sum' or 'distribution' or 'grouped'"
 UNKNOWN: list[Any] = ["", "rappor", "KRR", "krr ", None, 1, True, ["krr"], {"krr": 1}, "x" * 10_000]
 
 
@@ -71,6 +72,7 @@ def test_every_known_kind_is_found_by_its_own_word() -> None:
         "histogram": Histogram,
         "sum": Number,
         "distribution": Distribution,
+        "grouped": Grouped,
     }
     assert {kind: randomizer_of("t", kind) for kind in RANDOMIZERS} == {
         "krr": KRandomizedResponse,
