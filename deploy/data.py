@@ -6,10 +6,12 @@ import os
 import random
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -117,28 +119,34 @@ def from_file(path: Path, histograms: Sequence[str], sums: Sequence[SumSpec]) ->
 def read_answers(name: str, questions: Sequence[Question], path: Path, words: Sequence[str]) -> Dataset:
     """Return a file's columns as answers to a task's questions; `words` are texts QUERY=COLUMN for other names.
 
+    A question of several parts has a column for each, and any part may be named as a query is. A name that is in
+    several questions is one column in all of them.
+
     Raises:
         BadUse: where a text has another form, or names no query.
         HubbubError: where the file cannot be read, or as `from_table`.
     """
     named: dict[str, str] = {}
+    parts = [part for question in questions for part in question.parts]
     for word in words:
         query, found, column = word.partition("=")
-        if not found or query not in (question.name for question in questions):
-            names = ", ".join(question.name for question in questions)
+        if not found or query not in (part.name for part in parts):
+            names = ", ".join(dict.fromkeys(part.name for part in parts))
             raise BadUse(f"--column {word!r} is not QUERY=COLUMN; the queries are {names}")
         if query in named:
             raise BadUse(f"--column {word!r} names the query {query} a second time; give each query one column")
         named[query] = column
-    columns = {question.name: named.get(question.name, question.name) for question in questions}
-    texts = [columns[question.name] for question in questions if question.column is str]
+    columns = {part.name: named.get(part.name, part.name) for part in parts}
+    texts = [columns[part.name] for part in parts if part.column is str]
     return from_table(read_table(path, texts), str(path), name, questions, columns)
 
 
 def from_table(
     table: pa.Table, where: str, name: str, questions: Sequence[Question], columns: Mapping[str, str]
 ) -> Dataset:
-    """Return a table's columns as answers to a task's questions; `columns` names each question's column.
+    """Return a table's columns as answers to a task's questions; `columns` names the column of each part of theirs.
+
+    An answer of several parts is a record of them, and missing where one of them is that must be there.
 
     Raises:
         HubbubError: where a column is missing, of another kind, holds a text that its question does not take, or has
@@ -146,18 +154,42 @@ def from_table(
     """
     answers, unusable = {}, {}
     for question in questions:
-        column = columns[question.name]
-        values, unusable[question.name] = _READERS[question.column](_column(table, where, column), column)
+        parts, unusable[question.name] = _read_parts(table, where, question, columns)
+        values = parts[question.name] if len(parts) == 1 else _records(question, parts)
         if values.null_count and not question.optional:
             odd = "".join(f", {count} of them {what}" for what, count in unusable[question.name].items() if count)
+            named = " or ".join(repr(columns[part]) for part in parts)
             raise HubbubError(
-                f"column {column!r} of {where} has {values.null_count} rows without an answer{odd}, and the query "
+                f"column {named} of {where} has {values.null_count} rows without an answer{odd}, and the query "
                 f"{question.name} needs one; fill or remove these rows, or set optional = true"
             )
-        if question.column is str:
-            _check_texts(question, values, f"of {where}, column {column!r}")
         answers[question.name] = values
     return Dataset(name, tuple(questions), pa.table(answers), _counted(unusable))
+
+
+def _read_parts(
+    table: pa.Table, where: str, question: Question, columns: Mapping[str, str]
+) -> tuple[dict[str, pa.ChunkedArray], Counter[str]]:
+    """Return the column of each part of a question, checked, and how many of their values no device can answer with."""
+    found: dict[str, pa.ChunkedArray] = {}
+    unusable: Counter[str] = Counter()
+    for part in question.parts:
+        column = columns[part.name]
+        found[part.name], odd = _READERS[part.column](_column(table, where, column), column)
+        unusable.update(odd)
+        if part.column is str:
+            _check_texts(part, found[part.name], f"of {where}, column {column!r}")
+    return found, unusable
+
+
+def _records(question: Question, parts: Mapping[str, pa.ChunkedArray]) -> pa.ChunkedArray:
+    """Return one record a row, null where a part that must be there is."""
+    arrays = [values.combine_chunks() for values in parts.values()]
+    missing = pa.array(np.zeros(len(arrays[0]), dtype=bool))
+    for part, values in zip(question.parts, arrays, strict=True):
+        if not part.optional:
+            missing = pc.or_(missing, pc.is_null(values))
+    return pa.chunked_array([pa.StructArray.from_arrays(arrays, list(parts), mask=missing)])
 
 
 def _check_texts(question: Question, values: pa.ChunkedArray, where: str) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from hubbub.accountant.calibration.calibrate import calibrate
 from hubbub.accountant.calibration.design import Calibration
@@ -32,8 +33,8 @@ HALF_WIDTH_ERRORS = 1.96
 class PlannedQuery:
     """A query's randomizer and what to expect of its estimate at the minimum reports.
 
-    `expected_error` is the worst-case standard error of one count (histogram) or of the sum (in its unit); `widest` is
-    the whole range of that estimate: n reports, or n times upper - lower.
+    `expected_error` is the worst-case standard error of what the question is planned for, such as one count or the sum,
+    in its unit; `widest` is the whole range of that estimate: n reports, or n times upper - lower.
     """
 
     query: Query
@@ -181,16 +182,23 @@ def expected_errors(queries: Sequence[PlannedQuery]) -> list[dict[str, object]]:
             "name": planned.query.name,
             "kind": planned.query.question.kind,
             "symbols": planned.query.symbols,
-            "levels": planned.query.question.content().get("levels"),
+            "levels": _levels(planned.query.question.content()),
             **randomizer_words(planned.query),
             "epsilon_local": planned.epsilon_local,
             "epsilon_upper": planned.epsilon_upper,
+            "planned_for": planned.query.question.planned_for,
             "expected_standard_error": planned.expected_error,
             "expected_half_width": planned.half_width,
             "range": planned.widest,
         }
         for planned in queries
     ]
+
+
+def _levels(content: Mapping[str, Any]) -> int | None:
+    """Return how many steps a question's content says, its own or those of the question that is asked by group."""
+    levels: int | None = content.get("levels", content.get("of", {}).get("levels"))
+    return levels
 
 
 def randomizer_words(query: Query) -> dict[str, object]:

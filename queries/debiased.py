@@ -35,12 +35,10 @@ import numpy as np
 
 from hubbub.queries.randomizer import Randomizer, Tally
 from hubbub.queries.rows import Estimate
+from hubbub.queries.simultaneous import Z_95
 
 if TYPE_CHECKING:
     from hubbub.queries.randomizer import Vector
-
-Z_95 = 1.96
-"""Half-width of a 95 % interval of the normal law, in standard errors."""
 
 
 @dataclass(frozen=True)
@@ -106,15 +104,20 @@ class Debiased:
 
     def every_symbol(self) -> list[Estimate]:
         """Return every ĉ_j with its interval: `variance` of every indicator, at once."""
-        # All symbols are alike to a randomizer, so one indicator's variances are every one's: of those who encoded the
-        # symbol (hit), and of all others (miss).
+        return self.intervals_of_sums(self.counts, 1)
+
+    def intervals_of_sums(self, sums: Vector, symbols: int) -> list[Estimate]:
+        """Return sums of the ĉ_j of so many symbols each, with their intervals: `variance` of every such indicator."""
+        # All symbols are alike to a randomizer, so one indicator's variances are every one's: of those who encoded one
+        # of the symbols (hit), and of all others (miss).
         indicator = np.zeros(self.randomizer.symbols)
-        indicator[0] = 1.0
-        hit, miss = self.randomizer.variances(indicator)[:2].tolist()
-        clipped = np.clip(self.counts, 0, self.reports)
+        indicator[:symbols] = 1.0
+        each = self.randomizer.variances(indicator)
+        hit, miss = float(each[0]), float(each[-1])
+        clipped = np.clip(sums, 0, self.reports)
         people = clipped * hit + (self.reports - clipped) * miss
-        variances = people + self.dummies * self.randomizer.dummy_variance(indicator) + self.shared
-        pairs = zip(self.counts.tolist(), variances.tolist(), strict=True)
+        noise = self.dummies * self.randomizer.dummy_variance(indicator) + symbols * self.shared
+        pairs = zip(sums.tolist(), (people + noise).tolist(), strict=True)
         return [self.interval(count, variance) for count, variance in pairs]
 
     def silent(self, answers: int) -> Vector:
@@ -122,6 +125,10 @@ class Debiased:
         weights = np.zeros(self.randomizer.symbols)
         weights[answers:] = 1.0
         return weights
+
+    def answering(self, answers: int) -> Vector:
+        """Return the weights of `answered` but for its constant, which adds nothing to the noise: −1 at "no answer"."""
+        return -self.silent(answers)
 
     def answered(self, answers: int) -> Estimate:
         """Return how many gave one of the first `answers` symbols: all people but those of "no answer".
@@ -138,6 +145,11 @@ class Debiased:
         All symbols are projected together, "no answer" included. So an optional query's answers add up to at most the
         number of reports, and the rest is the consistent number of people without an answer.
         """
+        return self._projected
+
+    @cached_property
+    def _projected(self) -> Vector:
+        # Kept, because each slice of joint counts asks for it.
         return project(self.counts, self.reports)
 
 

@@ -35,7 +35,7 @@ class Design:
         # The search for the least error steps upwards; beyond this a step would be an error that ends it.
         most = min(kind.most_symbols for kind in self._kinds) - (1 if self.question.optional else 0)
         # The first one stays, so that `families` can say what is too large.
-        return range(sizes.start, max(sizes.start + 1, min(sizes.stop, most + 1)))
+        return range(sizes.start, max(sizes.start + 1, min(sizes.stop, most + 1)), sizes.step)
 
     @property
     def _kinds(self) -> Sequence[type[Randomizer]]:

@@ -72,8 +72,9 @@ class Query:
             ValueError: where the tally cannot be this query's.
         """
         from hubbub.queries.debiased import Debiased
+        from hubbub.queries.simultaneous import with_bands
 
-        return self.question.estimates(Debiased(self.randomizer, tally, dummies))
+        return with_bands(self.question.estimates(Debiased(self.randomizer, tally, dummies)))
 
     # In a task
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypeVar
 
+from hubbub.queries.distribution import Distribution
 from hubbub.queries.errors import FieldError, shown
+from hubbub.queries.grouped import Grouped
 from hubbub.queries.hashed import HashedResponse
 from hubbub.queries.histogram import Histogram
 from hubbub.queries.krr import KRandomizedResponse
@@ -18,6 +20,8 @@ from hubbub.queries.unary import UnaryEncoding
 QUESTIONS: Mapping[str, type[Question]] = {
     Histogram.kind: Histogram,
     Number.kind: Number,
+    Distribution.kind: Distribution,
+    Grouped.kind: Grouped,
     Text.kind: Text,
 }
 

@@ -57,6 +57,11 @@ class Text:
         """One symbol for each digest."""
         return DIGESTS
 
+    @property
+    def parts(self) -> tuple[Text, ...]:
+        """An answer answers this question alone."""
+        return (self,)
+
     @classmethod
     def read(cls, fields: Fields) -> Text:
         """Read a table; see `Question.read`."""
@@ -112,6 +117,11 @@ class Text:
         if answers != DIGESTS:
             raise ValueError(f"a text has no encoding into {answers}")
         return self
+
+    @property
+    def planned_for(self) -> str:
+        """What the expected error is of."""
+        return "one count"
 
     @property
     def extent(self) -> float:

@@ -162,8 +162,11 @@ def _promising(design: Design[R], target: Target) -> list[int]:
 
 def _error_at_best(design: Design[R], place: int, target: Target) -> float:
     error = _errors(design, place, target)
-    size = design.sizes[0] if len(design.sizes) == 1 else _least_error(error, design.sizes)
-    return error(size)
+    return error(_best_size(design, error))
+
+
+def _best_size(design: Design[R], error: Callable[[int], float]) -> int:
+    return design.sizes[_least_error(lambda place: error(design.sizes[place]), len(design.sizes))]
 
 
 def _errors(design: Design[R], place: int, target: Target) -> Callable[[int], float]:
@@ -180,9 +183,7 @@ def _errors(design: Design[R], place: int, target: Target) -> Callable[[int], fl
 def _candidate(design: Design[R], place: int, target: Target) -> list[Calibration[R]]:
     """Return the best of one family, in a list that is empty where a design has others and this one cannot do it."""
     try:
-        size = design.sizes[0]
-        if len(design.sizes) > 1:
-            size = _least_error(_errors(design, place, target), design.sizes)
+        size = _best_size(design, _errors(design, place, target))
         randomizer = least(design.families(size)[place], target)
     except AccountingError:
         if len(design.families(design.sizes[0])) == 1:
@@ -193,21 +194,22 @@ def _candidate(design: Design[R], place: int, target: Target) -> list[Calibratio
     return [Calibration(randomizer, size, randomizer.mechanism.epsilon_local, upper, mse, sqrt(mse))]
 
 
-def _least_error(error: Callable[[int], float], sizes: range) -> int:
-    """The size with the least error: falling, then rising, up to ripples at the bottom."""
+def _least_error(error: Callable[[int], float], places: int) -> int:
+    """The place in range(places) with the least error: falling, then rising, up to ripples at the bottom."""
+    if places == 1:
+        return 0
     known: dict[int, float] = {}
 
-    def at(size: int) -> float:
-        if size not in known:
-            known[size] = error(size)
-        return known[size]
+    def at(place: int) -> float:
+        if place not in known:
+            known[place] = error(place)
+        return known[place]
 
-    first, last = sizes[0], sizes[-1]
-    best, step = first, 1
+    best, step, last = 0, 1, places - 1
     while best + step <= last and at(best + step) < at(best):
-        best, step = best + step, max(1, (best + step - first + 1) // 2)
+        best, step = best + step, max(1, (best + step + 1) // 2)
     while step > 1:
         step = max(1, step // 2)
-        near = [best + i * step for i in (-2, -1, 0, 1, 2) if first <= best + i * step <= last]
+        near = [best + i * step for i in (-2, -1, 0, 1, 2) if 0 <= best + i * step <= last]
         best = min(near, key=at)
-    return min(range(max(first, best - 2), min(last, best + 2) + 1), key=at)
+    return min(range(max(0, best - 2), min(last, best + 2) + 1), key=at)

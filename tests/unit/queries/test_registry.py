@@ -15,8 +15,10 @@ from hubbub.protos.keys import Identity
 from hubbub.protos.signed import canonical
 from hubbub.protos.signed_task import read_task
 from hubbub.protos.task import Task, task_content
+from hubbub.queries.distribution import Distribution
 from hubbub.queries.errors import FieldError
 from hubbub.queries.fields import DEFAULT_RANDOMIZER
+from hubbub.queries.grouped import Grouped
 from hubbub.queries.hashed import HashedResponse
 from hubbub.queries.histogram import Histogram
 from hubbub.queries.krr import KRandomizedResponse
@@ -72,6 +74,8 @@ def test_every_known_kind_is_found_by_its_own_word() -> None:
     assert {kind: question_of("t", kind) for kind in QUESTIONS} == {
         "histogram": Histogram,
         "sum": Number,
+        "distribution": Distribution,
+        "grouped": Grouped,
         "text": Text,
     }
     assert {kind: randomizer_of("t", kind) for kind in RANDOMIZERS} == {
