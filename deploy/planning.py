@@ -17,6 +17,7 @@ from hubbub.protos.errors import TaskError
 from hubbub.protos.task import MAXIMUM_REPORTS, Draft, Identities, Task
 from hubbub.protos.times import at, first_not_cut
 from hubbub.queries.design import Design
+from hubbub.queries.fields import MAXIMUM_SYMBOLS
 from hubbub.queries.histogram import Histogram
 from hubbub.queries.number import Number
 from hubbub.queries.query import Query
@@ -180,7 +181,7 @@ def expected_errors(queries: Sequence[PlannedQuery]) -> list[dict[str, object]]:
         {
             "name": planned.query.name,
             "kind": planned.query.question.kind,
-            "symbols": planned.query.symbols,
+            "symbols": symbols_named(planned.query),
             "levels": planned.query.question.content().get("levels"),
             **randomizer_words(planned.query),
             "epsilon_local": planned.epsilon_local,
@@ -197,7 +198,13 @@ def randomizer_words(query: Query) -> dict[str, object]:
     """Return a randomizer's members for people to read: each exact ratio as one text, and its kind."""
     content = query.mechanism.content()
     ratios = {key: f"{value[0]}/{value[1]}" for key, value in content.items() if isinstance(value, list)}
-    return {"randomizer": content["mechanism"], **ratios}
+    sizes = {key: value for key, value in content.items() if isinstance(value, int) and key != "categories"}
+    return {"randomizer": content["mechanism"], **sizes, **ratios}
+
+
+def symbols_named(query: Query) -> int | None:
+    """Return how many symbols a query has; None where they stand for any text."""
+    return query.symbols if query.symbols <= MAXIMUM_SYMBOLS else None
 
 
 def question_for(kind: str, categories: int | None, optional: bool, randomizer: str) -> Question:

@@ -72,7 +72,7 @@ class Debiased:
         return self.tally.valid - self.dummies
 
     @cached_property
-    def _debiased(self) -> tuple[Vector, float]:
+    def _debiased(self) -> tuple[Vector, Vector]:
         return self.randomizer.debias(self.tally, self.dummies)
 
     @property
@@ -81,8 +81,8 @@ class Debiased:
         return self._debiased[0]
 
     @property
-    def shared(self) -> float:
-        """The variance of each ĉ_j beside that of its reports: what reports of one symbol have in common adds it."""
+    def further(self) -> Vector:
+        """By how much each ĉ_j's variance differs from that of its reports, shape (symbols,): where hashes collide."""
         return self._debiased[1]
 
     def total(self, weights: Vector) -> float:
@@ -94,7 +94,7 @@ class Debiased:
         each = self.randomizer.variances(weights)
         people = self._clipped(float(each @ self.counts), float(each.min()), float(each.max()))
         dummies = self.dummies * self.randomizer.dummy_variance(weights)
-        return rounding + people + dummies + self.shared * float(weights @ weights)
+        return max(0.0, rounding + people + dummies + float(self.further @ weights**2))
 
     def _clipped(self, spread: float, least: float, most: float) -> float:
         return min(max(spread, self.reports * least), self.reports * most)
@@ -113,7 +113,7 @@ class Debiased:
         hit, miss = self.randomizer.variances(indicator)[:2].tolist()
         clipped = np.clip(self.counts, 0, self.reports)
         people = clipped * hit + (self.reports - clipped) * miss
-        variances = people + self.dummies * self.randomizer.dummy_variance(indicator) + self.shared
+        variances = people + self.dummies * self.randomizer.dummy_variance(indicator) + self.further
         pairs = zip(self.counts.tolist(), variances.tolist(), strict=True)
         return [self.interval(count, variance) for count, variance in pairs]
 

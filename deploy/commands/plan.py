@@ -88,10 +88,12 @@ def _randomizer(query: Query) -> str:
     """Say a randomizer's kind and its probabilities, to six digits."""
     content = query.mechanism.content()
     ratios = [f"{key} {value[0] / value[1]:.6f}" for key, value in content.items() if isinstance(value, list)]
-    return ", ".join([content["mechanism"], *ratios])
+    sizes = [f"{key} {value}" for key, value in content.items() if isinstance(value, int) and key != "categories"]
+    return ", ".join([content["mechanism"], *sizes, *ratios])
 
 
 def _print(planned: Plan, budget: Outlook, out: Path | None) -> None:
+    from hubbub.deploy.planning import symbols_named
     from hubbub.deploy.views.digits import significant
     from hubbub.deploy.views.tables import print_table
 
@@ -103,7 +105,7 @@ def _print(planned: Plan, budget: Outlook, out: Path | None) -> None:
         query = each.query
         table.add_row(
             query.name,
-            str(query.symbols),
+            str(symbols_named(query) or "any text"),
             f"{each.epsilon_local:.4f}",
             f"{each.epsilon_upper:.4f}",
             *significant((each.expected_error, each.half_width), each.expected_error),
