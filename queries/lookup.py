@@ -91,11 +91,10 @@ def look_up(question: Text, debiased: Debiased, candidates: Sequence[str]) -> Es
     silent = np.array([question.answers] if question.optional else [], dtype=np.uint64)
     decoded = _decoded(debiased, np.concatenate([symbols, silent]))
     counts, variances = decoded.counts, decoded.variances
+    excess, spread = counts[: len(texts)] * debiased.randomizer.keep, decoded.spread[: len(texts)]
     rows = [
         Row("count", debiased.interval(float(counts[place]), float(variances[place])), texts[place])
-        for place in _standing_out(
-            counts[: len(texts)] * debiased.randomizer.keep, decoded.spread[: len(texts)]
-        ).tolist()
+        for place in _standing_out(excess, spread).tolist()
     ]
     return Estimates(question.kind, (*rows, Row("answered", answered(question, debiased))))
 

@@ -34,7 +34,7 @@ def command(
         import time
 
         from hubbub.deploy.files import draft_in, naming
-        from hubbub.deploy.planning import check_not_over, expected_errors, outlook_of, plan
+        from hubbub.deploy.planning import candidates_of, check_not_over, expected_errors, outlook_of, plan
 
         draft = draft_in(task)
         with naming(task):
@@ -44,6 +44,8 @@ def command(
         budget = outlook_of(planned)
         if as_json:
             members = {"task": planned.draft.name, "task_id": task_id, "queries": expected_errors(planned.queries)}
+            compared = {name: [each.as_json() for each in found] for name, found in candidates_of(planned).items()}
+            members |= {"compared": compared} if compared else {}
             print_json(members | {"budget": _budget_document(planned, budget)})
         else:
             _print(planned, budget, out)
@@ -93,7 +95,9 @@ def _randomizer(query: Query) -> str:
 
 
 def _print(planned: Plan, budget: Outlook, out: Path | None) -> None:
-    from hubbub.deploy.planning import symbols_named
+    from hubbub.deploy.comparing import best
+    from hubbub.deploy.planning import candidates_of, symbols_named
+    from hubbub.deploy.views.candidates import print_candidates
     from hubbub.deploy.views.digits import significant
     from hubbub.deploy.views.tables import print_table
 
@@ -119,6 +123,9 @@ def _print(planned: Plan, budget: Outlook, out: Path | None) -> None:
         soft_wrap=True,
     )
     print_table(printer, table)
+    for name, candidates in candidates_of(planned).items():
+        printer.print(f"{name}: kinds of randomizer compared by the standard errors of a count", soft_wrap=True)
+        print_candidates(printer, candidates, best(candidates, privacy.dummies))
     for each in planned.queries:
         printer.print(f"{each.query.name}: {_randomizer(each.query)}", soft_wrap=True)
     printer.print("errors are worst cases at the minimum: of one count, or of the sum", markup=False, soft_wrap=True)
