@@ -35,7 +35,8 @@ def check_counts(tally: Tally, symbols: int) -> None:
         raise ValueError(f"counts of shape {counts.shape}, {symbols} counts from 0 to {valid} are expected")
 
 
-def debiased(randomizer: Randomizer, tally: Tally, dummies: int) -> tuple[Vector, float]:
-    """Return ĉ_j = (N_j − base·n − dummy_mean·D)/keep of counts by symbol, and no further variance."""
+def debiased(randomizer: Randomizer, tally: Tally, dummies: int) -> tuple[Vector, Vector]:
+    """Return ĉ_j = (N_j − base·n − dummy_mean·D)/keep of counts by symbol; their variances are those of the reports."""
     expected = (tally.valid - dummies) * randomizer.base + dummies * randomizer.dummy_mean
-    return np.asarray((tally.counts - expected) / randomizer.keep, dtype=np.float64), 0.0
+    counts = np.asarray((tally.counts - expected) / randomizer.keep, dtype=np.float64)
+    return counts, np.zeros(len(counts))

@@ -70,7 +70,7 @@ class Debiased:
         return self.tally.valid - self.dummies
 
     @cached_property
-    def _debiased(self) -> tuple[Vector, float]:
+    def _debiased(self) -> tuple[Vector, Vector]:
         return self.randomizer.debias(self.tally, self.dummies)
 
     @property
@@ -79,8 +79,8 @@ class Debiased:
         return self._debiased[0]
 
     @property
-    def shared(self) -> float:
-        """The variance of each ĉ_j beside that of its reports: what reports of one symbol have in common adds it."""
+    def further(self) -> Vector:
+        """By how much each ĉ_j's variance differs from that of its reports, shape (symbols,): where hashes collide."""
         return self._debiased[1]
 
     def total(self, weights: Vector) -> float:
@@ -92,7 +92,7 @@ class Debiased:
         each = self.randomizer.variances(weights)
         people = self._clipped(float(each @ self.counts), float(each.min()), float(each.max()))
         dummies = self.dummies * self.randomizer.dummy_variance(weights)
-        return rounding + people + dummies + self.shared * float(weights @ weights)
+        return max(0.0, rounding + people + dummies + float(self.further @ weights**2))
 
     def _clipped(self, spread: float, least: float, most: float) -> float:
         return min(max(spread, self.reports * least), self.reports * most)
@@ -116,7 +116,9 @@ class Debiased:
         hit, miss = float(each[0]), float(each[-1])
         clipped = np.clip(sums, 0, self.reports)
         people = clipped * hit + (self.reports - clipped) * miss
-        noise = self.dummies * self.randomizer.dummy_variance(indicator) + symbols * self.shared
+        # Which symbols a sum is of is not said here, so where there are several the largest of what they add is taken.
+        further = self.further if symbols == 1 else symbols * float(self.further.max())
+        noise = self.dummies * self.randomizer.dummy_variance(indicator) + further
         pairs = zip(sums.tolist(), (people + noise).tolist(), strict=True)
         return [self.interval(count, variance) for count, variance in pairs]
 

@@ -10,10 +10,12 @@ is unbiased over the reports and the hash functions. Its variance is, with c_x p
     c_x·q(1−q)/keep² + (n−c_x)·p(1−p)/keep² + D·(1/g)(1−1/g)/keep² + Σ_{j≠x} c_j(c_j−1)·κ/((1−κ)R)
 
 q = 1−γ+γ/g, p = base. The last term, about Σc²/(gR), is what people of one symbol have in common: they collide with x
-in the same rows. Two steps make it small and known:
+in the same rows. Three steps make it small and known:
 
 - The common symbols among those decoded are *explained*: what (1−γ)ĉ_j reports are expected to add to each row is taken
   out of the table before the others are decoded, and put back for j itself. Only the others are left in the sum.
+- What is explained is still there as noise, in the cells where it is: x has the variance of its own cells' reports, in
+  place of the mean over all cells that the formula has.
 - What is left is measured, whatever the texts are and whether or not they were looked for: people of one symbol make
   the squares of the table's counts larger. With S = Σ(T − mean)² over the residual table of N reports,
   (S − N(1 − 1/(gR)))/(1−γ)² estimates Σ c(c−1)/R.
@@ -21,6 +23,7 @@ in the same rows. Two steps make it small and known:
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -84,14 +87,19 @@ def check_cells(tally: Tally, cells: int) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Decoded:
-    """Counts of the symbols asked for, shape (symbols,), and the variance that collisions add to each."""
+    """Counts of the symbols asked for and their variances, shape (symbols,) each.
+
+    `spread` is the variance of the number of reports in a symbol's cells that are not of its own people, shape
+    (symbols,): parts of at most 1 each, so that it bounds how far that number may be off (`queries.lookup`).
+    """
 
     counts: Vector
-    collisions: float
+    variances: Vector
+    spread: Vector
 
 
-def every_symbol(randomizer: HashedResponse, tally: Tally, dummies: int) -> tuple[Vector, float]:
-    """Decode all symbols there are.
+def every_symbol(randomizer: HashedResponse, tally: Tally, dummies: int) -> tuple[Vector, Vector]:
+    """Decode all symbols there are; return their counts, and by how much each variance differs from the mean one.
 
     Raises:
         ValueError: where they are too many, as those of a text.
@@ -99,7 +107,11 @@ def every_symbol(randomizer: HashedResponse, tally: Tally, dummies: int) -> tupl
     if randomizer.symbols > MOST_DECODED:
         raise ValueError(f"{randomizer.symbols} symbols are more than {MOST_DECODED}; decode those that you look for")
     decoded = decode(randomizer, tally, dummies, np.arange(randomizer.symbols, dtype=np.uint64))
-    return decoded.counts, decoded.collisions
+    indicator, people = np.array([1.0, 0.0]), tally.valid - dummies
+    hit, miss = randomizer.variances(indicator).tolist()
+    clipped = np.clip(decoded.counts, 0, people)
+    usual = clipped * hit + (people - clipped) * miss + dummies * randomizer.dummy_variance(indicator)
+    return decoded.counts, decoded.variances - usual
 
 
 def decode(randomizer: HashedResponse, tally: Tally, dummies: int, symbols: Symbols) -> Decoded:
@@ -112,9 +124,13 @@ def decode(randomizer: HashedResponse, tally: Tally, dummies: int, symbols: Symb
     common = _Explained(np.empty(0, dtype=np.intp), mixed[:0], np.empty(0))
     for _ in range(SEARCHES):
         common = _searched(table, mixed, common)
-    counts, collisions = table.counts(mixed, common)
+    counts, spread = table.counts(mixed, common)
+    # What explains a symbol stands for its own people, who are counted, and add their own variance.
     counts[common.places] += common.counts
-    return Decoded(counts, collisions)
+    spread[common.places] -= randomizer.truthful * common.counts
+    own = randomizer.keep + randomizer.base
+    clipped = np.clip(counts, 0, tally.valid - dummies)
+    return Decoded(counts, (clipped * own * (1 - own) + spread) / randomizer.keep**2, spread)
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,24 +184,29 @@ class _Table:
         people = self._people * float(randomizer.variances(indicator)[1])
         return float(np.sqrt(people + self._dummies * randomizer.dummy_variance(indicator)))
 
-    def counts(self, mixed: Symbols, explained: _Explained, step: int = 1) -> tuple[Vector, float]:
-        """Return ĉ of each symbol among the people who are not explained, and the variance that collisions add.
+    def counts(self, mixed: Symbols, explained: _Explained, step: int = 1) -> tuple[Vector, Vector]:
+        """Return ĉ of each symbol among the people who are not explained, and the variance of the reports in its cells.
 
         Only every `step`-th row is looked at, and stands for those that are not.
         """
         randomizer, square = self._randomizer, 0.0
-        found, looked_at = np.zeros(len(mixed)), range(0, randomizer.rows, step)
+        found, known, looked_at = np.zeros(len(mixed)), np.zeros(len(mixed)), range(0, randomizer.rows, step)
         share = randomizer.truthful * explained.counts / randomizer.rows
         for row in looked_at:
             held = np.bincount(self._rows[row], minlength=randomizer.cells).astype(np.float32)
+            gathered = [(held, found)]
             if len(share):
-                held -= np.bincount(self._hashes(row, explained.mixed), share, randomizer.cells).astype(np.float32)
+                of_common = np.bincount(self._hashes(row, explained.mixed), share, randomizer.cells).astype(np.float32)
+                held -= of_common
+                gathered.append((of_common, known))
             square += float(np.square(held, dtype=np.float64).sum())
-            self._gather(row, mixed, held, found)
+            self._gather(row, mixed, gathered)
         whole = randomizer.rows / len(looked_at)
         left = self._reports - float(share.sum()) * randomizer.rows
         around_mean = square * whole - left**2 / (randomizer.rows * randomizer.cells)
-        return self._debiased(found * whole, explained), self._collisions(around_mean)
+        expected = self._expected(explained)
+        spread = expected + known * whole + self._collisions(around_mean) * randomizer.keep**2
+        return (found * whole - expected) / randomizer.keep, spread
 
     def left_of(self, explained: _Explained) -> Vector:
         """Return ĉ of the few that are explained, among the people who are not: what explains them misses."""
@@ -196,16 +217,15 @@ class _Table:
             held = np.searchsorted(self._rows[row], hashes, "right") - np.searchsorted(self._rows[row], hashes, "left")
             _, place = np.unique(hashes, return_inverse=True)
             found += held - np.bincount(place, share)[place]
-        return self._debiased(found, explained)
+        return (found - self._expected(explained)) / randomizer.keep
 
-    def _debiased(self, found: Vector, explained: _Explained) -> Vector:
-        """Take out what people who are not explained, and uniform reports, are expected to add."""
+    def _expected(self, explained: _Explained) -> float:
+        """Return how many reports of people who are not explained, and uniform ones, are expected of a symbol."""
         randomizer = self._randomizer
         by_collision = randomizer.truthful * randomizer.collision
         left = self._people - float(explained.counts.sum())
         uniform = self._people * (randomizer.base - by_collision) + self._dummies * randomizer.dummy_mean
-        counts: Vector = (found - left * by_collision - uniform) / randomizer.keep
-        return counts
+        return left * by_collision + uniform
 
     def _collisions(self, square: float) -> float:
         randomizer = self._randomizer
@@ -220,12 +240,13 @@ class _Table:
         low, high, shift = words(self._randomizer.cells, self._randomizer.rows, self._randomizer.gamma, row)
         return np.uint64(low), np.uint64(high), np.uint64(shift)
 
-    def _gather(self, row: int, mixed: Symbols, held: npt.NDArray[np.float32], found: Vector) -> None:
-        """Add to each symbol what its cell of the row holds."""
+    def _gather(self, row: int, mixed: Symbols, gathered: Sequence[tuple[npt.NDArray[np.float32], Vector]]) -> None:
+        """Add to each symbol what its cell of the row holds, in each of the tables that are given with a sum."""
         cells, row_words = np.uint64(self._randomizer.cells), self._words(row)
         for start in range(0, len(mixed), _AT_ONCE):
             hashed = _hashed(row_words, mixed[start : start + _AT_ONCE], cells)
-            found[start : start + _AT_ONCE] += held.take(hashed.view(np.int64))
+            for held, found in gathered:
+                found[start : start + _AT_ONCE] += held.take(hashed.view(np.int64))
 
 
 def _hashed(row_words: tuple[np.uint64, np.uint64, np.uint64], mixed: Symbols, cells: np.uint64) -> Symbols:

@@ -127,8 +127,8 @@ class HashedResponse:
 
         check_cells(tally, self.rows * self.cells)
 
-    def debias(self, tally: Tally, dummies: int) -> tuple[Vector, float]:
-        """Decode every symbol: return their counts, and the variance that collisions add to each.
+    def debias(self, tally: Tally, dummies: int) -> tuple[Vector, Vector]:
+        """Decode every symbol: return their counts, and what collisions add to each one's variance, or take from it.
 
         Raises:
             ValueError: where there are too many symbols to decode them all.

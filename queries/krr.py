@@ -82,7 +82,7 @@ class KRandomizedResponse:
 
         check_counts(tally, self.symbols)
 
-    def debias(self, tally: Tally, dummies: int) -> tuple[Vector, float]:
+    def debias(self, tally: Tally, dummies: int) -> tuple[Vector, Vector]:
         """Return the symbols' counts, linear in those of the reports."""
         from hubbub.queries.counting import debiased
 

@@ -1,8 +1,9 @@
 """Lookup: which of many candidate texts people hold, from a batch's table of reported cells.
 
 A candidate stands out where its count is larger than chance makes those of texts that nobody holds. For these, the
-number of reports in its cells has mean μ and variance at most V, which is μ and what collisions add, and is a sum of
-independent parts of at most 1, so that by Bennett's inequality
+number of reports in its cells has a known mean μ and variance at most V (`decoding.Decoded.spread`: that of its own
+cells, since the hash functions are known), and is a sum of independent parts of at most 1, so that by Bennett's
+inequality
 
     P[N ≥ μ + t] ≤ exp(−V·h(t/V)),   h(u) = (1+u)·ln(1+u) − u.
 
@@ -79,8 +80,7 @@ def answered(question: Text, debiased: Debiased) -> Estimate:
         return debiased.interval(float(debiased.reports), 0.0)
     decoded = _decoded(debiased, np.array([question.answers], dtype=np.uint64))
     silent = float(decoded.counts[0])
-    variance = float(_variances(debiased, decoded.counts, decoded.collisions)[0])
-    return debiased.interval(debiased.reports - silent, variance)
+    return debiased.interval(debiased.reports - silent, float(decoded.variances[0]))
 
 
 def look_up(question: Text, debiased: Debiased, candidates: Sequence[str]) -> Estimates:
@@ -90,11 +90,11 @@ def look_up(question: Text, debiased: Debiased, candidates: Sequence[str]) -> Es
     # "No answer" is decoded with them: as a common symbol it would be noise for the others.
     silent = np.array([question.answers] if question.optional else [], dtype=np.uint64)
     decoded = _decoded(debiased, np.concatenate([symbols, silent]))
-    counts = decoded.counts[: len(texts)]
-    variances = _variances(debiased, counts, decoded.collisions)
+    counts, variances = decoded.counts, decoded.variances
+    excess, spread = counts[: len(texts)] * debiased.randomizer.keep, decoded.spread[: len(texts)]
     rows = [
         Row("count", debiased.interval(float(counts[place]), float(variances[place])), texts[place])
-        for place in _standing_out(debiased, counts, decoded.collisions).tolist()
+        for place in _standing_out(excess, spread).tolist()
     ]
     return Estimates(question.kind, (*rows, Row("answered", answered(question, debiased))))
 
@@ -110,24 +110,16 @@ def _hashed(debiased: Debiased) -> HashedResponse:
     return randomizer
 
 
-def _variances(debiased: Debiased, counts: Vector, collisions: float) -> Vector:
-    indicator = np.array([1.0, 0.0])
-    hit, miss = debiased.randomizer.variances(indicator).tolist()
-    clipped = np.clip(counts, 0, debiased.reports)
-    dummies = debiased.dummies * debiased.randomizer.dummy_variance(indicator)
-    variances: Vector = clipped * hit + (debiased.reports - clipped) * miss + dummies + collisions
-    return variances
+def _standing_out(excess: Vector, spread: Vector) -> np.ndarray:
+    """Return the places of those that stand out, the largest first: Benjamini and Hochberg's procedure.
 
-
-def _standing_out(debiased: Debiased, counts: Vector, collisions: float) -> np.ndarray:
-    """Return the places of the counts that stand out, largest first: Benjamini and Hochberg's procedure."""
-    keep = debiased.randomizer.keep
-    mean = debiased.reports * debiased.randomizer.base + debiased.dummies * debiased.randomizer.dummy_mean
-    spread = mean + collisions * keep**2
-    order = np.argsort(-counts, kind="stable")
-    over = np.maximum(counts[order], 0.0) * keep / spread
+    `excess` is by how many reports each is above the mean of texts that nobody holds, `spread` the variance of that.
+    """
+    over = np.maximum(excess, 0.0) / spread
     logs = -spread * ((1 + over) * np.log1p(over) - over)
+    order = np.argsort(logs, kind="stable")
     # The i-th smallest of m may be at most i/m times the rate; all before the last that is are discoveries.
     allowed = np.log(FALSE_DISCOVERIES * np.arange(1, len(order) + 1) / max(len(order), 1))
-    within = np.flatnonzero(logs <= allowed)
-    return order[: within[-1] + 1] if len(within) else order[:0]
+    within = np.flatnonzero(logs[order] <= allowed)
+    found = order[: within[-1] + 1] if len(within) else order[:0]
+    return found[np.argsort(-excess[found], kind="stable")]

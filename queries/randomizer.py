@@ -112,10 +112,10 @@ class Randomizer(Protocol):
             ValueError: otherwise.
         """
 
-    def debias(self, tally: Tally, dummies: int) -> tuple[Vector, float]:
-        """Return ĉ_j by symbol, shape (symbols,), and the variance that each has beside that of its reports.
+    def debias(self, tally: Tally, dummies: int) -> tuple[Vector, Vector]:
+        """Return ĉ_j by symbol, and by how much each one's variance differs from what `variances` say; (symbols,) both.
 
-        There is such a variance where the reports of one symbol have more in common than the symbol.
+        It differs where reports of one symbol have more in common than the symbol: where hash functions collide.
 
         Raises:
             ValueError: where there are too many symbols for all to be counted.
