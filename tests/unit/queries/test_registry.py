@@ -25,6 +25,7 @@ from hubbub.queries.number import Number
 from hubbub.queries.query import Query
 from hubbub.queries.registry import QUESTIONS, RANDOMIZERS, question_of, randomizer_of
 from hubbub.queries.unary import UnaryEncoding
+from hubbub.queries.variance import Variance
 from support.queries import unary_query
 from support.samples import HALF, Parties, sample_task
 
@@ -39,7 +40,7 @@ CARRIER, DELAY = (query.question for query in KRR_TASK.queries)
 UNARY_TASK = sample_task(
     PARTIES, queries=(unary_query(CARRIER, 3 * 2**30, 2**30), unary_query(DELAY, HALF, 5, levels=7))
 )
-KINDS = "'histogram' or 'sum' or 'distribution' or 'grouped'"
+KINDS = "'histogram' or 'sum' or 'distribution' or 'grouped' or 'variance'"
 UNKNOWN: list[Any] = ["", "rappor", "KRR", "krr ", None, 1, True, ["krr"], {"krr": 1}, "x" * 10_000]
 
 
@@ -73,6 +74,7 @@ def test_every_known_kind_is_found_by_its_own_word() -> None:
         "sum": Number,
         "distribution": Distribution,
         "grouped": Grouped,
+        "variance": Variance,
     }
     assert {kind: randomizer_of("t", kind) for kind in RANDOMIZERS} == {
         "krr": KRandomizedResponse,
