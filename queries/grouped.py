@@ -25,6 +25,7 @@ from hubbub.queries.histogram import Histogram
 from hubbub.queries.number import Number
 from hubbub.queries.question import Question, Value, symbols_of
 from hubbub.queries.rows import Estimates, Group, Truth, key_in
+from hubbub.queries.variance import Variance
 
 if TYPE_CHECKING:
     import numpy as np
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from hubbub.queries.debiased import Debiased
     from hubbub.queries.randomizer import Vector
 
-OF: Mapping[str, type[Question]] = {each.kind: each for each in (Histogram, Number, Distribution)}
+OF: Mapping[str, type[Question]] = {each.kind: each for each in (Histogram, Number, Distribution, Variance)}
 """The questions that can be asked by group."""
 
 MOST_ATTRIBUTES = 2

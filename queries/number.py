@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from hubbub.queries.draws import Random, happens
 from hubbub.queries.errors import FieldError, TaskError, shown
@@ -76,7 +76,7 @@ class Number:
         return (self,)
 
     @classmethod
-    def read(cls, fields: Fields) -> Number:
+    def read(cls, fields: Fields) -> Self:
         """Read a table; see `Question.read`. Only a planned one has levels."""
         fields.check_keys({"lower", "upper"}, {"unit"})
         lower, upper = fields.number("lower"), fields.number("upper")
@@ -142,8 +142,8 @@ class Number:
 
     @property
     def planned_for(self) -> str:
-        """What the expected error is of."""
-        return "the sum"
+        """What the expected error is of: where A, who answered, is estimated, lower·A has an error of its own."""
+        return "the sum" if self.lower == 0 else "the sum, with values counted from lower"
 
     @property
     def extent(self) -> float:

@@ -16,12 +16,14 @@ from hubbub.queries.question import Question
 from hubbub.queries.randomizer import Randomizer
 from hubbub.queries.text import Text
 from hubbub.queries.unary import UnaryEncoding
+from hubbub.queries.variance import Variance
 
 QUESTIONS: Mapping[str, type[Question]] = {
     Histogram.kind: Histogram,
     Number.kind: Number,
     Distribution.kind: Distribution,
     Grouped.kind: Grouped,
+    Variance.kind: Variance,
     Text.kind: Text,
 }
 

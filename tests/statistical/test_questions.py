@@ -23,6 +23,7 @@ from hubbub.queries.query import Query
 from hubbub.queries.randomizer import Tally
 from hubbub.queries.rows import Estimates, Truth
 from hubbub.queries.unary import UnaryEncoding
+from hubbub.queries.variance import Variance
 from support.batches import People, at, published, simulated
 
 Z = 4.9
@@ -177,3 +178,58 @@ def test_groups_and_totals_are_unbiased_have_the_errors_they_state_and_cover(cas
         assert -Z * math.sqrt(2 / BATCHES) < ratio - 1 < (0.6 if case == "number" else Z * math.sqrt(2 / BATCHES)), key
     assert np.mean([all_cover(each, truth) for each in found]) > least_share(BATCHES)
     assert max(map(abs, deviations(wrong(query, people), truth).values())) > 2 * Z
+
+
+DELAY = Variance("delay", -30.0, 180.0, "minutes", levels=3)
+DELAYS = {-30.0: 500, -12.0: 400, 3.5: 600, 61.0: 300, 179.0: 200}
+VARIANCE = {
+    "krr": (Query(DELAY, KRandomizedResponse(5, 2**30)), 0),
+    "unary": (Query(replace(DELAY, randomizer="unary"), UnaryEncoding(5, 2**31, 2**28)), 0),
+    "optional": (Query(replace(DELAY, optional=True), KRandomizedResponse(6, 2**30)), 700),
+    "by group": (Query(Grouped("delay", (REGION,), DELAY), KRandomizedResponse(15, 2**30)), 0),
+}
+
+
+def rounded(query: Query, value: float) -> list[float]:
+    """The law of a number's symbol; by group, in the second one."""
+    nearest, below, above = DELAY.neighbours(value)
+    found = [0.0] * query.symbols
+    first = 5 if query.symbols == 15 else 0
+    for place, chance in ((nearest - 1, below), (nearest, 1 - below - above), (nearest + 1, above)):
+        if chance:
+            found[first + place] = float(chance)
+    return found
+
+
+@pytest.mark.parametrize("case", VARIANCE)
+def test_a_variance_is_unbiased_has_the_error_it_states_and_is_covered(case: str) -> None:
+    query, silent = VARIANCE[case]
+    people: list[People] = [(size, rounded(query, value)) for value, size in DELAYS.items()]
+    people += [(silent, at(query.symbols - 1, query.symbols))] if silent else []
+    values = [value for value, size in DELAYS.items() for _ in range(size)]
+    answers = [{"region": "south", "delay": value} if case == "by group" else value for value in values]
+    truth = {key: value for key, value in query.question.truth(answers).items() if "north" not in str(key)}
+    truth = {key: value for key, value in truth.items() if "west" not in str(key)}
+    found = published(query, people, BATCHES, seed=4)
+    off = deviations(found, truth)
+    assert ("variance", "region=south" if case == "by group" else None) in off
+    assert max(map(abs, off.values())) < Z
+    # Rounding's part of the variance's error is stated at its most.
+    assert all(-Z * math.sqrt(2 / BATCHES) < ratio - 1 < 0.4 for ratio in stated_errors(found).values() if ratio < 9)
+    assert np.mean([all_cover(each, truth) for each in found]) > least_share(BATCHES)
+    assert max(map(abs, deviations(wrong(query, people), truth).values())) > 2 * Z
+
+
+def test_plain_rounding_would_be_seen() -> None:
+    """Power: rounding to two neighbours, whose variance depends on the number, is far from the truth."""
+    query, _ = VARIANCE["krr"]
+    grid, people = [(place - 0.5) / 3 for place in range(5)], []
+    for value, size in DELAYS.items():
+        z = (value + 30) / 210
+        low = max(place for place in range(4) if grid[place] <= z)
+        part = (z - grid[low]) * 3
+        people.append((size, [(1 - part) * (place == low) + part * (place == low + 1) for place in range(5)]))
+    values = [value for value, size in DELAYS.items() for _ in range(size)]
+    off = deviations(published(query, people, BATCHES, seed=5), DELAY.truth(values))
+    assert abs(off["variance", None]) > 2 * Z
+    assert abs(off["mean", None]) < Z

@@ -27,6 +27,7 @@ from hubbub.queries.query import Query
 from hubbub.queries.registry import QUESTIONS, RANDOMIZERS, question_of, randomizer_of
 from hubbub.queries.text import Text
 from hubbub.queries.unary import UnaryEncoding
+from hubbub.queries.variance import Variance
 from support.queries import unary_query
 from support.samples import HALF, Parties, sample_task
 
@@ -76,6 +77,7 @@ def test_every_known_kind_is_found_by_its_own_word() -> None:
         "sum": Number,
         "distribution": Distribution,
         "grouped": Grouped,
+        "variance": Variance,
         "text": Text,
     }
     assert {kind: randomizer_of("t", kind) for kind in RANDOMIZERS} == {
