@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from math import exp, log, sqrt
+from math import exp, inf, log, sqrt
 
 from hubbub.accountant.answering import answering
 from hubbub.accountant.bounds import epsilon_bracket
@@ -14,7 +14,7 @@ from hubbub.accountant.calibration.design import Target
 from hubbub.accountant.composition import compose_upper
 from hubbub.accountant.divergence.binomials import Binomial
 from hubbub.accountant.errors import AccountingError, shown
-from hubbub.accountant.longitudinal.noise import TreeNoise, binary_numerator, gaussian_mu
+from hubbub.accountant.longitudinal.noise import SIDE_MOST, TreeNoise, binary_numerator, gaussian_mu
 from hubbub.accountant.longitudinal.spent import assumed_parts, parts_of_horizon
 from hubbub.accountant.mechanisms import KRR, Generic
 from hubbub.accountant.mechanisms.longitudinal import AnyStrategy, Direct, Horizon, Sampled, Tree, Vector
@@ -81,6 +81,15 @@ class Wanted:
         """Devices of which a node's value is not 0."""
         return round(self.changing * self.target.reports)
 
+    def variances(self, strategy: AnyStrategy) -> list[float]:
+        """Return the variance of f_t at each period."""
+        periods = range(1, self.horizon.periods + 1)
+        return [float(strategy.variance(period, self.target.reports, 0, self.nonzero)) for period in periods]
+
+    def mean_variance(self, strategy: AnyStrategy) -> float:
+        """Return its mean over all periods."""
+        return sum(self.variances(strategy)) / self.horizon.periods
+
 
 @answering
 def compare(
@@ -132,7 +141,6 @@ def level_reports(levels: int, reports: int, log_tail: float) -> int:
 
 def _stated(kind: str, strategy: AnyStrategy, upper: float, wanted: Wanted) -> Candidate:
     periods, reports = range(1, wanted.horizon.periods + 1), wanted.target.reports
-    variances = [float(strategy.variance(period, reports, 0, wanted.nonzero)) for period in periods]
     changing = max(float(strategy.largest_variance(period, reports)) for period in periods)
     return Candidate(
         kind,
@@ -140,8 +148,8 @@ def _stated(kind: str, strategy: AnyStrategy, upper: float, wanted: Wanted) -> C
         None,
         strategy.epsilon_local(),
         upper,
-        sqrt(sum(variances) / len(variances)),
-        sqrt(max(variances)),
+        sqrt(wanted.mean_variance(strategy)),
+        sqrt(max(wanted.variances(strategy))),
         sqrt(changing),
     )
 
@@ -191,10 +199,13 @@ def _tree(wanted: Wanted) -> Candidate:
     target = wanted.target
     if target.delta < DELTA_LEAST:
         raise AccountingError(f"delta is {target.delta:g}, must be at least {DELTA_LEAST:g} for tree; choose direct")
-    noise = TreeNoise(wanted.horizon, wanted.changing)
     mu = gaussian_mu(target.epsilon, target.delta)
-    floor = noise.least_scale(target.cap)
-    strategy, upper = _least(noise.tree, noise.scale_for(mu, target.hiding), floor, wanted)
+    sides = (SIDE_MOST,) if target.cap == inf else (SIDE_MOST, 1 / 3)
+    shapes = [TreeNoise(wanted.horizon, wanted.changing, side) for side in sides]
+    scales = [(shape, shape.scale_for(mu, target.hiding), shape.least_scale(target.cap)) for shape in shapes]
+    # About as much noise as each will need tells which shape needs less; only that one is searched.
+    noise, start, floor = min(scales, key=lambda each: wanted.mean_variance(each[0].tree(max(each[1:]))))
+    strategy, upper = _least(noise.tree, start, floor, wanted)
     return _stated("tree", strategy, upper, wanted)
 
 

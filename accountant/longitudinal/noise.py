@@ -56,10 +56,12 @@ class TreeNoise:
     about (1/s + (1 − γ)²/(γω₀))/n in μ². To spend a given sum of the costs so that the mean error over all periods is
     least, s is in proportion to √(T/w): T nodes differ, and the node is used in a share w of all periods. What is left
     of γ weighs its part of the cost against the noise of values that are not 0, γ/(1 − γ) each.
+    b is at most `side_most` while γ can still rise: a third where it is the local ε that has to be small.
     """
 
     horizon: Horizon
     changing: float
+    side_most: float = SIDE_MOST
 
     @property
     def signed(self) -> bool:
@@ -106,7 +108,7 @@ class TreeNoise:
 
     def _gamma(self, s: float) -> float:
         """Return γ that weighs what it costs against what it adds where values are not 0."""
-        most = max(GAMMA_MOST, _root(s / SIDE_MOST))
+        most = max(GAMMA_MOST, _root(s / self.side_most))
         if self.changing <= 0:
             return most
 
