@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from math import exp, inf, log, sqrt
+from math import exp, inf, log, log1p, sqrt
 
 from hubbub.accountant.answering import answering
 from hubbub.accountant.bounds import epsilon_bracket
@@ -17,6 +17,7 @@ from hubbub.accountant.errors import AccountingError, shown
 from hubbub.accountant.longitudinal.noise import SIDE_MOST, TreeNoise, binary_numerator, gaussian_mu
 from hubbub.accountant.longitudinal.spent import assumed_parts, parts_of_horizon
 from hubbub.accountant.mechanisms import KRR, Generic
+from hubbub.accountant.mechanisms.exact import EPSILON_LOCAL_LIMIT
 from hubbub.accountant.mechanisms.longitudinal import AnyStrategy, Direct, Horizon, Sampled, Tree, Vector
 from hubbub.accountant.mechanisms.longitudinal.signs import weight_of
 from hubbub.accountant.numbers import real
@@ -164,12 +165,18 @@ def _signs(kind: str, make: Callable[[Horizon, float], AnyStrategy], wanted: Wan
 @lru_cache(maxsize=8)
 def _largest_local(levels: int, target: Target) -> float:
     # A local ε holds centrally too, so the target's own meets it.
-    low, high = min(target.epsilon, target.cap), min(target.cap, 40.0)
-    if high > low and _central(levels, target, high) <= target.epsilon:
-        return high
-    while high - low > 1e-3 * low:
-        middle = (low + high) / 2
-        low, high = (middle, high) if _central(levels, target, middle) <= target.epsilon else (low, middle)
+    low, high = min(target.epsilon, target.cap), min(target.cap, EPSILON_LOCAL_LIMIT)
+    # Clones are about a Gaussian of μ² = 2e^ε₀/n.
+    guess = log1p(target.hiding / levels * gaussian_mu(target.epsilon, target.delta) ** 2 / 2)
+    tried = min(max(guess, low), high)
+    while high - low > CLOSE / 2:
+        excess = log(max(_central(levels, target, tried), 1e-300) / target.epsilon)
+        if excess <= 0 and (excess >= -CLOSE or tried == high):
+            return tried
+        low, high = (tried, high) if excess <= 0 else (low, tried)
+        # ε grows about as e^(ε₀/2): the next one is where it would be just inside the target, but between the two ends.
+        aimed = tried - 2 * (excess + CLOSE / 2)
+        tried = high if aimed >= high and excess <= 0 else aimed if aimed > low else (low + high) / 2
     return low
 
 

@@ -117,17 +117,15 @@ def _print(found: Sequence[Candidate], chosen: str | None, theorem: dict[str, An
     for column in ("ε_local", "ε", "std. error, mean", "largest", "if all change"):
         table.add_column(column, justify="right")
     for each in found:
-        numbers = _row(each)[3:]
-        table.add_row(
-            each.kind, *("-" if number is None else f"{round_up_significant(number):.6g}" for number in numbers)
-        )
+        numbers = [None if number is None else round_up_significant(number) for number in _row(each)[3:]]
+        table.add_row(each.kind, *("-" if number is None else f"{number:.6g}" for number in numbers))
     printer = console()
     print_table(printer, table)
     lines = [f"{each.kind} does not apply: {each.why_not}" for each in found if each.why_not is not None]
     if theorem["largest_error"] is not None:
         lines.append(
-            f"erlingsson-2019, Thm 6, of sampled at ε_local {theorem['epsilon_local']:.4g}: with probability 2/3 no f_t is "
-            f"off by more than {theorem['largest_error']:.6g}"
+            f"erlingsson-2019, Thm 6, of sampled at local ε {theorem['epsilon_local']:.4g}: with chance 2/3 no f_t "
+            f"is off by more than {theorem['largest_error']:.6g}"
         )
     lines.append("chosen: none; allow a larger epsilon or more devices" if chosen is None else f"chosen: {chosen}")
     for line in lines:

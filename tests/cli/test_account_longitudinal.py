@@ -19,8 +19,9 @@ MEMBERS = {
 }
 
 
+@pytest.mark.slow
 def test_every_strategy_has_a_row_and_the_least_error_is_chosen() -> None:
-    ran = hubbub(*ASKED, "--reports", "1000000", "--json")
+    ran = hubbub(*ASKED, "--reports", "10000", "--json")
     assert ran.status == 0
     rows = {row["strategy"]: row for row in ran.json["strategies"]}
     assert list(rows) == ["sampled", "vector", "tree", "direct"]
@@ -29,7 +30,7 @@ def test_every_strategy_has_a_row_and_the_least_error_is_chosen() -> None:
     assert all(row["standard_error_mean"] <= row["standard_error_largest"] * (1 + 1e-12) for row in rows.values())
     assert ran.json["chosen"] == min(rows.values(), key=lambda row: row["standard_error_mean"])["strategy"]
     # c·k·ℓ^1.5·√(n·ln(2d/β)), c = 4.0827 at ε = 1, ℓ = 3.
-    assert ran.json["theorem_6"]["largest_error"] == pytest.approx(4.0830 * 3**1.5 * (1e6 * 3.17805) ** 0.5, rel=1e-3)
+    assert ran.json["theorem_6"]["largest_error"] == pytest.approx(4.0830 * 3**1.5 * (1e4 * 3.17805) ** 0.5, rel=1e-3)
 
 
 def test_a_cap_is_shown_to_be_kept_and_people_see_a_table() -> None:

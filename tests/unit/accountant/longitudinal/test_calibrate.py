@@ -45,6 +45,7 @@ def test_errors_of_1024_periods_and_1_change_are_the_references_and_the_goal() -
     assert best(tuple(candidates.values())).kind == "tree"
 
 
+@pytest.mark.slow
 def test_what_is_stated_is_what_the_parts_compose_to_and_within_the_target() -> None:
     for candidate in found(4, 2, reports=10_000).values():
         assert candidate.strategy is not None
@@ -68,6 +69,7 @@ def test_a_cap_on_the_local_epsilon_is_kept_by_every_strategy() -> None:
     assert mean_error(candidates["vector"]) < mean_error(candidates["sampled"])
 
 
+@pytest.mark.slow
 def test_changing_devices_are_taken_into_account() -> None:
     asked = Horizon(4, 1), 1.0, 1e-6, 100_000
     still, busy = (
