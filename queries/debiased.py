@@ -35,12 +35,10 @@ import numpy as np
 
 from hubbub.queries.randomizer import Randomizer, Tally
 from hubbub.queries.rows import Estimate
+from hubbub.queries.simultaneous import Z_95
 
 if TYPE_CHECKING:
     from hubbub.queries.randomizer import Vector
-
-Z_95 = 1.96
-"""Half-width of a 95 % interval of the normal law, in standard errors."""
 
 
 @dataclass(frozen=True)
@@ -57,15 +55,12 @@ class Debiased:
     dummies: int = 0
 
     def __post_init__(self) -> None:
-        counts, valid = self.tally.counts, self.tally.valid
+        valid = self.tally.valid
         if self.randomizer.keep == 0:
             raise ValueError(
                 f"the reports of {self.randomizer!r} say nothing; choose a randomizer that is less private"
             )
-        if counts.shape != (self.randomizer.symbols,) or (counts < 0).any() or (counts > valid).any():
-            raise ValueError(
-                f"counts of shape {counts.shape}, {self.randomizer.symbols} counts from 0 to {valid} are expected"
-            )
+        self.randomizer.check(self.tally)
         if not 0 <= self.dummies <= valid:
             raise ValueError(f"{self.dummies} dummies among {valid} counted; there are from 0 to all of them")
 
@@ -75,10 +70,18 @@ class Debiased:
         return self.tally.valid - self.dummies
 
     @cached_property
+    def _debiased(self) -> tuple[Vector, Vector]:
+        return self.randomizer.debias(self.tally, self.dummies)
+
+    @property
     def counts(self) -> Vector:
         """ĉ_j, shape (symbols,): unbiased, possibly negative."""
-        expected = self.reports * self.randomizer.base + self.dummies * self.randomizer.dummy_mean
-        return np.asarray((self.tally.counts - expected) / self.randomizer.keep, dtype=np.float64)
+        return self._debiased[0]
+
+    @property
+    def further(self) -> Vector:
+        """By how much each ĉ_j's variance differs from that of its reports, shape (symbols,): where hashes collide."""
+        return self._debiased[1]
 
     def total(self, weights: Vector) -> float:
         """L_w = Σ_j w_j ĉ_j."""
@@ -88,7 +91,8 @@ class Debiased:
         """Return the estimated variance of L_w; `rounding` is the sum of the ρ_i."""
         each = self.randomizer.variances(weights)
         people = self._clipped(float(each @ self.counts), float(each.min()), float(each.max()))
-        return rounding + people + self.dummies * self.randomizer.dummy_variance(weights)
+        dummies = self.dummies * self.randomizer.dummy_variance(weights)
+        return max(0.0, rounding + people + dummies + float(self.further @ weights**2))
 
     def _clipped(self, spread: float, least: float, most: float) -> float:
         return min(max(spread, self.reports * least), self.reports * most)
@@ -100,15 +104,22 @@ class Debiased:
 
     def every_symbol(self) -> list[Estimate]:
         """Return every ĉ_j with its interval: `variance` of every indicator, at once."""
-        # All symbols are alike to a randomizer, so one indicator's variances are every one's: of those who encoded the
-        # symbol (hit), and of all others (miss).
+        return self.intervals_of_sums(self.counts, 1)
+
+    def intervals_of_sums(self, sums: Vector, symbols: int) -> list[Estimate]:
+        """Return sums of the ĉ_j of so many symbols each, with their intervals: `variance` of every such indicator."""
+        # All symbols are alike to a randomizer, so one indicator's variances are every one's: of those who encoded one
+        # of the symbols (hit), and of all others (miss).
         indicator = np.zeros(self.randomizer.symbols)
-        indicator[0] = 1.0
-        hit, miss = self.randomizer.variances(indicator)[:2].tolist()
-        clipped = np.clip(self.counts, 0, self.reports)
+        indicator[:symbols] = 1.0
+        each = self.randomizer.variances(indicator)
+        hit, miss = float(each[0]), float(each[-1])
+        clipped = np.clip(sums, 0, self.reports)
         people = clipped * hit + (self.reports - clipped) * miss
-        variances = people + self.dummies * self.randomizer.dummy_variance(indicator)
-        pairs = zip(self.counts.tolist(), variances.tolist(), strict=True)
+        # Which symbols a sum is of is not said here, so where there are several the largest of what they add is taken.
+        further = self.further if symbols == 1 else symbols * float(self.further.max())
+        noise = self.dummies * self.randomizer.dummy_variance(indicator) + further
+        pairs = zip(sums.tolist(), (people + noise).tolist(), strict=True)
         return [self.interval(count, variance) for count, variance in pairs]
 
     def silent(self, answers: int) -> Vector:
@@ -116,6 +127,10 @@ class Debiased:
         weights = np.zeros(self.randomizer.symbols)
         weights[answers:] = 1.0
         return weights
+
+    def answering(self, answers: int) -> Vector:
+        """Return the weights of `answered` but for its constant, which adds nothing to the noise: −1 at "no answer"."""
+        return -self.silent(answers)
 
     def answered(self, answers: int) -> Estimate:
         """Return how many gave one of the first `answers` symbols: all people but those of "no answer".
@@ -132,6 +147,11 @@ class Debiased:
         All symbols are projected together, "no answer" included. So an optional query's answers add up to at most the
         number of reports, and the rest is the consistent number of people without an answer.
         """
+        return self._projected
+
+    @cached_property
+    def _projected(self) -> Vector:
+        # Kept, because each slice of joint counts asks for it.
         return project(self.counts, self.reports)
 
 

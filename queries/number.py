@@ -7,19 +7,19 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
-from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from hubbub.queries.draws import Random, happens
-from hubbub.queries.errors import AnswerError, FieldError, TaskError, shown
+from hubbub.queries.errors import FieldError, TaskError, shown
 from hubbub.queries.fields import (
+    AUTO,
     DEFAULT_RANDOMIZER,
-    MAXIMUM_LABEL_LENGTH,
     MAXIMUM_SYMBOLS,
     Fields,
     check_shared,
     is_finite_number,
 )
+from hubbub.queries.numeric import check_unit, finite, numbers_of, parsed
 from hubbub.queries.question import Value
 from hubbub.queries.rows import Estimate, Estimates, Row, Truth
 
@@ -70,8 +70,13 @@ class Number:
         """The interval's width."""
         return self.upper - self.lower
 
+    @property
+    def parts(self) -> tuple[Number, ...]:
+        """An answer answers this question alone."""
+        return (self,)
+
     @classmethod
-    def read(cls, fields: Fields) -> Number:
+    def read(cls, fields: Fields) -> Self:
         """Read a table; see `Question.read`. Only a planned one has levels."""
         fields.check_keys({"lower", "upper"}, {"unit"})
         lower, upper = fields.number("lower"), fields.number("upper")
@@ -81,6 +86,9 @@ class Number:
     def check(self, table: str) -> None:
         """Check what is shared, the interval, the unit, and the levels where they are chosen."""
         check_shared(table, self.name, self.optional, self.weight)
+        if self.randomizer == AUTO:
+            limit = "planning compares randomizers by the errors of counts; name krr or unary, or leave it out"
+            raise FieldError(table, "randomizer", f"is 'auto'; {limit}")
         for key in ("lower", "upper"):
             value = getattr(self, key)
             if not is_finite_number(value) or abs(value) > LARGEST_BOUND:
@@ -88,9 +96,7 @@ class Number:
         if self.lower >= self.upper:
             problem = f"is {self.lower:g}, which is not below upper = {self.upper:g}; swap or widen them"
             raise FieldError(table, "lower", problem)
-        unit = self.unit
-        if not isinstance(unit, str) or len(unit) > MAXIMUM_LABEL_LENGTH or not (unit == "" or unit.isprintable()):
-            raise FieldError(table, "unit", f"is {shown(unit)}; it must be a short text, such as 'minutes'")
+        check_unit(table, self.unit)
         if self.levels is not None and not (type(self.levels) is int and 1 <= self.levels < MAXIMUM_SYMBOLS - 1):
             limit = f"it must be a whole number from 1 to {MAXIMUM_SYMBOLS - 2}"
             raise FieldError(table, "levels", f"is {shown(self.levels)}; {limit}")
@@ -110,14 +116,11 @@ class Number:
 
     def parse(self, text: str) -> Value:
         """Return a number."""
-        try:
-            return float(text)
-        except ValueError as error:
-            raise AnswerError(f"{self.name} is {text!r}; it must be a number") from error
+        return parsed(self.name, text)
 
     def encode(self, answer: Value, random: Random) -> int:
         """Clip to [lower, upper], scale to [0, levels], and round up with probability the fractional part, exactly."""
-        number, levels = self._finite(answer), self._steps
+        number, levels = finite(self.name, answer), self._steps
         # Python compares whole numbers and floats exactly.
         if number <= self.lower:
             return 0
@@ -128,16 +131,6 @@ class Number:
         below = math.floor(scaled)
         return below + happens(scaled - below, random)
 
-    def _finite(self, answer: object) -> int | float:
-        if isinstance(answer, bool) or not isinstance(answer, Real):
-            raise AnswerError(f"the answer to {self.name} is a {type(answer).__name__}; it takes a number")
-        if isinstance(answer, Integral):
-            return int(answer)
-        number = float(answer)
-        if not math.isfinite(number):
-            raise AnswerError(f"the answer to {self.name} is not finite; give a number, or None where there is none")
-        return number
-
     @property
     def sizes(self) -> range:
         """The numbers of answers to choose from: those of 1 to `LEVELS_LIMIT` steps."""
@@ -146,6 +139,11 @@ class Number:
     def sized(self, answers: int) -> Number:
         """Return the number encoded in answers - 1 steps."""
         return replace(self, levels=answers - 1)
+
+    @property
+    def planned_for(self) -> str:
+        """What the expected error is of: where A, who answered, is estimated, lower·A has an error of its own."""
+        return "the sum" if self.lower == 0 else "the sum, with values counted from lower"
 
     @property
     def extent(self) -> float:
@@ -179,8 +177,7 @@ class Number:
         scaled, answered = self.headline(), debiased.answered(self.answers)
         # No statistic of the reports tells how much rounding added; this is the most it can have.
         rounding = min(max(answered.value, 0.0), float(debiased.reports)) / (4 * self._steps**2)
-        # A = n - (those without an answer), and the constant n adds nothing to the noise.
-        weights = scaled - self.lower / self.width * debiased.silent(self.answers)
+        weights = scaled + self.lower / self.width * debiased.answering(self.answers)
         value = self.lower * answered.value + self.width * debiased.total(scaled)
         total = debiased.interval(value, debiased.variance(weights, rounding), self.width)
         mean = self._mean(debiased, scaled, answered.value, rounding) if answered.value > 0 else None
@@ -194,17 +191,16 @@ class Number:
     def _mean(self, debiased: Debiased, scaled: Vector, answered: float, rounding: float) -> Estimate:
         """Return lower + (upper−lower)·T/A, with A = `answered`.
 
-        Its standard error is the delta method's: that of T − (T/A)·A, T/A held fixed, divided by A. A is n less those
-        without an answer, so that is the linear statistic with weights t_j, and T/A for "no answer", and the covariance
-        of T and A is in it. Where everybody answers A is n, and the mean is unbiased as the sum is.
+        Its standard error is the delta method's: that of T − (T/A)·A, T/A held fixed, divided by A. The covariance of T
+        and A is in it. Where everybody answers A is n, and the mean is unbiased as the sum is.
         """
         ratio = debiased.total(scaled) / answered
-        variance = debiased.variance(scaled + ratio * debiased.silent(self.answers), rounding) / answered**2
+        variance = debiased.variance(scaled - ratio * debiased.answering(self.answers), rounding) / answered**2
         return debiased.interval(self.lower + self.width * ratio, variance, self.width)
 
     def truth(self, answers: Iterable[Value]) -> Truth:
         """Add the clipped values; `raw_mean` is the mean of the values as they are."""
-        numbers = [float(answer) for answer in answers if answer is not None]
+        numbers = numbers_of(answers)
         total = math.fsum(min(max(value, self.lower), self.upper) for value in numbers)
         found: dict[tuple[str, str | None], float] = {("answered", None): float(len(numbers)), ("sum", None): total}
         if not numbers:

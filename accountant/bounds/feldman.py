@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
+from decimal import Decimal, localcontext
+from math import expm1, floor, inf, log
 
 from hubbub.accountant.bounds.balle import COMMON
-from hubbub.accountant.bounds.closed import Case, EpsilonFormula, any_local, one_common
+from hubbub.accountant.bounds.closed import ROUNDING, Case, EpsilonFormula, RenyiFormula, any_local, double, one_common
+from hubbub.accountant.bounds.renyi import divergence, log_sum
+from hubbub.accountant.mechanisms.exact import PRECISE
+
+LOG_ERROR = 1e-12
+"""Relative room for the logarithms of `clones_renyi`, each a few double operations on numbers below 1e13."""
 
 
 def _crowd(case: Case, delta: Decimal, factor: int, offset: int) -> None:
@@ -35,6 +41,32 @@ def stronger_closed(case: Case, delta: Decimal) -> Decimal:
     return (1 + (ratio - 1) * inner).ln()
 
 
+def clones_renyi(case: Case, order: float) -> float:
+    """Cor. 7.2 (Cor. 4.3 corrected), of the clone pair, at any order λ > 1; never below the pair's divergence.
+
+    ln(e^b + (e^{(λ−1)ε₀} − 1)(e^{−(n−1)/(8E)} + 2e^{−n̄/8}))/(λ − 1), where b = λ(λ−1)ρ²/(2n̄), n̄ = ⌊(n−1)/(2E)⌋ + 1 and
+    ρ = 2 ln((3E+1)/(E+3)). The paper leaves its constant open; docs/accounting.md proves this one, and that the paper's
+    form cλE((E−1)/(E+1))²/(n−1) follows with c < 5 but for the second term.
+    """
+    with localcontext(PRECISE):
+        crowd = floor(Decimal(case.people - 1) / (2 * case.ratio)) + 1
+        slope = 2 * ((3 * case.ratio + 1) / (case.ratio + 3)).ln()
+        whole = Decimal(order)
+        usual = double(whole * (whole - 1) * slope**2 / (2 * crowd) * (1 + ROUNDING), inf)
+        worst = double((whole - 1) * case.local, inf)
+        few_clones = double(-Decimal(case.people - 1) / (8 * case.ratio), inf)
+    one_sided = log(2) - crowd / 8
+    inside = log_sum(_log_expm1(usual), _log_expm1(worst) + log_sum(few_clones, one_sided))
+    return divergence(inside + LOG_ERROR * min(abs(inside), 1e3), order) * (1 + LOG_ERROR)
+
+
+def _log_expm1(exponent: float) -> float:
+    """Return ln(e^exponent − 1) of an exponent that is not negative; −∞ at 0."""
+    if exponent > 1:
+        return exponent + log(-expm1(-exponent))
+    return log(expm1(exponent)) if exponent else -inf
+
+
 FELDMAN = (
     EpsilonFormula(
         name="clones-closed",
@@ -49,6 +81,14 @@ FELDMAN = (
         covers=one_common,
         needs=COMMON,
         formula=stronger_closed,
+    ),
+    RenyiFormula(
+        name="clones-rdp",
+        source="feldman-2022, Cor. 7.2 (Cor. 4.3 corrected), constants by our proof",
+        covers=any_local,
+        needs="a local ε",
+        formula=clones_renyi,
+        integer=False,
     ),
 )
 """The paper's closed forms."""

@@ -16,6 +16,7 @@ from scipy.special import gammaln
 
 from hubbub.accountant.bounds.balle import COMMON
 from hubbub.accountant.bounds.closed import ROUNDING, Case, RenyiFormula, double, one_common
+from hubbub.accountant.bounds.renyi import divergence, log_sum
 from hubbub.accountant.mechanisms import KRR, AnyMechanism, Generic
 from hubbub.accountant.mechanisms.exact import PRECISE
 from hubbub.accountant.pairs import pairs_of
@@ -37,12 +38,6 @@ def _log_rare(case: Case, order: float) -> float:
         return double(case.local * Decimal(order) - Decimal(case.people - 1) / (8 * case.ratio), inf)
 
 
-def _log_sum(first: float, second: float) -> float:
-    """Return ln(e^first + e^second)."""
-    high, low = max(first, second), min(first, second)
-    return high + log1p(exp(low - high)) if low > -inf else high
-
-
 def _error(order: float) -> float:
     """Return what is charged for a sum's logarithm: the Γ functions of its terms reach λ ln λ, each right to 1e-15."""
     return 1e-11 + 4e-15 * order * log(order)
@@ -58,8 +53,8 @@ def upper_1(case: Case, order: float) -> float:
         gain = float((case.ratio - 1) ** 2 / case.ratio / crowd)
         log_x = float(((case.ratio - 1 / case.ratio) ** 2 / 2 / crowd).ln()) if case.ratio > 1 else -inf
     first = log(order * (order - 1) / 2) + log(gain) if gain else -inf
-    inside = _log_sum(_log_sum(first, _log_higher(int(order), log_x)), _log_rare(case, order))
-    return _over(inside + _error(order), order)
+    inside = log_sum(log_sum(first, _log_higher(int(order), log_x)), _log_rare(case, order))
+    return divergence(inside + _error(order), order)
 
 
 def _log_higher(order: int, log_x: float) -> float:
@@ -86,12 +81,6 @@ def _log_higher(order: int, log_x: float) -> float:
 def _total(logs: list[float]) -> float:
     high = max(logs)
     return high + log(sum(exp(each - high) for each in logs))
-
-
-def _over(inside: float, order: float) -> float:
-    """Return ln(1 + e^inside)/(λ − 1), rounded up."""
-    value = inside + log1p(exp(-inside)) if inside > 0 else log1p(exp(inside))
-    return value / (order - 1) * (1 + 1e-14)
 
 
 def simplified(case: Case, order: float) -> float:
@@ -125,7 +114,7 @@ def upper_2(case: Case, order: float) -> float:
     crowd = _crowd(case)
     with localcontext(PRECISE):
         square = double((Decimal(order) * (case.ratio - 1)) ** 2 / crowd * (1 + ROUNDING), inf)
-    return _log_sum(square, _log_rare(case, order)) / (order - 1) * (1 + 1e-12)
+    return log_sum(square, _log_rare(case, order)) / (order - 1) * (1 + 1e-12)
 
 
 def lower(case: Case, order: float) -> float:

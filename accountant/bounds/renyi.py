@@ -86,6 +86,18 @@ def interpolated(rho: Callable[[float], float], order: float) -> float:
     return (weight * lower + (1 - weight) * (above - 1) * rho(float(above))) / (order - 1) * (1 + ERROR)
 
 
+def log_sum(first: float, second: float) -> float:
+    """Return ln(e^first + e^second)."""
+    high, low = max(first, second), min(first, second)
+    return high + log1p(exp(low - high)) if low > -inf else high
+
+
+def divergence(inside: float, order: float) -> float:
+    """Return ln(1 + e^inside)/(λ − 1), rounded up: the divergence of a moment that exceeds 1 by e^inside."""
+    value = inside + log1p(exp(-inside)) if inside > 0 else log1p(exp(inside))
+    return value / (order - 1) * (1 + 1e-14)
+
+
 def advanced(epsilon: float, rounds: int, slack: float) -> float:
     """Return ε of `rounds` adaptive rounds of (ε, δ₁), at Tδ₁ + `slack`, rounded up (Kairouz, Oh, Viswanath, Thm 3.4).
 

@@ -12,8 +12,10 @@ from hubbub.accountant.mechanisms.exact import (
     exact_decimal,
     exp_decimal,
 )
+from hubbub.accountant.mechanisms.finite import Finite
 from hubbub.accountant.mechanisms.gaussian import Gaussian
 from hubbub.accountant.mechanisms.generic import Generic
+from hubbub.accountant.mechanisms.hashed import Hashed
 from hubbub.accountant.mechanisms.krr import CATEGORIES_LIMIT, KRR, check_categories
 from hubbub.accountant.mechanisms.laplace import Laplace
 from hubbub.accountant.mechanisms.rappor import RAPPOR
@@ -28,8 +30,10 @@ __all__ = [
     "KRR",
     "RAPPOR",
     "AnyMechanism",
+    "Finite",
     "Gaussian",
     "Generic",
+    "Hashed",
     "Laplace",
     "LocalMechanism",
     "Mechanism",
@@ -45,5 +49,5 @@ __all__ = [
 Mechanism = KRR | Generic
 """What a task can ask for, and what is certified."""
 
-AnyMechanism = KRR | Generic | Laplace | RAPPOR | Gaussian
+AnyMechanism = KRR | Generic | Laplace | RAPPOR | Hashed | Finite | Gaussian
 """What the accountant can be asked about."""

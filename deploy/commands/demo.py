@@ -13,10 +13,12 @@ from hubbub.deploy.output import Json, console, failures, print_json, progress_c
 
 if TYPE_CHECKING:
     from hubbub.deploy.data import Dataset
+    from hubbub.deploy.demo import Options
+    from hubbub.deploy.gallery.demonstration import Demonstration
 
-DEFAULT_DEVICES = 20_000
-"""Devices of a demo without --devices: about a minute's work on two cores."""
-
+TaskOption = Annotated[
+    str | None, typer.Option("--task", metavar="NAME", help="What to show; --list names them. [default: flights]")
+]
 
 DevicesOption = Annotated[str | None, typer.Option("--devices", help="How many devices take part, or all.")]
 Seed = Annotated[int, typer.Option("--seed", help="Which sample of devices.")]
@@ -30,7 +32,9 @@ Sums = Annotated[
 Epsilon = Annotated[float, typer.Option("--epsilon", help="What everything a device sends in a round may cost.")]
 Delta = Annotated[float, typer.Option("--delta", help="Together with this δ.")]
 LocalEpsilon = Annotated[float, typer.Option("--local-epsilon", help="Cap if shuffler and analyzer collude.")]
-Rounds = Annotated[int, typer.Option("--rounds", min=1, max=100, help="Rounds in which every device answers.")]
+Rounds = Annotated[
+    int | None, typer.Option("--rounds", min=1, max=100, help="Rounds in which every device answers. [default: 1]")
+]
 Dummies = Annotated[
     int, typer.Option("--dummies", min=0, help="Uniform reports the shuffler adds to each query's batch.")
 ]
@@ -39,8 +43,14 @@ Out = Annotated[
     typer.Option("--out", metavar="DIR", help="Keep task, certificates, results and logs in this new or empty folder."),
 ]
 
+PictureOption = Annotated[
+    Path | None, typer.Option("--picture", metavar="FILE", help="Draw truth, estimates and intervals: .svg or .png.")
+]
+ListOption = Annotated[bool, typer.Option("--list", help="List what can be shown, and end.")]
+
 
 def command(
+    task: TaskOption = None,
     devices: DevicesOption = None,
     seed: Seed = 1,
     data: Data = None,
@@ -49,57 +59,108 @@ def command(
     epsilon: Epsilon = 1.0,
     delta: Delta = 1e-6,
     epsilon_local: LocalEpsilon = 8.0,
-    rounds: Rounds = 1,
+    rounds: Rounds = None,
     dummies: Dummies = 0,
     out: Out = None,
+    picture: PictureOption = None,
+    listed: ListOption = False,
     as_json: Json = False,
 ) -> None:
     """Run the whole pipeline on this machine: real processes, TLS, sealed reports, and a certificate at the end.
 
     The data is the flights that left New York City in 2013, each flight a device with two answers: its carrier, and its
-    departure delay, which some do not have. Estimates are printed beside the truth.
+    departure delay, which some do not have. Estimates are printed beside the truth. Other tasks are shown by --task.
 
     Examples: hubbub demo; hubbub demo --devices all; hubbub demo --data trips.csv --histogram city --sum minutes:0:90
     """
     with failures(as_json):
-        import asyncio
-        import signal
-
+        if listed:
+            _list(as_json)
+            return
         from hubbub.deploy.data import unusable_words
-        from hubbub.deploy.demo import Options, check_options, run
+        from hubbub.deploy.demo import Options, check_options
 
-        # SIGTERM ends the demo as Ctrl-C does: services and clients are stopped, logs are kept. A shell that starts it
-        # in the background has SIGINT ignored, which would leave both without effect.
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-        signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
-        dataset = _dataset(data, histogram or [], total or [], devices, seed)
+        if picture is not None:
+            from hubbub.deploy.pictures.draw import check_drawable
+
+            check_drawable(picture, "--picture")
+        shown = _demonstration(task, data, histogram or [], total or [])
+        dataset = _dataset(shown, devices, seed)
         for sentence in unusable_words(dataset):
             progress_console().print(sentence, soft_wrap=True)
-        options = Options(epsilon, delta, epsilon_local, rounds, dummies)
+        options = Options(epsilon, delta, epsilon_local, shown.rounds if rounds is None else rounds, dummies)
         check_options(dataset, options)
-        with tempfile.TemporaryDirectory(prefix="hubbub-demo-") as scratch:
-            directory = out if out is not None else Path(scratch) / "demo"
-            document = asyncio.run(run(dataset, options, directory, progress_console()))
-            if out is None:
-                _forget_paths(document)
+        document = _run(dataset, options, out)
+        document["picture"] = None if picture is None else _drawn(shown, document, picture)
         if as_json:
             print_json(document)
         else:
             _print(document, out)
 
 
-def _dataset(data: Path | None, histograms: list[str], sums: list[str], devices: str | None, seed: int) -> Dataset:
-    from hubbub.deploy.data import SumSpec, flights, from_file, sample
+def _list(as_json: bool) -> None:
+    from hubbub.deploy.gallery.registry import GALLERY
+
+    if as_json:
+        print_json({"tasks": [{"task": each.name, "about": each.about} for each in GALLERY.values()]})
+        return
+    for each in GALLERY.values():
+        console().print(f"{each.name}: {each.about}", soft_wrap=True)
+
+
+def _demonstration(task: str | None, data: Path | None, histograms: list[str], sums: list[str]) -> Demonstration:
+    from hubbub.deploy.data import SumSpec, from_file
+    from hubbub.deploy.errors import BadUse
+    from hubbub.deploy.gallery.demonstration import Demonstration
+    from hubbub.deploy.gallery.registry import demonstration
+
+    if data is None:
+        if histograms or sums:
+            raise BadUse("--histogram and --sum name columns of a file; give it with --data")
+        return demonstration(task)
+    if task is not None:
+        raise BadUse(f"--task {task} has data of its own; leave it out beside --data, or --data beside it")
+    specs = [SumSpec.parse(text) for text in sums]
+    return Demonstration(data.stem, f"each row of {data.name} is a device", lambda: from_file(data, histograms, specs))
+
+
+def _dataset(shown: Demonstration, devices: str | None, seed: int) -> Dataset:
+    from hubbub.deploy.data import sample
     from hubbub.deploy.errors import BadUse
 
-    if data is None and (histograms or sums):
-        raise BadUse("--histogram and --sum name columns of a file; give it with --data")
     if devices not in (None, "all") and not str(devices).isdecimal():
         raise BadUse(f"--devices is {devices!r}; give a whole number, or all")
-    dataset = flights() if data is None else from_file(data, histograms, [SumSpec.parse(text) for text in sums])
-    if devices == "all" or (devices is None and dataset.devices <= DEFAULT_DEVICES):
+    dataset = shown.dataset()
+    if devices == "all" or (devices is None and dataset.devices <= shown.devices):
         return dataset
-    return sample(dataset, int(devices) if devices is not None else DEFAULT_DEVICES, seed)
+    return sample(dataset, int(devices) if devices is not None else shown.devices, seed)
+
+
+def _run(dataset: Dataset, options: Options, out: Path | None) -> dict[str, Any]:
+    import asyncio
+    import signal
+
+    from hubbub.deploy.demo import run
+
+    # SIGTERM ends the demo as Ctrl-C does: services and clients are stopped, logs are kept. A shell that starts it
+    # in the background has SIGINT ignored, which would leave both without effect.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    with tempfile.TemporaryDirectory(prefix="hubbub-demo-") as scratch:
+        directory = out if out is not None else Path(scratch) / "demo"
+        document = asyncio.run(run(dataset, options, directory, progress_console()))
+        if out is None:
+            _forget_paths(document)
+    return document
+
+
+def _drawn(shown: Demonstration, document: dict[str, Any], picture: Path) -> str:
+    """Draw a demo's picture; return its path."""
+    from hubbub.deploy.files import save
+    from hubbub.deploy.pictures.comparison import drawn
+
+    save(picture, drawn(shown.picture(document), picture.suffix.lower().removeprefix(".")))
+    return str(picture)
 
 
 def _forget_paths(document: dict[str, Any]) -> None:

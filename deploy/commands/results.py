@@ -27,12 +27,17 @@ def command(
     ] = 0,
     csv: Annotated[Path | None, typer.Option("--csv", help="Also save the estimates as CSV.")] = None,
     parquet: Annotated[Path | None, typer.Option("--parquet", help="Also save the estimates as Parquet.")] = None,
+    candidates: Annotated[
+        Path | None,
+        typer.Option("--candidates", help="Texts to look up in queries of kind text, one a line; it costs no privacy."),
+    ] = None,
     certificate: Annotated[Path | None, typer.Option("--certificate", help="Also save the certificate.")] = None,
     as_json: Json = False,
 ) -> None:
     """Print a round's estimates with standard errors and 95 % intervals.
 
     While it waits it says on stderr what for. CSV and Parquet have a row per number; docs/formats.md names the columns.
+    Of the candidates those are shown whose counts stand out of the noise, with a false-discovery rate of 5 %.
 
     Example: hubbub results deployment/operator/operator.toml --wait 60 --certificate certificate.json
     """
@@ -42,7 +47,14 @@ def command(
         from hubbub.deploy.views.results import print_results, results_document
         from hubbub.service.settings import load
 
+        texts = None
+        if candidates is not None:
+            from hubbub.deploy.candidates import decoded, read_candidates
+
+            texts = read_candidates(candidates)
         results = _fetch(load(settings, OperatorSettings, "operator"), task, round_number, wait)
+        if texts is not None:
+            results = decoded(results, texts)
         if csv is not None or parquet is not None:
             # Only these two need the table library, which takes a moment to load.
             from hubbub.deploy.views.export import write_csv, write_parquet

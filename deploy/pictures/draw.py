@@ -78,8 +78,8 @@ class DrawingMissing(HubbubError):
     """The drawing library is not installed."""
 
 
-def check_drawable(out: Path) -> str:
-    """Return the format that the ending of `out` asks for, before anything is computed.
+def check_drawable(out: Path, option: str = "--out") -> str:
+    """Return the format that the ending of `out`, said by `option`, asks for, before anything is computed.
 
     Raises:
         BadUse: another ending, or a folder that does not exist.
@@ -87,9 +87,9 @@ def check_drawable(out: Path) -> str:
     """
     ending = out.suffix.lower().removeprefix(".")
     if ending not in FORMATS:
-        raise BadUse(f"--out {out} ends in {out.suffix or 'nothing'!r}; pictures are .svg or .png: name one of them")
+        raise BadUse(f"{option} {out} ends in {out.suffix or 'nothing'!r}; pictures are .svg or .png: name one of them")
     if not out.parent.is_dir():
-        raise BadUse(f"--out {out}: there is no folder {out.parent}; make it first")
+        raise BadUse(f"{option} {out}: there is no folder {out.parent}; make it first")
     try:
         import matplotlib  # noqa: F401
     except ImportError as error:
@@ -101,15 +101,19 @@ def check_drawable(out: Path) -> str:
 
 def drawn(picture: Picture, form: str) -> bytes:
     """Return `picture` as a file of the format `form`, one of `FORMATS`: the same bytes for the same picture."""
-    with _settings():
-        figure = _figure(picture)
-        target = io.BytesIO()
-        about = {"Title": picture.title, "Description": picture.caption}
-        if form == "svg":
-            figure.savefig(target, format="svg", metadata={**about, "Date": None, "Creator": "hubbub"})
-            return _without_trailing_blanks(target.getvalue())
-        figure.savefig(target, format="png", metadata={**about, "Software": "hubbub"})
-        return target.getvalue()
+    with settings():
+        return saved(_figure(picture), picture.title, picture.caption, form)
+
+
+def saved(figure: Figure, title: str, caption: str, form: str) -> bytes:
+    """Return a figure as a file of the format `form`, to be called within `settings`."""
+    target = io.BytesIO()
+    about = {"Title": title, "Description": caption}
+    if form == "svg":
+        figure.savefig(target, format="svg", metadata={**about, "Date": None, "Creator": "hubbub"})
+        return _without_trailing_blanks(target.getvalue())
+    figure.savefig(target, format="png", metadata={**about, "Software": "hubbub"})
+    return target.getvalue()
 
 
 def _without_trailing_blanks(svg: bytes) -> bytes:
@@ -117,7 +121,8 @@ def _without_trailing_blanks(svg: bytes) -> bytes:
 
 
 @contextmanager
-def _settings() -> Iterator[None]:
+def settings() -> Iterator[None]:
+    """Draw with `SETTINGS` on top of matplotlib's defaults, whatever a user's own are."""
     import matplotlib
 
     with matplotlib.rc_context():
@@ -126,16 +131,22 @@ def _settings() -> Iterator[None]:
         yield
 
 
-def _figure(picture: Picture) -> Figure:
+def blank(title: str, size: tuple[float, float]) -> Figure:
+    """Return a figure of so many inches with nothing on it but its title, to be called within `settings`."""
     from matplotlib.figure import Figure
 
+    figure = Figure(figsize=size, dpi=DPI, layout="constrained")
+    figure.suptitle(title, fontsize=12)
+    return figure
+
+
+def _figure(picture: Picture) -> Figure:
     many = len(picture.panels) > 1
     columns = 2 if many else 1
     rows = -(-len(picture.panels) // columns)
     legends = sum(_legend_rows(picture.panels[row * columns : (row + 1) * columns], columns) for row in range(rows))
     size = (10.5 if many else 8.0, 0.5 + rows * 3.9 + 0.19 * legends)
-    figure = Figure(figsize=size, dpi=DPI, layout="constrained")
-    figure.suptitle(picture.title, fontsize=12)
+    figure = blank(picture.title, size)
     for place, panel in enumerate(picture.panels):
         axes = figure.add_subplot(rows, columns, place + 1)
         _draw(axes, panel, f"panel-{place + 1}", columns)

@@ -15,7 +15,6 @@ from parts import INNER_BYTES
 
 from hubbub.protos.envelope import SUBMISSION_ID_BYTES, Destination, Sealer, generate_key
 from hubbub.protos.messages import Submission
-from hubbub.queries.krr import SYMBOL_BYTES
 
 CORES = os.cpu_count() or 1
 SUITE = Suite(KEM.X25519, KDF.HKDF_SHA256, AEAD.CHACHA20_POLY1305)
@@ -62,10 +61,10 @@ def open_bare(length: int, count: int) -> float:
     return time.perf_counter() - started
 
 
-def sealed_inners(public_key: bytes, destination: Destination, count: int) -> bytes:
-    """Seal `count` kRR reports of query 0 to the analyzer: envelopes one after the other."""
+def sealed_inners(public_key: bytes, destination: Destination, reports: Sequence[bytes], count: int) -> bytes:
+    """Seal `count` reports of query 0 to the analyzer, these in turn: envelopes one after the other."""
     sealer = Sealer(destination, generate_key()[1], public_key)
-    return b"".join(sealer.inner((place % 2).to_bytes(SYMBOL_BYTES, "big"), 0) for place in range(count))
+    return b"".join(sealer.inner(reports[place % len(reports)], 0) for place in range(count))
 
 
 def sealed_outers(public_key: bytes, destination: Destination, count: int) -> list[Submission]:

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 from cores import all_cores, open_bare, rate, sealed_inners, shares
-from parts import INNER_BYTES, Parts
+from parts import HALF, INNER_BYTES, THEME, Parts
 from rows import Outcome, Row
 
 from hubbub.analyzer.accept import Acceptor
@@ -29,7 +29,10 @@ from hubbub.protos.batch import BatchId, BatchRecord, released_digest
 from hubbub.protos.envelope import Destination, generate_key
 from hubbub.protos.keys import KeyRecord, KeySet, Role
 from hubbub.protos.messages import Envelopes
-from hubbub.queries.krr import SYMBOL_BYTES
+from hubbub.queries.histogram import Histogram
+from hubbub.queries.krr import KRandomizedResponse
+from hubbub.queries.query import Query
+from hubbub.queries.unary import UnaryEncoding
 from hubbub.shuffler.mix import RELEASED_BLOCK
 
 REPORTS = 60_000
@@ -41,6 +44,12 @@ RUNS = 5
 LARGE = 10**6
 """Reports of the batch that is estimated and certified."""
 
+OPENED = (
+    Query(Histogram("theme", ("dark", "light")), KRandomizedResponse(2, HALF)),
+    Query(Histogram("region", tuple(map(str, range(64))), randomizer="unary"), UnaryEncoding(64, HALF, HALF // 16)),
+)
+"""A query of each randomizer."""
+
 ESTIMATE_SECONDS = 0.5
 ESTIMATES = 3
 
@@ -48,8 +57,8 @@ ESTIMATES = 3
 class Analyzer:
     """The stages of one analyzer on a folder, and a batch that was delivered to it."""
 
-    def __init__(self, folder: Path, workers: Workers) -> None:
-        self.parts = Parts.generate()
+    def __init__(self, folder: Path, workers: Workers, query: Query) -> None:
+        self.parts = Parts.generate(query)
         SqliteStore.create(folder)
         self.store, self.workers = SqliteStore(folder), workers
         task, signed = self.parts.task, self.parts.signed
@@ -75,20 +84,21 @@ class Analyzer:
 
     async def deliver(self, key_set: KeySet, envelopes: bytes) -> BatchRecord:
         """Deliver a batch as the shuffler does."""
-        count = len(envelopes) // INNER_BYTES
+        width = self.parts.inner_bytes
+        count = len(envelopes) // width
         record = BatchRecord(self.batch, count, released_digest([envelopes]), key_set.hash, "operator", {})
         await self.acceptor.begin(record.signed_by(self.parts.shuffler), key_set)
         for offset in range(0, count, RELEASED_BLOCK):
-            block = envelopes[offset * INNER_BYTES : (offset + RELEASED_BLOCK) * INNER_BYTES]
-            parts = tuple(block[start : start + INNER_BYTES] for start in range(0, len(block), INNER_BYTES))
+            block = envelopes[offset * width : (offset + RELEASED_BLOCK) * width]
+            parts = tuple(block[start : start + width] for start in range(0, len(block), width))
             await self.acceptor.put(Envelopes(self.batch, offset, parts))
         return record
 
 
 @asynccontextmanager
-async def _analyzer(workers: Workers) -> AsyncIterator[Analyzer]:
+async def _analyzer(workers: Workers, query: Query = THEME) -> AsyncIterator[Analyzer]:
     with tempfile.TemporaryDirectory(prefix="hubbub-bench-") as folder:
-        analyzer = Analyzer(Path(folder) / "data", workers)
+        analyzer = Analyzer(Path(folder) / "data", workers, query)
         try:
             await analyzer.store.add_tasks([analyzer.parts.signed])
             yield analyzer
@@ -99,30 +109,39 @@ async def _analyzer(workers: Workers) -> AsyncIterator[Analyzer]:
 
 
 def opening() -> Iterator[Outcome]:
-    """Open and count a delivered batch, read from the store, its digest checked."""
+    """Open and count a delivered batch of each randomizer, read from the store, its digest checked."""
     with all_cores() as pool:
-        yield asyncio.run(_opening(pool))
+        for query in OPENED:
+            yield asyncio.run(_opening(pool, query))
 
 
-async def _opening(pool: ProcessPoolExecutor) -> Row:
-    async with _analyzer(Workers()) as analyzer:
+async def _opening(pool: ProcessPoolExecutor, query: Query) -> Row:
+    async with _analyzer(Workers(), query) as analyzer:
         key_set, public = await analyzer.keys()
         to = Destination(analyzer.parts.task.id, 0, key_set.hash)
-        sealing = [pool.submit(sealed_inners, public, to, share) for share in shares(REPORTS)]
+        reports = [query.randomize(symbol % query.symbols, os.urandom) for symbol in range(100)]
+        sealing = [pool.submit(sealed_inners, public, to, reports, share) for share in shares(REPORTS)]
         sealed = await asyncio.to_thread(lambda: b"".join([each.result() for each in sealing]))
         await analyzer.deliver(key_set, sealed)
         stored = await analyzer.acceptor.receiver.announced(analyzer.batch)
         await analyzer.acceptor._open(analyzer.parts.task, stored)  # the processes have started
         limits, values = [], []
         for _ in range(RUNS):
-            limits.append(rate(pool, partial(open_bare, SYMBOL_BYTES), REPORTS))
+            limits.append(rate(pool, partial(open_bare, query.report_bytes), REPORTS))
             started = time.perf_counter()
             await analyzer.acceptor.receiver.check_envelopes(stored)
             opened = await analyzer.acceptor._open(analyzer.parts.task, stored)
             values.append(REPORTS / (time.perf_counter() - started))
             if opened.tally.valid != REPORTS:
                 raise RuntimeError(f"{opened.tally.valid} of {REPORTS} envelopes were counted")
-    return Row("open", statistics.median(values), "envelopes/s", statistics.median(limits), ">=", 0.85)
+    return Row(
+        f"open_{query.question.randomizer}",
+        statistics.median(values),
+        "envelopes/s",
+        statistics.median(limits),
+        ">=",
+        0.85,
+    )
 
 
 class _Counted(Workers):

@@ -16,8 +16,11 @@ from hubbub.queries.query import Query
 HALF = 2**31
 """γ = 1/2."""
 
+THEME = Query(Histogram("theme", ("dark", "light")), KRandomizedResponse(2, HALF))
+"""What is asked where nothing else is said."""
+
 INNER_BYTES = inner_bytes(SYMBOL_BYTES)
-"""Length of an inner envelope: every query here is answered through kRR."""
+"""Length of an inner envelope of an answer through kRR, as everybody's is where nothing else is said."""
 
 
 @dataclass(frozen=True)
@@ -33,12 +36,16 @@ class Parts:
         """What the signed task says."""
         return self.signed.task
 
+    @property
+    def inner_bytes(self) -> int:
+        """Length of an inner envelope of its query."""
+        return inner_bytes(self.task.queries[0].report_bytes)
+
     @classmethod
-    def generate(cls) -> Parts:
-        """Make identities, and a task that is closed by the operator."""
+    def generate(cls, query: Query = THEME) -> Parts:
+        """Make identities, and a task of one query that is closed by the operator."""
         operator, shuffler, analyzer = Identity.generate(), Identity.generate(), Identity.generate()
         schedule = Schedule(int(time.time()), 3600, 60, 1, "operator")
-        query = Query(Histogram("theme", ("dark", "light")), KRandomizedResponse(2, HALF))
         identities = Identities(operator.public, shuffler.public, analyzer.public)
         task = Task("speed", schedule, 1000, Privacy(1.0, 1e-6), (query,), identities)
         return cls(shuffler, analyzer, SignedTask(task).signed_by(operator).signed_by(shuffler))

@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from hubbub.queries.registry import RANDOMIZERS
+
 HERE = Path(__file__).parent
 
 
@@ -63,6 +65,14 @@ def test_a_missed_goal_fails_a_strict_run(printer: ModuleType, monkeypatch: pyte
     status, document = run_with(printer, monkeypatch, tmp_path, 59.0, "--strict")
     assert status == 1
     assert document["rows"][0]["ratio"] == 0.59
+
+
+def test_every_randomizer_has_its_row_and_its_line_in_the_text(printer: ModuleType) -> None:
+    counting, preparing = __import__("counting"), __import__("preparing")
+    assert {query.question.randomizer for query in counting.OPENED} == set(RANDOMIZERS)
+    text = (HERE.parents[1] / "docs" / "performance.md").read_text()
+    named = [f"open_{kind}" for kind in RANDOMIZERS] + [f"prepare_{name}" for name in preparing.ASKED]
+    assert [name for name in named if f"`{name}`" not in text] == []
 
 
 def test_closed_forms_give_what_the_papers_give(printer: ModuleType) -> None:

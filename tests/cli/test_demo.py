@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyarrow import parquet
@@ -23,8 +24,23 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+def certificates_hold_and_fail_with_one_changed_byte(document: dict[str, Any]) -> None:
+    """Every certificate that a demo kept verifies with its signers; with any one byte changed, it does not."""
+    for each in document["rounds"]:
+        path = Path(each["certificate"])
+        assert hubbub("verify", path, "--json").json["verified"]
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    changed = path.with_suffix(".changed")
+    changed.write_bytes(content)
+    ran = hubbub("verify", changed, "--json")
+    assert ran.status == 1
+    assert "Traceback" not in ran.err
+
+
 def test_demo_on_flights_estimates_within_five_standard_errors(tmp_path: Path) -> None:
-    ran = hubbub("demo", "--devices", "3000", "--out", tmp_path / "kept", "--json")
+    picture = tmp_path / "flights.svg"
+    ran = hubbub("demo", "--devices", "3000", "--out", tmp_path / "kept", "--picture", picture, "--json")
     assert ran.status == 0, ran.err
     document = ran.json
     (only,) = document["rounds"]
@@ -36,6 +52,9 @@ def test_demo_on_flights_estimates_within_five_standard_errors(tmp_path: Path) -
     assert all(abs(row["error_in_standard_errors"]) < 5 for row in estimates)
     assert only["privacy"]["round_total"]["epsilon_upper"] <= 1
     assert set(document["seconds"]) == {"start", "submit", "shuffle_and_analyze", "verify", "stop"}
+    assert document["picture"] == str(picture)
+    assert ">carrier<" in picture.read_text()
+    certificates_hold_and_fail_with_one_changed_byte(document)
 
 
 def test_demo_keeps_what_it_says_and_nothing_secret(tmp_path: Path, table: Path) -> None:
@@ -93,6 +112,9 @@ def _processes_with(mark: str) -> list[str]:
     ("words", "says"),
     [
         (("--devices", "many"), "--devices"),
+        (("--task", "trains"), "--list"),
+        (("--task", "flights", "--data", "nothing.csv"), "--data"),
+        (("--picture", "flights.gif"), "--picture flights.gif"),
         (("--devices", "400000"), "336776"),
         (("--histogram", "city"), "--data"),
         (("--data", "nothing.csv", "--histogram", "city"), "nothing.csv"),
@@ -127,6 +149,13 @@ def test_a_folder_that_holds_something_is_not_written_to(table: Path) -> None:
     ran = hubbub("demo", "--data", table, "--histogram", "city", "--out", table.parent)
     assert ran.status == 1
     assert "empty" in ran.err
+
+
+def test_tasks_are_listed_with_what_they_are_about() -> None:
+    listed = hubbub("demo", "--list", "--json").json["tasks"]
+    assert listed[0]["task"] == "flights"
+    shown = hubbub("demo", "--list").out
+    assert all(f"{each['task']}: {each['about']}" in shown for each in listed)
 
 
 @pytest.mark.parametrize("words", [("--devices", "x"), ("--sum", "delay"), ("--histogram", "carrier")])

@@ -68,6 +68,11 @@ def printed_rdp(name: str, people: int, local: float, order: int) -> mp.mpf:
         return mp.log1p(mp.binomial(order, 2) * 4 * (e - 1) ** 2 / n) / (order - 1)
     if name == "girgis-lower-simple":
         return mp.log1p(mp.binomial(order, 2) * (e - 1) ** 2 / (n * e)) / (order - 1)
+    if name == "clones-rdp":
+        slope = 4 * mp.atanh((e - 1) / (e + 1) / 2)
+        usual = mp.exp(order * (order - 1) * slope**2 / (2 * crowd))
+        away = mp.exp(-(n - 1) / (8 * e)) + 2 * mp.exp(-crowd / 8)
+        return mp.log(usual + mp.expm1((order - 1) * mp.mpf(local)) * away) / (order - 1)
     if name == "erlingsson-rdp":
         return 2 * order * e**4 * (e - 1) ** 2 / n
     p = 1 / (e + 1)
@@ -81,7 +86,8 @@ def printed_rdp(name: str, people: int, local: float, order: int) -> mp.mpf:
 
 @pytest.mark.parametrize("case", [(150, 0.5, 2), (150, 0.5, 3), (150, 1.5, 7), (150, 0.1, 40), (40, 3.0, 5)])
 @pytest.mark.parametrize(
-    "name", ["girgis-upper-1", "girgis-upper-2", "girgis-lower", "girgis-lower-simple", "erlingsson-rdp"]
+    "name",
+    ["girgis-upper-1", "girgis-upper-2", "girgis-lower", "girgis-lower-simple", "erlingsson-rdp", "clones-rdp"],
 )
 def test_renyi_formulas_are_those_of_the_paper_on_their_safe_side(name: str, case: tuple[int, float, int]) -> None:
     people, local, order = case
@@ -91,6 +97,43 @@ def test_renyi_formulas_are_those_of_the_paper_on_their_safe_side(name: str, cas
         assert exact <= found <= exact * (1 + 1e-9)
     else:
         assert exact * (1 - 1e-7) <= found <= exact
+
+
+def clone_laws(people: int, local: float) -> list[tuple[mp.mpf, mp.mpf]]:
+    """Masses of every outcome of the clone pair, under both laws, as feldman-2022, Thm B.1 writes it down."""
+    clones, truthful = mp.exp(-mp.mpf(local)), 1 / (1 + mp.exp(-mp.mpf(local)))
+    found: dict[tuple[int, int], list[mp.mpf]] = {}
+    for c in range(people):
+        chance = mp.binomial(people - 1, c) * clones**c * (1 - clones) ** (people - 1 - c) / mp.mpf(2) ** c
+        for a in range(c + 1):
+            for side, up in ((0, truthful), (1, 1 - truthful)):
+                for add, share in ((1, up), (0, 1 - up)):
+                    seen = found.setdefault((a + add, c - a + 1 - add), [mp.mpf(0), mp.mpf(0)])
+                    seen[side] += chance * mp.binomial(c, a) * share
+    return [(first, second) for first, second in found.values()]
+
+
+@pytest.mark.parametrize("people", [1, 2, 9, 40])
+@pytest.mark.parametrize("local", [0.05, 1.0, 3.0])
+def test_the_closed_renyi_form_of_the_clones_is_above_their_divergence(people: int, local: float) -> None:
+    laws = clone_laws(people, local)
+    for order in (mp.mpf("1.01"), mp.mpf(2), mp.mpf("6.5"), mp.mpf(40)):
+        exact = mp.log(mp.fsum(q * (p / q) ** order for p, q in laws)) / (order - 1)
+        bound = CATALOGUE["clones-rdp"]
+        assert exact <= bound.rdp(Generic(local, mixed=True), people, float(order))
+
+
+@pytest.mark.parametrize(("people", "local"), [(10**4, 0.2), (10**5, 1.0), (10**7, 4.0), (10**8, 6.0)])
+def test_the_closed_renyi_form_is_the_papers_with_a_constant_below_five_and_within_two_and_a_half(
+    people: int, local: float
+) -> None:
+    """cλE((E−1)/(E+1))²/(n−1), where orders are small beside n/(16ε₀E); the pair's own divergence has c near 2."""
+    ratio, mixed = exp(local), Generic(local, mixed=True)
+    for order in (1.5, 4.0, people / (80 * local * ratio)):
+        found = CATALOGUE["clones-rdp"].rdp(mixed, people, order)
+        assert found < 5 * order * ratio * ((ratio - 1) / (ratio + 1)) ** 2 / (people - 1)
+        if order < 5:
+            assert rdp_upper(mixed, people, order) < found < 2.5 * rdp_upper(mixed, people, order)
 
 
 @pytest.mark.parametrize("case", [(10**6, 1.0, 60), (10**9, 0.5, 3000), (10**4, 0.02, 5000), (10**6, 2.0, 20_000)])
@@ -210,7 +253,7 @@ def test_no_formula_claims_less_than_the_truth_of_small_batches(mechanism: KRR, 
                     assert true_rdp(mechanism, people, order) <= found * (1 + 1e-12)
                 elif mechanism.categories == 2:
                     assert found <= true_rdp(mechanism, people, order) * (1 + 1e-12)
-    assert {"erlingsson", "girgis-upper-1", "girgis-upper-2", "erlingsson-rdp"} <= answered
+    assert {"erlingsson", "girgis-upper-1", "girgis-upper-2", "erlingsson-rdp", "clones-rdp"} <= answered
 
 
 @pytest.mark.parametrize("case", [(200, 2, 1.0), (2000, 16, 2.0), (20_000, 3, 0.3), (10**6, 100, 5.0)])
@@ -222,7 +265,8 @@ def test_formulas_lie_above_the_exact_bounds_they_are_cut_from(case: tuple[int, 
         exact = {
             name: CATALOGUE[name].epsilon(krr, people, delta).lower for name in ("blanket", "stronger-clones", "clones")
         }
-        below = {"balle-generic": "stronger-clones", "feldman-closed": "stronger-clones", "clones-closed": "clones"}
+        below = {"balle-generic": "stronger-clones", "feldman-closed": "stronger-clones"}
+        below |= {"clones-closed": "clones", "clones-rdp": "clones"}
         for bound in FORMULAS:
             try:
                 found = bound.epsilon(krr, people, delta).upper
@@ -238,7 +282,7 @@ def test_renyi_formulas_enclose_what_exact_pairs_give(order: float) -> None:
     for people, local in ((1000, 1.0), (10**5, 0.3), (10**5, 2.0)):
         binary = KRR.from_local_epsilon(2, local)
         attacks = [rdp_lower(KRR.from_local_epsilon(k, local), people, order) or 0.0 for k in (2, 3, 10)]
-        for name in ("erlingsson-rdp", "girgis-upper-1", "girgis-upper-2"):
+        for name in ("erlingsson-rdp", "clones-rdp", "girgis-upper-1", "girgis-upper-2"):
             assert max(attacks) <= CATALOGUE[name].rdp(Generic(local), people, order)
         if order >= 2:
             floors = [CATALOGUE[name].rdp(binary, people, order) for name in ("girgis-lower-simple", "girgis-lower")]

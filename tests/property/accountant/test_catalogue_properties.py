@@ -115,7 +115,7 @@ def test_renyi_formulas_are_finite_or_refused_and_above_zero(
 
 
 @settings(max_examples=25, deadline=None)
-@given(st.sampled_from(["erlingsson-rdp", "girgis-lower"]), locals_, people, st.floats(2, 500))
+@given(st.sampled_from(["erlingsson-rdp", "girgis-lower", "clones-rdp"]), locals_, people, st.floats(2, 500))
 def test_renyi_formulas_that_are_divergences_rise_with_the_order(
     name: str, local: float, reports: int, order: float
 ) -> None:

@@ -146,6 +146,8 @@ def test_conditions_hold_on_one_side_of_their_edge_and_are_named_on_the_other(
         ("girgis-lower", 100, 1.0, 1.99, False),
         ("girgis-lower-simple", 100, 1.0, 2.5, True),
         ("girgis-upper-1", 100, 1.0, 1.001, True),
+        ("clones-rdp", 1, 40.0, 1e6, True),
+        ("clones-rdp", 10**9, 1e-20, 1.0001, True),
     ],
 )
 def test_orders_inside_and_outside(name: str, people: int, local: float, order: float, holds: bool) -> None:

@@ -12,7 +12,6 @@ from pyarrow import parquet
 from hubbub.deploy.data import (
     SumSpec,
     first_rows,
-    flights,
     from_file,
     query_name,
     read_answers,
@@ -22,6 +21,7 @@ from hubbub.deploy.data import (
     unusable_words,
 )
 from hubbub.deploy.errors import BadUse
+from hubbub.deploy.gallery.flights import flights
 from hubbub.protos.errors import HubbubError
 from hubbub.queries.histogram import Histogram
 from hubbub.queries.number import Number

@@ -116,7 +116,7 @@ def test_counts_and_their_errors_are_those_of_the_formula() -> None:
         assert count.upper - count.value == pytest.approx(1.96 * count.standard_error)
         assert count.value - count.lower == pytest.approx(1.96 * count.standard_error)
     assert [each.category for each in result.rows] == ["AA", "B6", "UA", "DL", None]
-    assert number(result, "answered") == Estimate(1000.0, 0.0, 1000.0, 1000.0)
+    assert number(result, "answered") == Estimate(1000.0, 0.0, 1000.0, 1000.0, (1000.0, 1000.0))
     assert sum(count.value for count in published(result)) == pytest.approx(1000)
 
 
@@ -201,7 +201,7 @@ def test_a_sum_is_that_of_the_formula() -> None:
     assert total.standard_error == pytest.approx(210 * math.sqrt(variance))
     assert mean.value == pytest.approx(total.value / n)
     assert mean.standard_error == pytest.approx(total.standard_error / n)
-    assert number(result, "answered") == Estimate(100.0, 0.0, 100.0, 100.0)
+    assert number(result, "answered") == Estimate(100.0, 0.0, 100.0, 100.0, (100.0, 100.0))
     assert (result.unit, result.clipped_to) == ("minutes", (-30.0, 180.0))
     assert [each.unit for each in result.rows] == ["", "minutes", "minutes"]
 
@@ -337,7 +337,7 @@ def test_dummies_are_at_most_the_valid_reports_whatever_the_counts_add_up_to(dum
 def test_people_are_the_valid_reports_and_not_the_sum_of_counts() -> None:
     query = unary_query(Histogram("carrier", ("AA", "B6", "UA")), 3 * 2**30, 2**30)
     for found in (counts(0, 0, 0), counts(7, 7, 7)):
-        assert number(query.estimates(Tally(found, 7), 2), "answered") == Estimate(5.0, 0.0, 5.0, 5.0)
+        assert number(query.estimates(Tally(found, 7), 2), "answered") == Estimate(5.0, 0.0, 5.0, 5.0, (5.0, 5.0))
 
 
 # Every randomizer

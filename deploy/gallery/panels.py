@@ -1,0 +1,51 @@
+"""What a demonstration's picture shows, made of the demo's JSON document."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from hubbub.deploy.pictures.comparison import ByCategory, OverRounds, Panel, Point
+
+MOST_ROWS = 30
+"""A panel shows at most so many categories, the largest estimates."""
+
+
+def by_category(document: Mapping[str, Any]) -> tuple[Panel, ...]:
+    """Return a panel for each query with counts: the last round's, the largest first."""
+    found = []
+    for query in document["rounds"][-1]["queries"]:
+        rows = [row for row in query["estimates"] if row["category"] is not None]
+        rows.sort(key=lambda row: -row["estimate"])
+        if rows:
+            points = tuple(_point(row["category"], row) for row in rows[:MOST_ROWS])
+            found.append(ByCategory(query["name"], "devices", points))
+    return tuple(found)
+
+
+def over_rounds(document: Mapping[str, Any]) -> tuple[Panel, ...]:
+    """Return a panel for each statistic without a category: its course over the rounds."""
+    found = []
+    for query, statistic in _statistics(document):
+        points = tuple(
+            _point(float(each["round"]), row) for each in document["rounds"] for row in _rows(each, query, statistic)
+        )
+        found.append(OverRounds(f"{query}: {statistic}", statistic, points))
+    return tuple(found)
+
+
+def _statistics(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    for query in document["rounds"][0]["queries"]:
+        for row in query["estimates"]:
+            if row["category"] is None:
+                yield query["name"], row["statistic"]
+
+
+def _rows(round_document: Mapping[str, Any], query: str, statistic: str) -> Iterator[Mapping[str, Any]]:
+    for each in round_document["queries"]:
+        if each["name"] == query:
+            yield from (row for row in each["estimates"] if (row["statistic"], row["category"]) == (statistic, None))
+
+
+def _point(at: str | float, row: Mapping[str, Any]) -> Point:
+    return Point(at, row["truth"], row["estimate"], row["lower"], row["upper"])

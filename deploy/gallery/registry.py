@@ -1,0 +1,28 @@
+"""All demonstrations, by their names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from hubbub.deploy.errors import BadUse
+from hubbub.deploy.gallery.demonstration import Demonstration
+from hubbub.deploy.gallery.flights import FLIGHTS
+
+GALLERY: Mapping[str, Demonstration] = MappingProxyType({each.name: each for each in (FLIGHTS,)})
+"""Every demonstration, the default first."""
+
+
+def demonstration(name: str | None) -> Demonstration:
+    """Return the demonstration of that name; the first where there is none.
+
+    Raises:
+        BadUse: where no demonstration has that name.
+    """
+    if name is None:
+        return next(iter(GALLERY.values()))
+    if name not in GALLERY:
+        raise BadUse(
+            f"--task {name!r} is no demonstration; there are {', '.join(GALLERY)}: hubbub demo --list tells of them"
+        )
+    return GALLERY[name]

@@ -1,0 +1,78 @@
+"""docs/queries.md: its commands print what it says, its numbers follow from that, and every kind has a row."""
+
+from __future__ import annotations
+
+import re
+from math import sqrt
+from pathlib import Path
+
+import pytest
+
+from hubbub.queries.registry import QUESTIONS, RANDOMIZERS
+from support.document import answers, missing, said
+
+TEXT = (Path(__file__).parents[2] / "docs" / "queries.md").read_text()
+ANSWERS = answers(TEXT)
+REPORTS = 10**5
+
+
+def number(part: str, name: str) -> float:
+    """A number that the answer to the only command with these words says."""
+    (lines,) = (lines for command, lines in ANSWERS if command.endswith(part))
+    return float(re.findall(rf"^{name} +(\S+)$", lines, re.MULTILINE)[0])
+
+
+def count_variance(count: float, true: float, other: float) -> float:
+    spread = count * true * (1 - true) + (REPORTS - count) * other * (1 - other)
+    return spread / (true - other) ** 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("command", "lines"), ANSWERS)
+def test_answers_are_what_is_printed(command: str, lines: str) -> None:
+    assert said(lines)
+    assert missing(command, lines) == []
+
+
+def test_every_kind_has_its_row() -> None:
+    rows = set(re.findall(r"\| `([a-z]+)` \|", TEXT))
+    assert rows == {*QUESTIONS, *RANDOMIZERS}
+
+
+def test_errors_of_counts_through_krr_follow_from_the_formula() -> None:
+    tail = "--categories 16 --reports 100000 --epsilon 1 --delta 1e-6"
+    gamma, k = number(tail, "gamma"), 16
+    own, other = 1 - gamma + gamma / k, gamma / k
+    assert count_variance(REPORTS, own, other) == pytest.approx(number(tail, "mse"), rel=1e-6)
+    assert f"{sqrt(number(tail, 'mse')):.1f}, is the standard error" in TEXT
+    assert f"nobody holds is\n{sqrt(count_variance(0, own, other)):.1f}." in TEXT
+
+
+def test_errors_of_counts_through_unary_encoding_follow_from_the_formula() -> None:
+    tail = "--delta 1e-6 --randomizer unary"
+    true, other = number(tail, "truthful"), number(tail, "other")
+    assert count_variance(REPORTS, true, other) == pytest.approx(number(tail, "mse"), rel=1e-5)
+    through_krr = sqrt(number("--categories 1000 --reports 100000 --epsilon 1 --delta 1e-6", "mse"))
+    assert f"is {sqrt(number(tail, 'mse')):.1f}, where kRR has {through_krr:.0f}." in TEXT
+
+
+def test_dummies_add_what_the_formula_says() -> None:
+    gamma, dummies, k = number("--dummies 45000", "gamma"), 45000, 1000
+    own, other = 1 - gamma + gamma / k, gamma / k
+    variance = count_variance(REPORTS, own, other) + dummies / k * (1 - 1 / k) / (1 - gamma) ** 2
+    assert variance == pytest.approx(number("--dummies 45000", "mse"), rel=1e-6)
+    assert f"{sqrt(variance):.1f} at every count" in TEXT
+
+
+def test_the_error_of_a_sum_follows_from_the_formula() -> None:
+    tail = "--query sum --reports 100000 --epsilon 1 --delta 1e-6"
+    gamma, levels = number(tail, "gamma"), number(tail, "levels")
+
+    def variance(x: float) -> float:
+        part = x * levels % 1
+        steps = (1 - gamma) * part * (1 - part) / levels**2 + gamma * (levels + 2) / (12 * levels)
+        return (steps + gamma * (1 - gamma) * (x - 0.5) ** 2) / (1 - gamma) ** 2
+
+    worst = REPORTS * max(variance(place / 100_000) for place in range(100_001))
+    assert worst == pytest.approx(number(tail, "mse"), rel=1e-6)
+    assert f"120 times {sqrt(worst):.1f}, the mean's\n{120 * sqrt(worst) / REPORTS:.4f} minutes" in TEXT

@@ -1,0 +1,98 @@
+"""The gallery: each demonstration is a value with a dataset and a picture; answers may change from round to round."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from hubbub.deploy.data import Dataset, sample, truth_of
+from hubbub.deploy.errors import BadUse
+from hubbub.deploy.gallery.panels import MOST_ROWS, by_category, over_rounds
+from hubbub.deploy.gallery.registry import GALLERY, demonstration
+from hubbub.deploy.pictures.comparison import ByCategory, Comparison, OverRounds, drawn
+from hubbub.queries.histogram import Histogram
+
+
+def row(category: str | None, statistic: str, truth: float, estimate: float) -> dict[str, Any]:
+    return {
+        "category": category,
+        "statistic": statistic,
+        "truth": truth,
+        "estimate": estimate,
+        "lower": estimate - 2,
+        "upper": estimate + 2,
+    }
+
+
+def document(rounds: int) -> dict[str, Any]:
+    def queries(number: int) -> list[dict[str, Any]]:
+        counts = [row(f"c{place:02}", "count", place, place + number) for place in range(40)]
+        return [
+            {"name": "city", "estimates": counts},
+            {"name": "delay", "estimates": [row(None, "sum", 5, 6 + number), row(None, "mean", 1, 2)]},
+        ]
+
+    return {
+        "task": "trips",
+        "devices": 40,
+        "epsilon": 1.0,
+        "delta": 1e-6,
+        "rounds": [{"round": number, "queries": queries(number)} for number in range(rounds)],
+    }
+
+
+def test_the_first_demonstration_is_the_default_and_names_are_their_keys() -> None:
+    assert demonstration(None).name == "flights"
+    assert all(each.name == name for name, each in GALLERY.items())
+    assert all(demonstration(name) is each for name, each in GALLERY.items())
+
+
+def test_a_demonstration_that_is_none_is_told_those_there_are() -> None:
+    with pytest.raises(BadUse, match=r"--task 'trains' is no demonstration; there are flights.*--list"):
+        demonstration("trains")
+
+
+def test_answers_of_later_rounds_follow_their_devices_into_a_sample() -> None:
+    tables = [pa.table({"city": [f"{'AB'[(device + number) % 2]}" for device in range(9)]}) for number in range(3)]
+    dataset = Dataset("trips", (Histogram("city", ("A", "B")),), tables[0], later=tuple(tables[1:]))
+    drawn_ = sample(dataset, 4, seed=3)
+    first, second, third, fourth = (drawn_.in_round(number).answers["city"].to_pylist() for number in range(4))
+    assert len(first) == 4
+    assert all(one != other for one, other in zip(first, second, strict=True))
+    assert first == third == fourth
+    assert truth_of(dataset.in_round(1), dataset.questions[0])["count", "A"] == 4
+
+
+def test_a_panel_shows_the_largest_counts_of_the_last_round() -> None:
+    (panel,) = by_category(document(2))
+    assert panel.title == "city"
+    assert len(panel.points) == MOST_ROWS
+    assert (panel.points[0].at, panel.points[0].truth, panel.points[0].estimate) == ("c39", 39, 40)
+
+
+def test_a_panel_over_rounds_follows_each_statistic_without_a_category() -> None:
+    one, other = over_rounds(document(3))
+    assert (one.title, other.title) == ("delay: sum", "delay: mean")
+    assert [(point.at, point.estimate) for point in one.points] == [(0.0, 6), (1.0, 7), (2.0, 8)]
+
+
+def test_pictures_hold_truth_estimate_and_band_and_are_the_same_each_time() -> None:
+    panels = (*by_category(document(3)), *over_rounds(document(3)))
+    assert [type(panel) for panel in panels] == [ByCategory, OverRounds, OverRounds]
+    picture = Comparison("trips", "made up", panels)
+    svg = drawn(picture, "svg")
+    assert svg == drawn(picture, "svg")
+    text = svg.decode()
+    for said in ("truth", "estimate", "95 % interval", "c39", "round", "made up"):
+        assert said in text
+    assert len(re.findall(r'id="band"', text)) == 2
+
+
+def test_a_demonstration_s_picture_says_what_it_was_made_of() -> None:
+    picture = GALLERY["flights"].picture(document(1))
+    assert picture.title == "hubbub demo: trips"
+    assert "40 devices, ε ≤ 1 at δ = 1e-06 a round" in picture.caption
+    assert len(picture.panels) == 1
