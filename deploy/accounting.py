@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from hubbub.accountant.bounds import BOUNDS, delta_bracket, epsilon_bracket
 from hubbub.accountant.bounds.over_rounds import behind
@@ -29,9 +27,12 @@ from hubbub.accountant.mechanisms import (
 )
 from hubbub.accountant.numbers import checked_reports, checked_whole, honest_reports
 from hubbub.accountant.pairs import Part
+from hubbub.deploy.exact import as_written, parse
+from hubbub.deploy.laws import law_of, read_law
 
 ROW_KEYS = (
     "mechanism",
+    "law",
     "categories",
     "local_epsilon",
     "gamma",
@@ -43,7 +44,7 @@ ROW_KEYS = (
     "rounds",
     "sampling_rate",
 )
-"""Keys of a row in a rounds file. `mechanism` and `reports` are required; `rounds` is 1 where it is left out."""
+"""Keys of a row in a rounds file. `reports` and one of `mechanism` and `law` are required; `rounds` may be left out."""
 
 MOST_WRONG_ROWS = 20
 """The most rows of a rounds file that one error names; it says how many more are wrong."""
@@ -53,7 +54,8 @@ MOST_WRONG_ROWS = 20
 class Description:
     """A mechanism as a person described it; None where nothing was given.
 
-    `gamma` is "W/4294967296" or a number, `truthful` and `other` are "3/4", "0.75" or numbers.
+    `gamma` is "W/4294967296" or a number, `truthful` and `other` are "3/4", "0.75" or numbers; `law` is a file that
+    holds it, or what that would hold.
     """
 
     mechanism: str
@@ -64,7 +66,11 @@ class Description:
     truthful: str | Fraction | None = None
     other: str | Fraction | None = None
     sigma: float | None = None
+    law: Any = None
 
+
+LAW = "finite"
+"""The mechanism that is described by its law."""
 
 TAKES: Mapping[str, tuple[str, ...]] = {
     "krr": ("categories", "local_epsilon", "gamma"),
@@ -72,6 +78,7 @@ TAKES: Mapping[str, tuple[str, ...]] = {
     "rappor": ("categories", "local_epsilon", "truthful", "other"),
     "laplace": ("local_epsilon",),
     "gaussian": ("sigma",),
+    LAW: ("law",),
 }
 """The fields that describe each mechanism."""
 
@@ -101,6 +108,10 @@ def read_any_mechanism(said: Description, spell: Callable[[str], str] = as_flag)
     if said.mechanism in ("krr", "generic"):
         return _read_task_mechanism(said, spell)
     _refuse_others(said, spell)
+    if said.mechanism == LAW:
+        if said.law is None:
+            raise AccountingError(f"{LAW} needs {spell('law')}")
+        return read_law(said.law) if isinstance(said.law, Path) else law_of(said.law)
     if said.mechanism == "gaussian":
         if said.sigma is None:
             raise AccountingError(f"gaussian needs {spell('sigma')}, in widths of the interval that answers lie in")
@@ -180,9 +191,11 @@ def _read_gamma(value: str | Fraction, name: str) -> Fraction:
 
 
 def _refuse_new(said: Description, spell: Callable[[str], str]) -> None:
-    given = [name for name in ("truthful", "other", "sigma") if getattr(said, name) is not None]
+    given = [name for name in ("truthful", "other", "sigma", "law") if getattr(said, name) is not None]
     if given:
-        raise AccountingError(f"{said.mechanism} takes no {spell(given[0])}; that is for rappor or gaussian")
+        raise AccountingError(
+            f"{said.mechanism} takes no {spell(given[0])}; that is for rappor or gaussian, and a law stands by itself"
+        )
 
 
 def hiding_part(
@@ -257,14 +270,14 @@ def read_rounds(path: Path) -> list[Part]:
         AccountingError: the file is not such a list; wrong rows are named by their numbers, counted from 1.
         OSError: the file cannot be read.
     """
-    rows = _parse(path)
+    rows = parse(path, f"a list such as {_example()}")
     if not isinstance(rows, list) or not rows:
         raise AccountingError(f"{path} must hold a list of at least one round, such as {_example()}")
     parts, wrong = [], []
     for number, row in enumerate(rows, start=1):
         try:
-            parts.append(_read_row(row))
-        except AccountingError as error:
+            parts.append(_read_row(row, path.parent))
+        except (AccountingError, OSError) as error:
             wrong.append(f"row {number}: {error}")
     if wrong:
         more = f"; and {len(wrong) - MOST_WRONG_ROWS} more" if len(wrong) > MOST_WRONG_ROWS else ""
@@ -272,58 +285,38 @@ def read_rounds(path: Path) -> list[Part]:
     return parts
 
 
-def _parse(path: Path) -> Any:
-    """Read JSON with exact decimals, refusing repeated keys and what is not a number."""
-    try:
-        # Decimal keeps the digits that were written: 0.1 as a float is not one tenth.
-        return json.loads(
-            path.read_bytes().decode(), parse_float=Decimal, parse_constant=_refuse, object_pairs_hook=_once
-        )
-    except (ValueError, ArithmeticError, RecursionError) as error:
-        raise AccountingError(
-            f"{path} is not JSON that can be read: {error}; write a list such as {_example()}"
-        ) from error
-
-
-def _refuse(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is not a number")
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    repeated = sorted(name for name, times in Counter(name for name, _ in pairs).items() if times > 1)
-    if repeated:
-        raise ValueError(f"{', '.join(repeated):.200} occurs twice in one row")
-    return dict(pairs)
-
-
 def _example() -> str:
     return '[{"mechanism": "krr", "categories": 16, "local_epsilon": 4, "reports": 10000, "rounds": 12}]'
 
 
-def _read_row(row: Any) -> Part:
+def _read_row(row: Any, beside: Path) -> Part:
+    """Return the part of one row; files that it names lie in the folder `beside`, unless their path is a full one."""
     if not isinstance(row, Mapping):
-        raise AccountingError(f"is {_shown(row)}, must be an object such as {_example()[1:-1]}")
+        raise AccountingError(f"is {as_written(row)}, must be an object such as {_example()[1:-1]}")
     unknown = [name for name in row if name not in ROW_KEYS]
     if unknown:
         raise AccountingError(f"{', '.join(map(repr, unknown)):.200} is unknown; rows may say {', '.join(ROW_KEYS)}")
-    missing = [name for name in ("mechanism", "reports") if name not in row]
+    missing = [name for name in ("mechanism", "reports") if name not in row and (name == "reports" or "law" not in row)]
     if missing:
         raise AccountingError(f"{' and '.join(missing)} missing; add what is, as in {_example()[1:-1]}")
+    counts = (_whole(row, "reports"), _whole(row, "rounds", 1), _whole(row, "dummies", 0))
+    return Part(read_mechanism(_said(row, beside), str), *counts, sampling_rate=_exact(row, "sampling_rate"))
+
+
+def _said(row: Mapping[str, Any], beside: Path) -> Description:
     mixed = row.get("mixed", False)
     if not isinstance(mixed, bool):
-        raise AccountingError(f"mixed is {_shown(mixed)}, must be true or false")
-    categories = _whole(row, "categories") if "categories" in row else None
-    said = Description(
-        str(row["mechanism"]),
-        categories,
+        raise AccountingError(f"mixed is {as_written(mixed)}, must be true or false")
+    return Description(
+        str(row.get("mechanism", LAW)),
+        _whole(row, "categories") if "categories" in row else None,
         _local(row),
         _gamma(row),
         mixed,
         _exact(row, "truthful"),
         _exact(row, "other"),
+        law=beside / row["law"] if isinstance(row.get("law"), str) else row.get("law"),
     )
-    counts = (_whole(row, "reports"), _whole(row, "rounds", 1), _whole(row, "dummies", 0))
-    return Part(read_mechanism(said, str), *counts, sampling_rate=_exact(row, "sampling_rate"))
 
 
 def _exact(row: Mapping[str, Any], name: str) -> Fraction | None:
@@ -335,13 +328,13 @@ def _exact(row: Mapping[str, Any], name: str) -> Fraction | None:
         return Fraction(value)
     if isinstance(value, str):
         return read_exact(value, name)
-    raise AccountingError(f'{name} is {_shown(value)}, must be a number between 0 and 1, such as 0.75 or "3/4"')
+    raise AccountingError(f'{name} is {as_written(value)}, must be a number between 0 and 1, such as 0.75 or "3/4"')
 
 
 def _whole(row: Mapping[str, Any], name: str, default: int | None = None) -> int:
     value = row.get(name, default)
     if isinstance(value, bool) or not isinstance(value, int):
-        raise AccountingError(f"{name} is {_shown(value)}, must be a whole number")
+        raise AccountingError(f"{name} is {as_written(value)}, must be a whole number")
     return value
 
 
@@ -352,7 +345,7 @@ def _local(row: Mapping[str, Any]) -> float | None:
     # A loose limit, so that float() gives a finite number; the mechanism has a limit of its own.
     if isinstance(value, int | Decimal) and not isinstance(value, bool) and 0 <= Decimal(value) <= 10**6:
         return float(value)
-    raise AccountingError(f"local_epsilon is {_shown(value)}, must be a number from 0 to 40")
+    raise AccountingError(f"local_epsilon is {as_written(value)}, must be a number from 0 to 40")
 
 
 def _gamma(row: Mapping[str, Any]) -> str | Fraction | None:
@@ -364,11 +357,5 @@ def _gamma(row: Mapping[str, Any]) -> str | Fraction | None:
     if isinstance(value, int | Decimal) and not isinstance(value, bool) and Decimal("1e-30") < Decimal(value) <= 1:
         return Fraction(value)
     raise AccountingError(
-        f'gamma is {_shown(value)}, must be above 0 and at most 1, or "W/{GAMMA_DENOMINATOR}" as tasks write it'
+        f'gamma is {as_written(value)}, must be above 0 and at most 1, or "W/{GAMMA_DENOMINATOR}" as tasks write it'
     )
-
-
-def _shown(value: Any) -> str:
-    """Show a value as the file has it, cut where it is long."""
-    text = str(value) if isinstance(value, Decimal) else json.dumps(value, default=str)
-    return text if len(text) <= 40 else text[:37] + "..."

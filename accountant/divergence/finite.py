@@ -73,6 +73,11 @@ class FinitePoints:
             found = LogBracket(max(found.lower, seen.lower), max(found.upper, seen.upper))
         return found
 
+    def likely(self, people: int, epsilon: float, precision: float) -> LogBracket:
+        """Return ends of ln δ(`epsilon`) of the pair that is probably the worst: where to look, not a bound."""
+        place = int(np.argmax(self.ceilings(people, epsilon)))
+        return positive_part(self.sum_at(place, people, epsilon), precision)
+
     def ceilings(self, people: int, epsilon: float) -> Array:
         """Return for each pair a number never below ln δ(`epsilon`), by Chernoff's bound; infinity if it is alone."""
         if len(self.pairs) == 1:

@@ -9,6 +9,7 @@ from typing import ClassVar
 from hubbub.accountant.divergence.finite import FinitePoints, finite_points
 from hubbub.accountant.divergence.finite_attack import finite_attack_sums
 from hubbub.accountant.divergence.logs import LogBracket
+from hubbub.accountant.divergence.search import COARSE
 from hubbub.accountant.divergence.sums import IidSum
 from hubbub.accountant.losses.walks import Walk
 from hubbub.accountant.mechanisms import Finite
@@ -62,7 +63,12 @@ class FinitePairs(CurvedPairs[Finite]):
         return points.sum_at(points.widest(), people, epsilon)
 
     def blanket_delta(self, reports: int, epsilon: float, dummies: int, precision: float, missing: float) -> LogBracket:
-        """Return ends of ln of the largest δ: nothing was cut or joined."""
+        """Return ends of ln of the largest δ: nothing was cut or joined.
+
+        Coarsely, of one pair alone: a search that looks for the neighbourhood of a root shows nothing with it.
+        """
+        if precision >= COARSE:
+            return self.curve_points().likely(reports + dummies, epsilon, precision)
         return self.curve_points().bracket(reports + dummies, epsilon, precision)
 
     def attack_sums(self, reports: int, epsilon: float) -> tuple[IidSum, ...]:

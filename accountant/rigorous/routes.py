@@ -10,12 +10,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from operator import attrgetter
 from typing import Any, ClassVar
 
 from hubbub.accountant.errors import shown
-from hubbub.accountant.mechanisms import KRR, RAPPOR, Hashed, LocalMechanism
+from hubbub.accountant.mechanisms import KRR, RAPPOR, Finite, Hashed, LocalMechanism
 from hubbub.accountant.rigorous.balls import Enclosure
 from hubbub.accountant.rigorous.blanket import blanket_delta
+from hubbub.accountant.rigorous.finite import finite_delta
 from hubbub.accountant.rigorous.proof import NotProvenError, Progress
 from hubbub.accountant.rigorous.rappor import rappor_delta
 from hubbub.accountant.rigorous.two_rr import Effort, two_rr_delta
@@ -25,6 +27,9 @@ NODES = (8, 32, 128, 512, 2048)
 
 UNARY_NODES = (6, 12, 24, 48)
 """Nodes for the number of unary reports with neither bit; half as many for those with both."""
+
+FINENESS = (0.03, 0.01, 0.003, 0.001)
+"""Smoothing of the integrals of a finite law, relative to their tilt."""
 
 _POINT_NODES, _POINT_BINS = 8, 40
 """The same for one point of a curve; bins where there are dummies, which need more to be close."""
@@ -118,6 +123,29 @@ class RapporRoute(Route):
         return rappor_delta(self.mechanism, reports + dummies, epsilon, scale, UNARY_NODES[0])
 
 
+@dataclass(frozen=True)
+class FiniteRoute(Route):
+    """Any finite law. Its integrals bound δ from above alone: a false claim is left open, not refuted."""
+
+    mechanism: Finite
+    name: ClassVar[str] = "blanket"
+
+    def attempts(
+        self, reports: int, epsilon: Fraction, target: Fraction, dummies: int, limit: int, progress: Progress
+    ) -> Iterator[Enclosure]:
+        """Less and less smoothing, until four times as many summands would be too many."""
+        for fineness in FINENESS:
+            progress(f"{self.name} at epsilon {float(epsilon):.8g}, smoothing {fineness:g}")
+            found = finite_delta(self.mechanism, reports + dummies, epsilon, target, fineness)
+            yield found
+            if found.terms * 4 > limit:
+                return
+
+    def point(self, reports: int, epsilon: Fraction, scale: Fraction, dummies: int) -> Enclosure:
+        """With much smoothing."""
+        return finite_delta(self.mechanism, reports + dummies, epsilon, scale, FINENESS[0])
+
+
 def _krr(mechanism: KRR) -> Route:
     return TwoRRRoute(mechanism) if mechanism.categories == 2 else BlanketRoute(mechanism)
 
@@ -127,11 +155,16 @@ def _hashed(mechanism: Hashed) -> Route:
     return BlanketRoute(mechanism.krr)
 
 
-ROUTES: Mapping[type, Callable[[Any], Route]] = {KRR: _krr, RAPPOR: RapporRoute, Hashed: _hashed}
+ROUTES: Mapping[type, Callable[[Any], Route]] = {KRR: _krr, RAPPOR: RapporRoute, Hashed: _hashed, Finite: FiniteRoute}
 """What can be proven of a batch, by the type of the mechanism."""
 
-EXACT_RATIO: tuple[type, ...] = (KRR, RAPPOR, Hashed)
-"""Mechanisms whose `likelihood_ratio` is exact. That of others is rounded up: it could refute what is true."""
+EXACT_RATIO: Mapping[type, Callable[[Any], Fraction]] = {
+    KRR: attrgetter("likelihood_ratio"),
+    RAPPOR: attrgetter("likelihood_ratio"),
+    Hashed: attrgetter("likelihood_ratio"),
+    Finite: attrgetter("neighbour_ratio"),
+}
+"""The exact e^ε_local of mechanisms that have one. That of others is rounded up: it could refute what is true."""
 
 
 def route_of(mechanism: LocalMechanism) -> Route:
@@ -145,8 +178,9 @@ def route_of(mechanism: LocalMechanism) -> Route:
 
 def exact_ratio(mechanism: LocalMechanism) -> Fraction:
     """Return the exact e^ε_local of one report; raises NotProvenError for a mechanism that states none."""
-    if type(mechanism) not in EXACT_RATIO:
+    known = EXACT_RATIO.get(type(mechanism))
+    if known is None:
         raise NotProvenError(
             f"{shown(mechanism)} states no exact likelihood ratio, so its local ε is not proven", False
         )
-    return mechanism.likelihood_ratio
+    return known(mechanism)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -22,6 +23,7 @@ from hubbub.deploy.commands.account_options import (
     Dummies,
     Gamma,
     HonestShare,
+    Law,
     LocalEpsilon,
     LocalMechanismName,
     LocalMechanismOption,
@@ -35,6 +37,7 @@ from hubbub.deploy.commands.account_options import (
     SamplingRate,
     Sigma,
     Truthful,
+    named,
     option_values,
 )
 from hubbub.deploy.commands.account_plot import plot
@@ -68,9 +71,10 @@ app.command()(plot)
 
 @app.command()
 def epsilon(
-    mechanism: MechanismOption,
     reports: Reports,
     delta: Delta,
+    mechanism: MechanismOption = None,
+    law: Law = None,
     categories: Categories = None,
     local_epsilon: LocalEpsilon = None,
     gamma: Gamma = None,
@@ -88,13 +92,14 @@ def epsilon(
     """Say the central ε at δ that shuffled batches give everyone in them.
 
     Examples: hubbub account epsilon --mechanism krr --categories 16 --local-epsilon 4 --reports 10000 --delta 1e-6;
-    hubbub account epsilon --mechanism rappor --categories 32 --truthful 0.5 --other 0.1 --reports 5000 --delta 1e-6
+    hubbub account epsilon --mechanism rappor --categories 32 --truthful 0.5 --other 0.1 --reports 5000 --delta 1e-6;
+    hubbub account epsilon --law FILE.json --reports 10000 --delta 1e-6
     """
     with failures(as_json), option_values():
         from hubbub.accountant.bounds import epsilon_bracket
         from hubbub.deploy.accounting import epsilon_of, noise_reports
 
-        known = _mechanism(mechanism, categories, local_epsilon, gamma, mixed, (truthful, other, sigma))
+        known = _mechanism(mechanism, categories, local_epsilon, gamma, mixed, (truthful, other, sigma, law))
         started = time.perf_counter()
         # Gaussian noise has no local ε, so it cannot be composed: it is answered for one batch only.
         if isinstance(known, Gaussian):
@@ -107,9 +112,10 @@ def epsilon(
 
 @app.command()
 def delta(
-    mechanism: MechanismOption,
     reports: Reports,
     epsilon: Annotated[float, typer.Option("--epsilon", help="The central ε.")],
+    mechanism: MechanismOption = None,
+    law: Law = None,
     categories: Categories = None,
     local_epsilon: LocalEpsilon = None,
     gamma: Gamma = None,
@@ -132,7 +138,7 @@ def delta(
         from hubbub.accountant.bounds import delta_bracket
         from hubbub.deploy.accounting import delta_of, noise_reports
 
-        known = _mechanism(mechanism, categories, local_epsilon, gamma, mixed, (truthful, other, sigma))
+        known = _mechanism(mechanism, categories, local_epsilon, gamma, mixed, (truthful, other, sigma, law))
         started = time.perf_counter()
         if isinstance(known, Gaussian):
             people = noise_reports(reports, honest_share, rounds, sampling_rate)
@@ -144,9 +150,10 @@ def delta(
 
 @app.command()
 def rdp(
-    mechanism: LocalMechanismOption,
     reports: Reports,
     order: Annotated[float, typer.Option("--order", help="The order λ, a real number above 1.")],
+    mechanism: LocalMechanismOption = None,
+    law: Law = None,
     categories: Categories = None,
     local_epsilon: LocalEpsilon = None,
     gamma: Gamma = None,
@@ -164,7 +171,7 @@ def rdp(
     with failures(as_json), option_values():
         from hubbub.accountant.pairs.renyi import rdp_lower, rdp_upper
 
-        known = _mechanism(mechanism, categories, local_epsilon, gamma, mixed, (truthful, other, None))
+        known = _mechanism(mechanism, categories, local_epsilon, gamma, mixed, (truthful, other, None, law))
         part = _part(known, reports, honest_share, dummies)
         started = time.perf_counter()
         asked = (part.mechanism, part.reports, order, part.dummies)
@@ -179,23 +186,34 @@ def rdp(
 
 @app.command()
 def compose(
-    rounds: Annotated[Path, typer.Argument(help="JSON: a list of rows, one per kind of round.", metavar="ROUNDS.json")],
     delta: Delta,
+    rounds: Annotated[
+        Path | None, typer.Argument(help="JSON: a list of rows, one per kind of round.", metavar="[ROUNDS.json]")
+    ] = None,
+    law: Law = None,
+    reports: Annotated[int | None, typer.Option("--reports", help="With --law: reports in each batch, n.")] = None,
+    times: Annotated[int, typer.Option("--rounds", help="With --law: rounds that everyone takes part in.")] = 1,
     as_json: Json = False,
 ) -> None:
     """Say the ε at δ of everything one person sends in the rounds that a file lists.
 
     A row is an object with mechanism ("krr", "generic", "rappor" or "laplace"), categories (krr, rappor),
-    local_epsilon, or gamma (krr), or truthful and other (rappor); reports (the fewest that any of its rounds may have,
-    fixed beforehand), rounds; mixed, dummies and sampling_rate (then reports are the clients) where they apply.
+    local_epsilon, or gamma (krr), or truthful and other (rappor), or instead of all that law (a file as --law takes it,
+    or what that would hold); reports (the fewest that any of its rounds may have, fixed beforehand), rounds; mixed,
+    dummies and sampling_rate (then reports are the clients) where they apply.
 
-    Example: hubbub account compose ROUNDS.json --delta 1e-6
+    Examples: hubbub account compose ROUNDS.json --delta 1e-6;
+    hubbub account compose --law FILE.json --reports 10000 --rounds 12 --delta 1e-6
     """
     with failures(as_json):
         from hubbub.accountant.composition import compose as composed
         from hubbub.deploy.accounting import read_rounds
+        from hubbub.deploy.errors import BadUse
 
-        parts = read_rounds(rounds)
+        if (rounds is None) == (law is None) or (law is None) != (reports is None):
+            raise BadUse("give either ROUNDS.json, or --law with --reports")
+        with option_values() if law else nullcontext():
+            parts = read_rounds(rounds) if rounds else [_of_law(law, reports, times)]
         started = time.perf_counter()
         with option_values():
             found = composed(parts, delta)
@@ -289,20 +307,25 @@ def _compare(
 
 
 def _mechanism(
-    mechanism: MechanismName | LocalMechanismName,
+    mechanism: MechanismName | LocalMechanismName | None,
     categories: int | None,
     local_epsilon: float | None,
     gamma: str | None,
     mixed: bool,
-    more: tuple[str | None, str | None, float | None],
+    more: tuple[str | None, str | None, float | None, Path | None],
 ) -> AnyMechanism:
     from hubbub.deploy.accounting import Description, read_any_mechanism
     from hubbub.deploy.errors import BadUse
 
+    name = named(mechanism, more[-1])
     try:
-        return read_any_mechanism(Description(mechanism.value, categories, local_epsilon, gamma, mixed, *more))
+        return read_any_mechanism(Description(name, categories, local_epsilon, gamma, mixed, *more))
     except AccountingError as error:
         raise BadUse(str(error)) from error
+
+
+def _of_law(law: Path | None, reports: int | None, rounds: int) -> Part:
+    return _part(_mechanism(None, None, None, None, False, (None, None, None, law)), reports or 0, 1.0, 0, rounds)
 
 
 def _part(

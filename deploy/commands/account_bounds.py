@@ -16,6 +16,7 @@ from hubbub.deploy.commands.account_options import (
     Dummies,
     Gamma,
     HonestShare,
+    Law,
     LocalEpsilon,
     LocalMechanismOption,
     Mixed,
@@ -24,6 +25,7 @@ from hubbub.deploy.commands.account_options import (
     Rounds,
     SamplingRate,
     Truthful,
+    named,
     option_values,
 )
 from hubbub.deploy.errors import BadUse
@@ -49,9 +51,10 @@ Same = Annotated[
 
 
 def bounds(
-    mechanism: LocalMechanismOption,
     reports: Reports,
     delta: Delta,
+    mechanism: LocalMechanismOption = None,
+    law: Law = None,
     categories: Categories = None,
     local_epsilon: LocalEpsilon = None,
     gamma: Gamma = None,
@@ -77,7 +80,9 @@ def bounds(
         from hubbub.deploy.accounting import Description, hiding_part
 
         started = time.perf_counter()
-        known = _mechanism(Description(mechanism.value, categories, local_epsilon, gamma, mixed, truthful, other))
+        name = named(mechanism, law)
+        said = Description(name, categories, local_epsilon, gamma, mixed, truthful, other, law=law)
+        known = _mechanism(said)
         if same is not None and mixed:
             raise BadUse("--same counts clients of one randomizer, --mixed is about places of the batch; give one")
         if sampling_rate is not None and (dummies or order is not None or same is not None):

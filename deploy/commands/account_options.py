@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -56,8 +57,17 @@ def option_values() -> Iterator[None]:
         raise BadUse(str(error)) from error
 
 
+def named(mechanism: MechanismName | LocalMechanismName | None, law: Path | None) -> str:
+    """Return the name of the mechanism that is described; BadUse unless exactly one of the two options is given."""
+    from hubbub.deploy.accounting import LAW
+
+    if (mechanism is None) == (law is None):
+        raise BadUse("give exactly one of --mechanism and --law; a law describes a mechanism by itself")
+    return LAW if mechanism is None else mechanism.value
+
+
 LocalMechanismOption = Annotated[
-    LocalMechanismName,
+    LocalMechanismName | None,
     typer.Option(
         "--mechanism",
         help="krr: k-ary randomized response. generic: any one randomizer, common to all. rappor: one-time unary "
@@ -65,12 +75,21 @@ LocalMechanismOption = Annotated[
     ),
 ]
 MechanismOption = Annotated[
-    MechanismName,
+    MechanismName | None,
     typer.Option(
         "--mechanism",
         help="krr: k-ary randomized response. generic: any one randomizer, common to all. rappor: one-time unary "
         "encoding. laplace, gaussian: noise on an answer from an interval; gaussian has no local ε, so it is answered "
         "for one round.",
+    ),
+]
+Law = Annotated[
+    Path | None,
+    typer.Option(
+        "--law",
+        help='Instead of --mechanism, any randomizer: a JSON file {"law": [["1/2", "1/4", "1/4"], …]}, a row an input, '
+        "a column an output, exact. docs/accounting.md says what else it may hold.",
+        metavar="FILE.json",
     ),
 ]
 Categories = Annotated[int | None, typer.Option("--categories", help="Categories of krr or rappor.")]

@@ -1,0 +1,44 @@
+"""JSON as people write it, read exactly: no digit is lost, nothing is taken twice."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, NoReturn
+
+from hubbub.accountant.errors import AccountingError
+
+
+def parse(path: Path, example: str) -> Any:
+    """Read JSON with exact decimals, refusing repeated keys and what is not a number; `example` is for errors.
+
+    Raises:
+        AccountingError: the file is not such JSON.
+        OSError: it cannot be read.
+    """
+    try:
+        # Decimal keeps the digits that were written: 0.1 as a float is not one tenth.
+        return json.loads(
+            path.read_bytes().decode(), parse_float=Decimal, parse_constant=_refuse, object_pairs_hook=_once
+        )
+    except (ValueError, ArithmeticError, RecursionError) as error:
+        raise AccountingError(f"{path} is not JSON that can be read: {error}; write {example}") from error
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is not a number")
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    repeated = sorted(name for name, times in Counter(name for name, _ in pairs).items() if times > 1)
+    if repeated:
+        raise ValueError(f"{', '.join(repeated):.200} occurs twice in one row")
+    return dict(pairs)
+
+
+def as_written(value: Any) -> str:
+    """Show a value as the file has it, cut where it is long."""
+    text = str(value) if isinstance(value, Decimal) else json.dumps(value, default=str)
+    return text if len(text) <= 40 else text[:37] + "..."
