@@ -32,8 +32,8 @@ HALF_WIDTH_ERRORS = 1.96
 class PlannedQuery:
     """A query's randomizer and what to expect of its estimate at the minimum reports.
 
-    `expected_error` is the worst-case standard error of one count (histogram) or of the sum (in its unit); `widest` is
-    the whole range of that estimate: n reports, or n times upper - lower.
+    `expected_error` is the worst-case standard error of what the question is planned for, such as one count or the sum,
+    in its unit; `widest` is the whole range of that estimate: n reports, or n times upper - lower.
     """
 
     query: Query
@@ -185,6 +185,7 @@ def expected_errors(queries: Sequence[PlannedQuery]) -> list[dict[str, object]]:
             **randomizer_words(planned.query),
             "epsilon_local": planned.epsilon_local,
             "epsilon_upper": planned.epsilon_upper,
+            "planned_for": planned.query.question.planned_for,
             "expected_standard_error": planned.expected_error,
             "expected_half_width": planned.half_width,
             "range": planned.widest,

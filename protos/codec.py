@@ -15,15 +15,13 @@ from hubbub.protos.errors import MessageError
 from hubbub.protos.keys import HASH_BYTES, KeySet
 from hubbub.protos.messages import Answer, Committed, Envelopes, Receipt, RoundState, RoundStatus, Submission
 from hubbub.protos.refusals import Reason, Refusal
-from hubbub.protos.results import QueryResult, QueryState, RoundId, RoundResults
+from hubbub.protos.results import RoundId
 from hubbub.protos.signed import SIGNATURE_BYTES, SignedDocument
 from hubbub.protos.v1 import control_pb2, delivery_pb2, document_pb2, results_pb2, submission_pb2
 from hubbub.queries.errors import shown
-from hubbub.queries.rows import Estimate, Estimates, Row
 
 # Found by name, so that a state without a number in the contract fails at import and not in some call.
 _STATES = {state: control_pb2.RoundState.Value(f"ROUND_STATE_{state.name}") for state in RoundState}
-_QUERY_STATES = {state: results_pb2.QueryState.Value(f"QUERY_STATE_{state.name}") for state in QueryState}
 
 
 LONGEST_MESSAGE = 500
@@ -310,84 +308,3 @@ def write_round_id(round_id: RoundId) -> results_pb2.RoundId:
 def read_round_id(message: results_pb2.RoundId) -> RoundId:
     """Decode which round."""
     return RoundId(read_task_id(message.task_id), message.task_name, message.round)
-
-
-def write_results(results: RoundResults) -> results_pb2.RoundResults:
-    """Encode a round's results."""
-    return results_pb2.RoundResults(
-        id=write_round_id(results.id),
-        queries=[_write_query(query) for query in results.queries],
-        certificate=document_pb2.Certificate(document=results.certificate),
-    )
-
-
-def read_results(message: results_pb2.RoundResults) -> RoundResults:
-    """Decode a round's results."""
-    queries = tuple(_read_query(query) for query in message.queries)
-    return RoundResults(read_round_id(message.id), queries, message.certificate.document)
-
-
-def _write_query(result: QueryResult) -> results_pb2.QueryResult:
-    message = results_pb2.QueryResult(
-        name=result.name,
-        state=_QUERY_STATES[result.state],
-        reports=result.reports,
-        valid=result.valid,
-        left_out=result.left_out,
-    )
-    if result.estimates is not None:
-        message.estimates.CopyFrom(_write_estimates(result.estimates))
-    return message
-
-
-def _read_query(message: results_pb2.QueryResult) -> QueryResult:
-    states = {number: state for state, number in _QUERY_STATES.items()}
-    if message.state not in states:
-        raise MessageError(f"a query's state {message.state} is unknown to this version")
-    estimates = _read_estimates(message.estimates) if message.HasField("estimates") else None
-    left_out = dict(message.left_out)
-    return QueryResult(message.name, states[message.state], message.reports, message.valid, left_out, estimates)
-
-
-def _write_estimate(estimate: Estimate) -> results_pb2.Estimate:
-    return results_pb2.Estimate(
-        value=estimate.value, standard_error=estimate.standard_error, lower=estimate.lower, upper=estimate.upper
-    )
-
-
-def _read_estimate(message: results_pb2.Estimate) -> Estimate:
-    return Estimate(message.value, message.standard_error, message.lower, message.upper)
-
-
-def _write_estimates(estimates: Estimates) -> results_pb2.Estimates:
-    message = results_pb2.Estimates(
-        kind=estimates.kind, unit=estimates.unit, rows=[_write_row(row) for row in estimates.rows]
-    )
-    if estimates.clipped_to is not None:
-        message.clipped_to.lower, message.clipped_to.upper = estimates.clipped_to
-    return message
-
-
-def _read_estimates(message: results_pb2.Estimates) -> Estimates:
-    rows = tuple(_read_row(row) for row in message.rows)
-    interval = message.clipped_to
-    clipped_to = (interval.lower, interval.upper) if message.HasField("clipped_to") else None
-    return Estimates(plain(message.kind), rows, plain(message.unit), clipped_to)
-
-
-def _write_row(row: Row) -> results_pb2.Row:
-    message = results_pb2.Row(statistic=row.statistic, category=row.category, consistent=row.consistent, unit=row.unit)
-    if row.estimate is not None:
-        message.estimate.CopyFrom(_write_estimate(row.estimate))
-    return message
-
-
-def _read_row(message: results_pb2.Row) -> Row:
-    # An absent category is not an empty one: a row without a category is about all categories.
-    return Row(
-        plain(message.statistic),
-        _read_estimate(message.estimate) if message.HasField("estimate") else None,
-        plain(message.category) if message.HasField("category") else None,
-        message.consistent if message.HasField("consistent") else None,
-        plain(message.unit),
-    )

@@ -37,6 +37,11 @@ class Histogram:
         """One symbol for each category, in their order."""
         return len(self.categories)
 
+    @property
+    def parts(self) -> tuple[Histogram, ...]:
+        """An answer answers this question alone."""
+        return (self,)
+
     @classmethod
     def read(cls, fields: Fields) -> Histogram:
         """Read a table; see `Question.read`."""
@@ -90,6 +95,11 @@ class Histogram:
         if answers != self.answers:
             raise ValueError(f"a histogram of {self.answers} categories has no encoding into {answers}")
         return self
+
+    @property
+    def planned_for(self) -> str:
+        """What the expected error is of."""
+        return "one count"
 
     @property
     def extent(self) -> float:

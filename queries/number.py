@@ -70,6 +70,11 @@ class Number:
         """The interval's width."""
         return self.upper - self.lower
 
+    @property
+    def parts(self) -> tuple[Number, ...]:
+        """An answer answers this question alone."""
+        return (self,)
+
     @classmethod
     def read(cls, fields: Fields) -> Number:
         """Read a table; see `Question.read`. Only a planned one has levels."""
@@ -148,6 +153,11 @@ class Number:
         return replace(self, levels=answers - 1)
 
     @property
+    def planned_for(self) -> str:
+        """What the expected error is of."""
+        return "the sum"
+
+    @property
     def extent(self) -> float:
         """The interval's width: a report adds between lower and upper to the sum."""
         return self.width
@@ -204,7 +214,7 @@ class Number:
 
     def truth(self, answers: Iterable[Value]) -> Truth:
         """Add the clipped values; `raw_mean` is the mean of the values as they are."""
-        numbers = [float(answer) for answer in answers if answer is not None]
+        numbers = [float(answer) for answer in answers if isinstance(answer, int | float)]
         total = math.fsum(min(max(value, self.lower), self.upper) for value in numbers)
         found: dict[tuple[str, str | None], float] = {("answered", None): float(len(numbers)), ("sum", None): total}
         if not numbers:

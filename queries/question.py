@@ -5,7 +5,7 @@ To add a kind: a module with a frozen dataclass that has these members, and its 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 from hubbub.queries.draws import Random
@@ -17,8 +17,11 @@ if TYPE_CHECKING:
     from hubbub.queries.debiased import Debiased
     from hubbub.queries.randomizer import Vector
 
-Value = str | int | float | None
-"""An answer: a category's name, a number in the query's unit, or None where there is no answer."""
+Scalar = str | int | float | None
+"""One part of an answer: a category's name, a number in the query's unit, or None where there is none."""
+
+Value = Scalar | Mapping[str, Scalar]
+"""An answer; one of several parts is a mapping from the parts' names."""
 
 
 class Question(Protocol):
@@ -49,6 +52,13 @@ class Question(Protocol):
     @property
     def answers(self) -> int:
         """How many symbols encode an answer; "no answer" is not among them."""
+
+    @property
+    def parts(self) -> tuple[Question, ...]:
+        """The questions that one answer answers, each with a column of its own: itself alone for most kinds.
+
+        Where there are several, an answer is a mapping from their names, and needs one to each that is not optional.
+        """
 
     # Reading and writing
 
@@ -96,6 +106,10 @@ class Question(Protocol):
         """Return the question encoded into that many answers."""
 
     @property
+    def planned_for(self) -> str:
+        """The name of the statistic that is planned for, such as "one count"."""
+
+    @property
     def extent(self) -> float:
         """The width of what one report can add to the statistic that is planned for, in its unit."""
 
@@ -114,7 +128,7 @@ class Question(Protocol):
         """Return the published estimates, from the debiased counts of the symbols."""
 
     def truth(self, answers: Iterable[Value]) -> Truth:
-        """Return the true values of the estimated rows, from the answers themselves; None means "no answer"."""
+        """Return the true values by `Row.key`, from the answers themselves; None means "no answer"."""
 
 
 def symbols_of(question: Question) -> int:

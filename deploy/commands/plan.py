@@ -118,8 +118,9 @@ def _print(planned: Plan, budget: Outlook, out: Path | None) -> None:
     )
     print_table(printer, table)
     for each in planned.queries:
-        printer.print(f"{each.query.name}: {_randomizer(each.query)}", soft_wrap=True)
-    printer.print("errors are worst cases at the minimum: of one count, or of the sum", markup=False, soft_wrap=True)
+        words = f"{_randomizer(each.query)}; the error is of {each.query.question.planned_for}"
+        printer.print(f"{each.query.name}: {words}", markup=False, soft_wrap=True)
+    printer.print("errors are worst cases at the minimum", markup=False, soft_wrap=True)
     printer.print(_budget_text(planned, budget), markup=False, soft_wrap=True)
     if out is not None:
         printer.print(

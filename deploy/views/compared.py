@@ -10,10 +10,10 @@ from rich.console import Console
 from rich.table import Table
 
 from hubbub.deploy.views.digits import significant
-from hubbub.deploy.views.results import counts_document, lines_of, numbers
+from hubbub.deploy.views.results import counts_document, lines_of, numbers, row_label
 from hubbub.deploy.views.tables import print_table
 from hubbub.protos.results import QueryResult
-from hubbub.queries.rows import Estimate, Truth
+from hubbub.queries.rows import Estimate, Row, Truth
 
 BAR_WIDTH = 12
 """Characters of the longest bar."""
@@ -21,25 +21,28 @@ BAR_WIDTH = 12
 
 @dataclass(frozen=True)
 class Compared:
-    """One statistic: its estimate and its true value."""
+    """One statistic: its row with its estimate, and its true value."""
 
-    statistic: str
-    category: str | None
+    row: Row
     estimate: Estimate
     truth: float
 
     @property
-    def error_in_standard_errors(self) -> float:
-        """How far off the estimate is, in standard errors."""
-        return (
-            (self.estimate.value - self.truth) / self.estimate.standard_error if self.estimate.standard_error else 0.0
-        )
+    def error_in_standard_errors(self) -> float | None:
+        """How far off the estimate is, in standard errors; None where it has none."""
+        error = self.estimate.standard_error
+        if error is None:
+            return None
+        return (self.estimate.value - self.truth) / error if error else 0.0
 
     def as_json(self) -> dict[str, Any]:
         """The comparison as JSON."""
+        group, at = self.row.group, self.row.at
         return {
-            "statistic": self.statistic,
-            "category": self.category,
+            "statistic": self.row.statistic,
+            "category": self.row.category,
+            **({"group": dict(group)} if group else {}),
+            **({} if at is None else {"at": at}),
             "truth": self.truth,
             **numbers(self.estimate),
             "error_in_standard_errors": self.error_in_standard_errors,
@@ -52,9 +55,9 @@ def compare(result: QueryResult, truth: Truth, optional: bool) -> list[Compared]
     Where the query is not optional, everybody answers, so the number of those who answered is left out.
     """
     return [
-        Compared(line.row.statistic, line.row.category, line.estimate, truth[line.row.statistic, line.row.category])
+        Compared(line.row, line.estimate, truth[line.row.key])
         for line in lines_of(result)
-        if (line.row.statistic, line.row.category) in truth and (optional or line.row.statistic != "answered")
+        if line.row.key in truth and (optional or line.row.group or line.row.statistic != "answered")
     ]
 
 
@@ -68,7 +71,8 @@ def query_document(result: QueryResult, kind: str, truth: Truth, optional: bool)
     estimates = result.estimates
     if estimates is None:
         return document
-    consistent = {line.row.category: line.row.consistent for line in lines_of(result) if line.row.category is not None}
+    rows = [line.row for line in lines_of(result)]
+    consistent = {row.category: row.consistent for row in rows if row.category is not None and not row.group}
     if consistent:
         document["consistent_biased"] = consistent
     if estimates.clipped_to is not None:
@@ -85,17 +89,17 @@ def print_query(console: Console, document: Mapping[str, Any]) -> None:
         )
         return
     # Bars are for counts only: sums and means have different units, so their bars would have no common scale.
-    bars = any(row["category"] is not None for row in document["estimates"])
+    bars = any(row["statistic"] == "count" for row in document["estimates"])
     unit = f" in {document['unit']}" if document.get("unit") else ""
     table = Table(title=f"{document['name']}{unit}", title_justify="left")
     for column in ("", "truth", "estimate", "standard error", "95 % interval"):
         table.add_column(column, justify="left" if column == "" else "right")
     if bars:
         table.add_column("")
-    longest = max((row["estimate"] for row in document["estimates"]), default=0.0)
+    longest = max((row["estimate"] for row in document["estimates"] if row["statistic"] in _PEOPLE), default=0.0)
     for row in document["estimates"]:
         cells = _cells(row)
-        bar = [_bar(row["estimate"], longest)] if bars else []
+        bar = [_bar(row["estimate"], longest) if row["statistic"] in _PEOPLE else ""] if bars else []
         table.add_row(*cells, *bar)
     print_table(console, table)
     if document.get("raw_mean") is not None:
@@ -105,11 +109,19 @@ def print_query(console: Console, document: Mapping[str, Any]) -> None:
 
 
 def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
-    names = ("truth", "estimate", "standard_error", "lower", "upper")
-    truth, *shown, lower, upper = significant([row[name] for name in names], row["standard_error"])
-    if row["category"] is not None or row["statistic"] == "answered":
+    error = row["standard_error"]
+    ends = (row["truth"], row["estimate"], row["lower"], row["upper"])
+    truth, estimate, lower, upper = significant([*ends, error or 0.0], error or 0.0)[:4]
+    if row["statistic"] in _PEOPLE:
         truth = f"{row['truth']:,.0f}"  # people, counted: a whole number, known exactly
-    return (row["category"] or row["statistic"], truth, *shown, f"{lower} … {upper}")
+    shown = "" if error is None else significant([*ends, error], error)[4]
+    group = tuple(row.get("group", {}).items())
+    label = row_label(group, row["category"], row["statistic"], row.get("at"))
+    return (label, truth, estimate, shown, f"{lower} … {upper}")
+
+
+_PEOPLE = frozenset({"count", "answered"})
+"""Statistics that are numbers of people."""
 
 
 def _bar(value: float, longest: float) -> str:

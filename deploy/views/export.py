@@ -13,7 +13,11 @@ from hubbub.deploy.views.results import COLUMNS, table_rows
 from hubbub.protos.results import RoundResults
 
 _COUNTS = frozenset({"round", "reports", "valid"})
-_TEXTS = frozenset({"task", "query", "kind", "category", "statistic", "unit", "state"})
+_TEXTS = frozenset(
+    {"task", "query", "kind", "category", "statistic", "unit", "state"}
+    | {"attribute", "group", "attribute_2", "group_2"}
+)
+_TRUTHS = frozenset({"told_from_zero"})
 
 
 def as_table(results: RoundResults) -> pa.Table:
@@ -25,6 +29,8 @@ def as_table(results: RoundResults) -> pa.Table:
 def _type(column: str) -> pa.DataType:
     if column in _COUNTS:
         return pa.int64()
+    if column in _TRUTHS:
+        return pa.bool_()
     return pa.string() if column in _TEXTS else pa.float64()
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,12 +13,14 @@ from rich.table import Table
 from hubbub.deploy.views.digits import significant
 from hubbub.deploy.views.tables import print_table
 from hubbub.protos.results import QueryResult, RoundResults
-from hubbub.queries.rows import Estimate, Row
+from hubbub.queries.rows import Estimate, Group, Row
 
 COLUMNS = (
     *("task", "round", "query", "kind", "category", "statistic", "estimate", "standard_error"),
     *("lower", "upper", "consistent", "unit", "state"),
     *("reports", "valid", "clip_lower", "clip_upper", "epsilon_upper", "epsilon_local", "delta", "round_epsilon_upper"),
+    *("attribute", "group", "attribute_2", "group_2", "at", "simultaneous_lower", "simultaneous_upper"),
+    *("p_value", "told_from_zero"),
 )
 """Columns of the table, as docs/formats.md describes them: one row per published number. A query that is withheld has
 one row without an estimate."""
@@ -33,10 +35,18 @@ class Line:
 
     @property
     def label(self) -> str:
-        """The name to show before the number: the category, or the statistic with its unit."""
-        if self.row.category is not None:
-            return self.row.category
-        return f"{self.row.statistic}, {self.row.unit}" if self.row.unit else self.row.statistic
+        """The name to show before the number: the group, then the category, or the statistic with its unit."""
+        return row_label(self.row.group, self.row.category, self.row.statistic, self.row.at, self.row.unit)
+
+
+def row_label(group: Group, category: str | None, statistic: str, at: float | None, unit: str = "") -> str:
+    """Return what to show before a row's numbers."""
+    about = ", ".join(f"{attribute}={value}" for attribute, value in group)
+    name = category
+    if name is None:
+        name = statistic if at is None else f"{statistic} at {at:g}"
+        name = f"{name}, {unit}" if unit else name
+    return f"{about}: {name}" if about else name
 
 
 def lines_of(result: QueryResult) -> tuple[Line, ...]:
@@ -45,14 +55,18 @@ def lines_of(result: QueryResult) -> tuple[Line, ...]:
     return tuple(Line(row, row.estimate) for row in rows if row.estimate is not None)
 
 
-def numbers(estimate: Estimate) -> dict[str, float]:
+def numbers(estimate: Estimate) -> dict[str, float | None]:
     """Return an estimate as every document and table names its numbers."""
-    return {
+    named = {
         "estimate": estimate.value,
         "standard_error": estimate.standard_error,
         "lower": estimate.lower,
         "upper": estimate.upper,
     }
+    if estimate.simultaneous is None:
+        return named
+    lower, upper = estimate.simultaneous
+    return {**named, "simultaneous_lower": lower, "simultaneous_upper": upper}
 
 
 # JSON
@@ -80,23 +94,40 @@ def counts_document(result: QueryResult) -> dict[str, Any]:
 
 
 def _estimates_document(result: QueryResult) -> dict[str, Any]:
-    """Return rows by statistic: an object for a statistic without categories, else a list of objects."""
+    """Return rows by statistic, those of groups in `groups`, an object with the group's own statistics each."""
     estimates = result.estimates
     if estimates is None:
         return {}
     document: dict[str, Any] = {"kind": estimates.kind}
     if estimates.clipped_to is not None:
         document |= {"unit": estimates.unit, "range": list(estimates.clipped_to)}
+    document |= _statistics([row for row in estimates.rows if not row.group])
+    groups: dict[Group, list[Row]] = {}
     for row in estimates.rows:
+        if row.group:
+            groups.setdefault(row.group, []).append(row)
+    if groups:
+        document["groups"] = [{"group": dict(group), **_statistics(rows)} for group, rows in groups.items()]
+    return document | ({"notes": list(estimates.notes)} if estimates.notes else {})
+
+
+def _statistics(rows: Sequence[Row]) -> dict[str, Any]:
+    """Return an object for a statistic without categories, else a list of objects."""
+    document: dict[str, Any] = {}
+    for row in rows:
         value = None if row.estimate is None else numbers(row.estimate)
-        if row.category is None:
+        if row.category is None and row.at is None:
             document[row.statistic] = value
-        else:
-            projected = {} if row.consistent is None else {"consistent": row.consistent}
-            document.setdefault(f"{row.statistic}s", []).append(
-                {"category": row.category, **(value or {}), **projected}
-            )
+            continue
+        about = {"category": row.category, "at": row.at}
+        more = {"consistent": row.consistent, "p_value": row.p_value, "told_from_zero": row.told_from_zero}
+        members = {**_known(about), **(value or {}), **_known(more)}
+        document.setdefault(f"{row.statistic}s", []).append(members)
     return document
+
+
+def _known(members: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in members.items() if value is not None}
 
 
 # Rows
@@ -138,14 +169,24 @@ def _query_rows(result: QueryResult) -> Iterator[dict[str, Any]]:
     for line in lines_of(result):
         row = line.row
         names = {"kind": result.estimates.kind, "statistic": row.statistic, "category": row.category}
-        yield {**names, "consistent": row.consistent, "unit": row.unit or None, **numbers(line.estimate)}
+        tested = {"p_value": row.p_value, "told_from_zero": row.told_from_zero}
+        about = {"unit": row.unit or None, "at": row.at, **_group_columns(row.group), **tested}
+        yield {**names, "consistent": row.consistent, **about, **numbers(line.estimate)}
+
+
+def _group_columns(group: Group) -> dict[str, str]:
+    columns = ("attribute", "group", "attribute_2", "group_2")
+    return dict(zip(columns, (text for member in group for text in member), strict=False))
 
 
 # For people
 
 
-def print_results(console: Console, results: RoundResults) -> None:
-    """Print a round's results: for each query how it was counted, and a table of its numbers."""
+def print_results(console: Console, results: RoundResults, simultaneous: bool = False) -> None:
+    """Print a round's results: for each query how it was counted, and a table of its numbers.
+
+    Where `simultaneous` is set, the intervals are those that hold all at once.
+    """
     console.print(f"task {results.id.task_name}, round {results.id.round}", markup=False)
     for query in results.queries:
         left = ", ".join(f"{reason} {count}" for reason, count in sorted(query.left_out.items()) if count)
@@ -154,16 +195,33 @@ def print_results(console: Console, results: RoundResults) -> None:
         if query.estimates is None:
             console.print("  withheld: fewer valid reports than the task's minimum", markup=False)
         else:
-            print_table(console, _table(query))
+            print_table(console, _table(query, simultaneous))
+            for note in query.estimates.notes:
+                console.print(note, markup=False, soft_wrap=True)
 
 
-def _table(result: QueryResult) -> Table:
+def _table(result: QueryResult, simultaneous: bool) -> Table:
+    lines = lines_of(result)
+    untold = any(line.row.told_from_zero is False for line in lines)
     table = Table("")
-    for column in ("estimate", "standard error", "95 % interval"):
+    for column in ("estimate", "standard error", "95 %, all at once" if simultaneous else "95 % interval"):
         table.add_column(column, justify="right")
-    for line in lines_of(result):
-        value = line.estimate
-        numbers = (value.value, value.standard_error, value.lower, value.upper)
-        *shown, lower, upper = significant(numbers, value.standard_error)
-        table.add_row(line.label, *shown, f"{lower} … {upper}")
+    if untold:
+        table.add_column("")
+    for line in lines:
+        cells = _cells(line.estimate, simultaneous)
+        table.add_row(line.label, *cells, *([NOT_TOLD if line.row.told_from_zero is False else ""] if untold else []))
     return table
+
+
+NOT_TOLD = "not told from 0"
+"""Said beside a count that noise alone may be, where nobody holds the category."""
+
+
+def _cells(value: Estimate, simultaneous: bool) -> tuple[str, ...]:
+    ends = value.simultaneous if simultaneous and value.simultaneous is not None else (value.lower, value.upper)
+    if value.standard_error is None:
+        shown, lower, upper = significant((value.value, *ends), 0.0)
+        return (shown, "", f"{lower} … {upper}")
+    shown, error, lower, upper = significant((value.value, value.standard_error, *ends), value.standard_error)
+    return (shown, error, f"{lower} … {upper}")

@@ -208,10 +208,18 @@ class Estimate(_message.Message):
     STANDARD_ERROR_FIELD_NUMBER: _builtins.int
     LOWER_FIELD_NUMBER: _builtins.int
     UPPER_FIELD_NUMBER: _builtins.int
+    NO_STANDARD_ERROR_FIELD_NUMBER: _builtins.int
+    SIMULTANEOUS_FIELD_NUMBER: _builtins.int
     value: _builtins.float
     standard_error: _builtins.float
     lower: _builtins.float
     upper: _builtins.float
+    no_standard_error: _builtins.bool
+    """The statistic has an interval and no standard error; 2 is then 0. Not `optional`: 0 was written as absence before."""
+    @_builtins.property
+    def simultaneous(self) -> Global___Interval:
+        """The interval of a band, all of which hold at once with a chance of 95 %."""
+
     def __init__(
         self,
         *,
@@ -219,12 +227,16 @@ class Estimate(_message.Message):
         standard_error: _builtins.float = ...,
         lower: _builtins.float = ...,
         upper: _builtins.float = ...,
+        no_standard_error: _builtins.bool = ...,
+        simultaneous: Global___Interval | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_simultaneous", b"_simultaneous", "simultaneous", b"simultaneous"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["lower", b"lower", "standard_error", b"standard_error", "upper", b"upper", "value", b"value"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_simultaneous", b"_simultaneous", "lower", b"lower", "no_standard_error", b"no_standard_error", "simultaneous", b"simultaneous", "standard_error", b"standard_error", "upper", b"upper", "value", b"value"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__simultaneous: _TypeAlias = _typing.Literal["simultaneous"]  # noqa: Y015
+    _WhichOneofArgType__simultaneous: _TypeAlias = _typing.Literal["_simultaneous", b"_simultaneous"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__simultaneous) -> _WhichOneofReturnType__simultaneous | None: ...
 
 Global___Estimate: _TypeAlias = Estimate  # noqa: Y015
 
@@ -299,6 +311,7 @@ class Estimates(_message.Message):
     ROWS_FIELD_NUMBER: _builtins.int
     UNIT_FIELD_NUMBER: _builtins.int
     CLIPPED_TO_FIELD_NUMBER: _builtins.int
+    NOTES_FIELD_NUMBER: _builtins.int
     kind: _builtins.str
     unit: _builtins.str
     @_builtins.property
@@ -307,6 +320,10 @@ class Estimates(_message.Message):
     def clipped_to(self) -> Global___Interval:
         """The interval that values were clipped to, where they were."""
 
+    @_builtins.property
+    def notes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Sentences about all rows."""
+
     def __init__(
         self,
         *,
@@ -314,10 +331,11 @@ class Estimates(_message.Message):
         rows: _abc.Iterable[Global___Row] | None = ...,
         unit: _builtins.str = ...,
         clipped_to: Global___Interval | None = ...,
+        notes: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_clipped_to", b"_clipped_to", "clipped_to", b"clipped_to"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_clipped_to", b"_clipped_to", "clipped_to", b"clipped_to", "kind", b"kind", "rows", b"rows", "unit", b"unit"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_clipped_to", b"_clipped_to", "clipped_to", b"clipped_to", "kind", b"kind", "notes", b"notes", "rows", b"rows", "unit", b"unit"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__clipped_to: _TypeAlias = _typing.Literal["clipped_to"]  # noqa: Y015
     _WhichOneofArgType__clipped_to: _TypeAlias = _typing.Literal["_clipped_to", b"_clipped_to"]  # noqa: Y015
@@ -356,15 +374,28 @@ class Row(_message.Message):
     ESTIMATE_FIELD_NUMBER: _builtins.int
     CONSISTENT_FIELD_NUMBER: _builtins.int
     UNIT_FIELD_NUMBER: _builtins.int
+    GROUP_FIELD_NUMBER: _builtins.int
+    AT_FIELD_NUMBER: _builtins.int
+    P_VALUE_FIELD_NUMBER: _builtins.int
+    TOLD_FROM_ZERO_FIELD_NUMBER: _builtins.int
     statistic: _builtins.str
     category: _builtins.str
     """Absent where the statistic is about no one category."""
     consistent: _builtins.float
     """The projection on counts that are not negative and add up to the reports: biased."""
     unit: _builtins.str
+    at: _builtins.float
+    """Where a function is evaluated: an edge, a probability."""
+    p_value: _builtins.float
+    """Of a count: how often noise alone is as large, and whether it is told from zero by that."""
+    told_from_zero: _builtins.bool
     @_builtins.property
     def estimate(self) -> Global___Estimate:
         """Absent where the statistic has no value, such as a mean where nobody can be said to have answered."""
+
+    @_builtins.property
+    def group(self) -> _containers.RepeatedCompositeFieldContainer[Global___Member]:
+        """Who the row is about; everybody where there is none."""
 
     def __init__(
         self,
@@ -374,25 +405,65 @@ class Row(_message.Message):
         estimate: Global___Estimate | None = ...,
         consistent: _builtins.float | None = ...,
         unit: _builtins.str = ...,
+        group: _abc.Iterable[Global___Member] | None = ...,
+        at: _builtins.float | None = ...,
+        p_value: _builtins.float | None = ...,
+        told_from_zero: _builtins.bool | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_category", b"_category", "_consistent", b"_consistent", "_estimate", b"_estimate", "category", b"category", "consistent", b"consistent", "estimate", b"estimate"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_at", b"_at", "_category", b"_category", "_consistent", b"_consistent", "_estimate", b"_estimate", "_p_value", b"_p_value", "_told_from_zero", b"_told_from_zero", "at", b"at", "category", b"category", "consistent", b"consistent", "estimate", b"estimate", "p_value", b"p_value", "told_from_zero", b"told_from_zero"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_category", b"_category", "_consistent", b"_consistent", "_estimate", b"_estimate", "category", b"category", "consistent", b"consistent", "estimate", b"estimate", "statistic", b"statistic", "unit", b"unit"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_at", b"_at", "_category", b"_category", "_consistent", b"_consistent", "_estimate", b"_estimate", "_p_value", b"_p_value", "_told_from_zero", b"_told_from_zero", "at", b"at", "category", b"category", "consistent", b"consistent", "estimate", b"estimate", "group", b"group", "p_value", b"p_value", "statistic", b"statistic", "told_from_zero", b"told_from_zero", "unit", b"unit"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__at: _TypeAlias = _typing.Literal["at"]  # noqa: Y015
+    _WhichOneofArgType__at: _TypeAlias = _typing.Literal["_at", b"_at"]  # noqa: Y015
     _WhichOneofReturnType__category: _TypeAlias = _typing.Literal["category"]  # noqa: Y015
     _WhichOneofArgType__category: _TypeAlias = _typing.Literal["_category", b"_category"]  # noqa: Y015
     _WhichOneofReturnType__consistent: _TypeAlias = _typing.Literal["consistent"]  # noqa: Y015
     _WhichOneofArgType__consistent: _TypeAlias = _typing.Literal["_consistent", b"_consistent"]  # noqa: Y015
     _WhichOneofReturnType__estimate: _TypeAlias = _typing.Literal["estimate"]  # noqa: Y015
     _WhichOneofArgType__estimate: _TypeAlias = _typing.Literal["_estimate", b"_estimate"]  # noqa: Y015
+    _WhichOneofReturnType__p_value: _TypeAlias = _typing.Literal["p_value"]  # noqa: Y015
+    _WhichOneofArgType__p_value: _TypeAlias = _typing.Literal["_p_value", b"_p_value"]  # noqa: Y015
+    _WhichOneofReturnType__told_from_zero: _TypeAlias = _typing.Literal["told_from_zero"]  # noqa: Y015
+    _WhichOneofArgType__told_from_zero: _TypeAlias = _typing.Literal["_told_from_zero", b"_told_from_zero"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__at) -> _WhichOneofReturnType__at | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__category) -> _WhichOneofReturnType__category | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__consistent) -> _WhichOneofReturnType__consistent | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__estimate) -> _WhichOneofReturnType__estimate | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__p_value) -> _WhichOneofReturnType__p_value | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__told_from_zero) -> _WhichOneofReturnType__told_from_zero | None: ...
 
 Global___Row: _TypeAlias = Row  # noqa: Y015
+
+@_typing.final
+class Member(_message.Message):
+    """Those who hold a value of an attribute."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ATTRIBUTE_FIELD_NUMBER: _builtins.int
+    VALUE_FIELD_NUMBER: _builtins.int
+    attribute: _builtins.str
+    value: _builtins.str
+    def __init__(
+        self,
+        *,
+        attribute: _builtins.str = ...,
+        value: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attribute", b"attribute", "value", b"value"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Member: _TypeAlias = Member  # noqa: Y015
 
 @_typing.final
 class GetStandingsRequest(_message.Message):

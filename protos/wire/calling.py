@@ -29,6 +29,7 @@ from hubbub.protos.v1 import (
     submission_pb2_grpc,
 )
 from hubbub.protos.wire.conditions import read_condition
+from hubbub.protos.wire.results import read_results
 from hubbub.protos.wire.standings import read_standing
 from hubbub.protos.wire.statuses import call
 
@@ -164,7 +165,7 @@ class ResultsCaller:
         """Return a round's results, waiting up to `wait` seconds for them."""
         request = results_pb2.GetResultsRequest(task_id=task_id, round=_round(round_number), wait_seconds=wait)
         answer = await call(self._stub.GetResults(request, timeout=deadline), "the analyzer")
-        return codec.read_results(answer.results)
+        return read_results(answer.results)
 
     async def list_results(self, task_id: bytes | None, deadline: float) -> list[RoundId]:
         """Return the certified rounds, of one task or of all."""

@@ -25,6 +25,7 @@ from hubbub.protos.v1 import (
 )
 from hubbub.protos.wire.conditions import write_condition
 from hubbub.protos.wire.handlers import ControlHandler, DeliveryHandler, ResultsHandler, SubmissionHandler
+from hubbub.protos.wire.results import write_results
 from hubbub.protos.wire.standings import write_standing
 from hubbub.protos.wire.statuses import Context, answer
 
@@ -202,7 +203,7 @@ class _ResultsServicer(results_pb2_grpc.ResultsServiceServicer):
             task_id = codec.read_task_id(request.task_id)
             wait = codec.read_wait(request.wait_seconds)
             results = await self._handler.get_results(task_id, request.round, wait)
-            return results_pb2.GetResultsResponse(results=codec.write_results(results))
+            return results_pb2.GetResultsResponse(results=write_results(results))
 
         return await answer(context, work)
 

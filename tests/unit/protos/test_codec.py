@@ -19,6 +19,8 @@ from hubbub.protos.messages import Committed, Envelopes, Receipt, RoundState, Ro
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.results import QueryResult, QueryState, RoundId, RoundResults
 from hubbub.protos.signed import SignedDocument
+from hubbub.protos.wire import results
+from hubbub.protos.wire.results import read_results, write_results
 from hubbub.queries.rows import Estimate, Estimates, Row
 from support.queries import INNER_BYTES
 
@@ -41,10 +43,27 @@ BATCHES = st.builds(BatchId, exactly(32), NUMBERS, NUMBERS)
 WIDTHS = st.sampled_from([INNER_BYTES, INNER_BYTES + 1, 560])
 ENVELOPES = WIDTHS.flatmap(lambda width: st.lists(exactly(width), max_size=4)).map(tuple)
 STRETCHES = st.builds(Envelopes, BATCHES, COUNTS, ENVELOPES)
-NUMBERS_WITH_ERRORS = st.builds(Estimate, FLOATS, FLOATS, FLOATS, FLOATS)
-ROWS = st.builds(Row, MESSAGES, st.none() | NUMBERS_WITH_ERRORS, st.none() | MESSAGES, st.none() | FLOATS, MESSAGES)
+ENDS = st.none() | st.tuples(FLOATS, FLOATS)
+NUMBERS_WITH_ERRORS = st.builds(Estimate, FLOATS, st.none() | FLOATS, FLOATS, FLOATS, ENDS)
+ROWS = st.builds(
+    Row,
+    MESSAGES,
+    st.none() | NUMBERS_WITH_ERRORS,
+    st.none() | MESSAGES,
+    st.none() | FLOATS,
+    MESSAGES,
+    st.lists(st.tuples(MESSAGES, MESSAGES), max_size=2).map(tuple),
+    st.none() | FLOATS,
+    st.none() | FLOATS,
+    st.none() | st.booleans(),
+)
 ESTIMATES = st.builds(
-    Estimates, MESSAGES, st.lists(ROWS, max_size=4).map(tuple), MESSAGES, st.none() | st.tuples(FLOATS, FLOATS)
+    Estimates,
+    MESSAGES,
+    st.lists(ROWS, max_size=4).map(tuple),
+    MESSAGES,
+    ENDS,
+    st.lists(MESSAGES, max_size=2).map(tuple),
 )
 QUERIES = st.builds(QueryResult, WORDS, st.sampled_from(QueryState), COUNTS, COUNTS, COUNTED, st.none() | ESTIMATES)
 ROUND_IDS = st.builds(RoundId, exactly(32), WORDS, NUMBERS)
@@ -65,7 +84,7 @@ PAIRS: dict[str, tuple[st.SearchStrategy[Any], Callable[[Any], Message], Callabl
     "stretch": (STRETCHES, codec.write_envelopes, codec.read_envelopes),
     "committed": (st.builds(Committed, COUNTS, COUNTED), codec.write_committed, codec.read_committed),
     "round id": (ROUND_IDS, codec.write_round_id, codec.read_round_id),
-    "results": (RESULTS, codec.write_results, codec.read_results),
+    "results": (RESULTS, write_results, read_results),
 }
 
 
@@ -77,7 +96,7 @@ def through_bytes(message: Message) -> Any:
 
 def test_every_writer_is_tested_with_its_reader() -> None:
     tested = {function.__name__ for _, write, read in PAIRS.values() for function in (write, read)}
-    offered = {name for name in vars(codec) if name.startswith(("write_", "read_"))}
+    offered = {name for name in (*vars(codec), *vars(results)) if name.startswith(("write_", "read_"))}
     parts = {"read_task_id", "read_digest", "read_refusal", "read_wait"}
     assert offered - parts == tested
 
@@ -223,10 +242,10 @@ def test_unknown_state_is_refused(state: int) -> None:
     status.state = state
     with pytest.raises(MessageError, match="unknown to this version"):
         codec.read_status(through_bytes(status))
-    results: Any = codec.write_results(RoundResults(GOOD["round id"], (_query(),), b""))
+    results: Any = write_results(RoundResults(GOOD["round id"], (_query(),), b""))
     results.queries[0].state = state
     with pytest.raises(MessageError, match="unknown to this version"):
-        codec.read_results(through_bytes(results))
+        read_results(through_bytes(results))
 
 
 def _query() -> QueryResult:
@@ -253,7 +272,7 @@ ZERO = Estimate(0.0, 0.0, 0.0, 0.0)
 def test_what_is_absent_stays_absent_and_what_is_zero_stays_zero(estimates: Estimates | None) -> None:
     """A query without estimates, a mean, a category, a consistent count, a range: none of them is an empty one."""
     result = QueryResult("q", QueryState.PUBLISHED, 0, 0, {}, estimates)
-    again = codec.read_results(through_bytes(codec.write_results(RoundResults(GOOD["round id"], (result,), b""))))
+    again = read_results(through_bytes(write_results(RoundResults(GOOD["round id"], (result,), b""))))
     assert again.queries == (result,)
 
 
@@ -262,14 +281,14 @@ def test_every_count_stays_with_its_category(count: int) -> None:
     """Before rows, categories, counts and consistent counts were lists that could differ in number."""
     rows = tuple(Row("count", Estimate(float(place), 1.0, 0.0, 2.0), str(place), -place) for place in range(count))
     result = QueryResult("q", QueryState.PUBLISHED, 2, 2, {}, Estimates("histogram", rows))
-    again = codec.read_results(through_bytes(codec.write_results(RoundResults(GOOD["round id"], (result,), b""))))
+    again = read_results(through_bytes(write_results(RoundResults(GOOD["round id"], (result,), b""))))
     assert again.queries == (result,)
 
 
 def test_kind_and_statistic_of_the_other_side_cannot_steer_a_terminal() -> None:
     estimates = Estimates("sum\x1b[2J", (Row("mean\r\nof all", None),))
     result = QueryResult("q", QueryState.PUBLISHED, 0, 0, {}, estimates)
-    read = codec.read_results(through_bytes(codec.write_results(RoundResults(GOOD["round id"], (result,), b""))))
+    read = read_results(through_bytes(write_results(RoundResults(GOOD["round id"], (result,), b""))))
     assert read.queries[0].estimates is not None
     assert (read.queries[0].estimates.kind, read.queries[0].estimates.rows[0].statistic) == ("sum [2J", "mean  of all")
 
