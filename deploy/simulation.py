@@ -7,7 +7,7 @@ The privacy stated is that of a shuffled batch of this size.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from hubbub.accountant.certificate.statement import statement
@@ -18,6 +18,7 @@ from hubbub.deploy.views.compared import query_document
 from hubbub.protos.results import QueryResult, QueryState
 from hubbub.queries.draws import Random
 from hubbub.queries.query import Query
+from hubbub.queries.question import Value
 from hubbub.queries.randomizer import Tally
 
 
@@ -37,7 +38,7 @@ def simulate(
     released = dataset.devices >= plan.draft.minimum_reports
     for planned in plan.queries:
         query = planned.query
-        people = _tally(query, dataset, progress, random)
+        people = tally_of(query, dataset.answers[query.name].to_pylist(), progress, random)
         valid = people.valid
         tally = people + query.randomizer.tally(query.randomizer.dummies(dummies, random))
         # The minimum is about people: dummies hide them, but do not count as reports.
@@ -58,12 +59,18 @@ def simulate(
     }
 
 
-def _tally(query: Query, dataset: Dataset, progress: Callable[[int], None], random: Random) -> Tally:
+def tally_of(query: Query, answers: Sequence[Value], progress: Callable[[int], None], random: Random) -> Tally:
+    """Return the counts of the reports of devices with these answers, each drawn as a device draws it.
+
+    `progress` is told of every thousand devices.
+
+    Raises:
+        AnswerError: where an answer does not fit the query.
+    """
     tally = query.randomizer.tally(b"")
-    values = dataset.answers[query.name].to_pylist()
     # Counted a thousand at a time, so that memory does not grow with the data.
-    for start in range(0, len(values), 1000):
-        some = values[start : start + 1000]
+    for start in range(0, len(answers), 1000):
+        some = answers[start : start + 1000]
         reports = b"".join(query.randomize(query.encode(value, random), random) for value in some)
         tally += query.randomizer.tally(reports)
         progress(len(some))

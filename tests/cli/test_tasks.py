@@ -10,7 +10,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from hubbub.deploy.command_line import build
 from hubbub.deploy.initialise import TRUST
 from hubbub.protos.keys import load_public
 from hubbub.protos.signed_task import SignedTask
@@ -201,6 +203,39 @@ def test_simulate_compares_with_the_truth(tmp_path: Path, deployment: Path) -> N
     # Seven estimates, each beyond six standard errors with probability 2e-9: false alarms below 2e-8.
     assert all(abs(row["error_in_standard_errors"]) < 6 for query in (theme, session) for row in query["estimates"])
     assert ran.json["privacy"]["round_total"]["epsilon_upper"] <= 1
+
+
+def test_simulate_compares_randomizers_on_a_column(tmp_path: Path) -> None:
+    rows = ["theme,minutes", *(f"{'dark' if row % 3 else 'light'},{row % 7}" for row in range(400))]
+    (tmp_path / "usage.csv").write_text("\n".join(rows) + "\n")
+    words = ("--data", tmp_path / "usage.csv", "--column", "theme", "--compare", "krr,unary", "--epsilon", "4")
+    ran = hubbub("simulate", *words, "--reports", "100,400", "--repeat", "3", "--picture", tmp_path / "a.svg", "--json")
+    assert ran.status == 0, ran.err
+    (question,) = ran.json["questions"]
+    assert [(each["randomizer"], each["reports"]) for each in question["compared"]] == [
+        *(("krr", 100), ("krr", 400)),
+        *(("unary", 100), ("unary", 400)),
+    ]
+    assert all(row["seen"] > 0 for each in question["compared"] for row in each["statistics"])
+    assert (tmp_path / "a.svg").read_bytes().startswith(b"<?xml")
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("--column", "theme", "--compare", "krr,magic"), "is 'magic'; it must be 'krr' or"),
+        (("--column", "theme", "--compare", "krr", "--reports", "100,1000000"), "give numbers from 2 to 4"),
+        (("--column", "theme", "--compare", "krr", "--reports", "many"), "is not N,N"),
+        (("--compare", "krr"), "name at least one"),
+        (("--column", "theme", "--epsilon", "1"), "--epsilon goes with --compare"),
+        (("--column", "theme"), "give a TASK.toml to run, or --compare"),
+    ],
+)
+def test_simulate_says_what_compare_needs(tmp_path: Path, words: tuple[str, ...], says: str) -> None:
+    (tmp_path / "usage.csv").write_text("theme\ndark\nlight\ndark\nlight\n")
+    done = CliRunner().invoke(build(["simulate"]), ["simulate", "--data", str(tmp_path / "usage.csv"), *words])
+    assert done.exit_code == 2
+    assert says in done.stderr
 
 
 def test_simulate_refuses_data_that_does_not_fit(tmp_path: Path, deployment: Path) -> None:
