@@ -12,6 +12,7 @@ from hubbub.accountant.mechanisms.exact import (
     exact_decimal,
     exp_decimal,
 )
+from hubbub.accountant.mechanisms.finite import Finite
 from hubbub.accountant.mechanisms.gaussian import Gaussian
 from hubbub.accountant.mechanisms.generic import Generic
 from hubbub.accountant.mechanisms.krr import CATEGORIES_LIMIT, KRR, check_categories
@@ -28,6 +29,7 @@ __all__ = [
     "KRR",
     "RAPPOR",
     "AnyMechanism",
+    "Finite",
     "Gaussian",
     "Generic",
     "Laplace",
@@ -45,5 +47,5 @@ __all__ = [
 Mechanism = KRR | Generic
 """What a task can ask for, and what is certified."""
 
-AnyMechanism = KRR | Generic | Laplace | RAPPOR | Gaussian
+AnyMechanism = KRR | Generic | Laplace | RAPPOR | Finite | Gaussian
 """What the accountant can be asked about."""
