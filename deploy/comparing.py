@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
@@ -62,7 +62,10 @@ class Pool:
 
 @dataclass(frozen=True)
 class Contender:
-    """A randomizer as planned for a number of reports; `query` is None where it cannot be, and `why_not` says why."""
+    """A randomizer, or a strategy, as planned for a number of reports; where it cannot be, `why_not` says why.
+
+    `parameters` are for people to read. `query` is a randomizer's; a strategy of many rounds has none.
+    """
 
     randomizer: str
     reports: int
@@ -71,11 +74,7 @@ class Contender:
     epsilon_upper: float | None = None
     planned: float | None = None
     why_not: str | None = None
-
-    @property
-    def parameters(self) -> dict[str, object]:
-        """The randomizer's exact parameters, for people to read."""
-        return {} if self.query is None else randomizer_words(self.query)
+    parameters: Mapping[str, object] = field(default_factory=dict)
 
 
 @dataclass
@@ -133,7 +132,8 @@ def _planned(question: Question, kind: str, reports: int, privacy: Privacy) -> C
         return Contender(kind, reports, why_not=str(error))
     query = design.query(chosen.size, chosen.randomizer)
     planned = chosen.expected_standard_error * question.extent
-    return Contender(kind, reports, query, chosen.epsilon_local, chosen.epsilon_upper, planned)
+    words = randomizer_words(query)
+    return Contender(kind, reports, query, chosen.epsilon_local, chosen.epsilon_upper, planned, parameters=words)
 
 
 def run(
@@ -158,7 +158,7 @@ def run(
     for _ in range(repeat):
         rows = chooser.choice(len(values), size=contender.reports, replace=False)
         _round(contender.query, [values[row] for row in rows.tolist()], dummies, progress, pool, tried)
-    return Compared(contender, tuple(_seen(statistic, each) for statistic, each in tried.items()))
+    return Compared(contender, tuple(seen_of(statistic, each) for statistic, each in tried.items()))
 
 
 def _round(
@@ -184,7 +184,8 @@ def _round(
         found.covered.append(_mean(float(line.estimate.lower <= line.truth <= line.estimate.upper) for line in some))
 
 
-def _seen(statistic: str, tried: Tried) -> Seen:
+def seen_of(statistic: str, tried: Tried) -> Seen:
+    """Return what came of a statistic that was tried over several rounds."""
     seen, coverage, rounds = math.sqrt(_mean(tried.errors)), _mean(tried.covered), len(tried.errors)
     promised = math.sqrt(_mean(tried.promises)) if len(tried.promises) == rounds else None
     return Seen(statistic, promised, seen, coverage, verdict(promised, seen, coverage, rounds))

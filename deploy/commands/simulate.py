@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -44,12 +45,25 @@ def command(
     ] = None,
     epsilon: Annotated[float | None, typer.Option("--epsilon", help="To compare: ε of a round; default: 1.")] = None,
     delta: Annotated[float | None, typer.Option("--delta", help="To compare: δ of a round; default: 1e-6.")] = None,
+    epsilon_local: Annotated[
+        float | None, typer.Option("--epsilon-local", help="To compare: most local ε; default: 8.")
+    ] = None,
     reports: Annotated[
         str | None,
         typer.Option("--reports", metavar="N,N", help="To compare: numbers of reports; default: 1000,10000,100000."),
     ] = None,
     repeat: Annotated[
         int | None, typer.Option("--repeat", min=2, help="To compare: rounds of each; default: 20.")
+    ] = None,
+    changes: Annotated[
+        int | None,
+        typer.Option("--changes", min=1, help="To compare strategies of a boolean over time: its most changes."),
+    ] = None,
+    device: Annotated[
+        str | None, typer.Option("--device", help="Over time, with a row per device and period: the device's column.")
+    ] = None,
+    period: Annotated[
+        str | None, typer.Option("--period", help="Over time, with a row per device and period: the period's column.")
     ] = None,
     picture: Annotated[
         Path | None, typer.Option("--picture", help="To compare: a picture's file, .svg or .png; needs hubbub[plots].")
@@ -62,6 +76,9 @@ def command(
     drawn from the file: the errors seen beside those promised, and how often intervals hold the truth. With a task its
     own ε and δ are taken, and each of its queries is compared as if a round asked it alone.
 
+    With --changes, strategies for a boolean that changes over time are compared, at the same (ε, δ) for all periods
+    together: one --column with --device and --period, or a --column for each period.
+
     Example: hubbub simulate task.toml --data sessions.csv --column session=minutes
 
     Example: hubbub simulate --data sessions.csv --column theme --compare krr,unary --picture errors.svg
@@ -69,14 +86,25 @@ def command(
     with failures(as_json):
         words = column or []
         if compare is None:
-            _refuse_given({"--sum": total, "--epsilon": epsilon, "--delta": delta, "--reports": reports})
-            _refuse_given({"--repeat": repeat, "--picture": picture})
+            _refuse_given({"--sum": total, "--epsilon": epsilon, "--delta": delta, "--epsilon-local": epsilon_local})
+            _refuse_given({"--reports": reports, "--repeat": repeat, "--picture": picture, "--changes": changes})
             if task is None:
                 raise BadUse("give a TASK.toml to run, or --compare with randomizers such as krr,unary")
             _simulate(task, data, words, as_json)
             return
-        dataset, privacy = _asked(task, data, words, total or [], (epsilon, delta))
-        _compare(dataset, privacy, _kinds(compare), _sizes(reports, dataset), repeat or 20, picture, as_json)
+        _check_picture(picture)
+        if changes is None:
+            dataset, privacy = _asked(task, data, words, total or [], (epsilon, delta, epsilon_local))
+            documents = _compare(dataset, privacy, _kinds(compare), _sizes(reports, dataset.devices), repeat or 20)
+        else:
+            from hubbub.deploy.commands.simulate_over_time import columns_of, compare_over_time
+
+            _refuse_over_time(task, total)
+            streams = columns_of(data, words, device, period, changes)
+            privacy = _privacy(epsilon, delta, epsilon_local)
+            sizes = _sizes(reports, len(streams.states))
+            documents = [compare_over_time(streams, privacy, compare, sizes, repeat or 20)]
+        _give(documents, picture, as_json)
 
 
 def _refuse_given(options: dict[str, object]) -> None:
@@ -127,21 +155,44 @@ def _say_unusable(dataset: Dataset) -> None:
 
 
 def _asked(
-    task: Path | None, data: Path, words: Sequence[str], sums: Sequence[str], stated: tuple[float | None, float | None]
+    task: Path | None,
+    data: Path,
+    words: Sequence[str],
+    sums: Sequence[str],
+    stated: tuple[float | None, float | None, float | None],
 ) -> tuple[Dataset, Privacy]:
     """Return the columns to compare on, as questions, and the privacy: the task's where there is one."""
     from hubbub.deploy.data import SumSpec, from_file, read_answers
     from hubbub.deploy.files import draft_in
-    from hubbub.protos.task import Privacy
 
     if task is None:
-        epsilon, delta = stated
-        privacy = Privacy(1.0 if epsilon is None else epsilon, 1e-6 if delta is None else delta)
-        return from_file(data, words, [SumSpec.parse(text) for text in sums]), privacy
-    if sums or stated != (None, None):
-        raise BadUse("the task says what is asked and with which ε and δ; leave out --sum, --epsilon and --delta")
+        return from_file(data, words, [SumSpec.parse(text) for text in sums]), _privacy(*stated)
+    if sums or any(each is not None for each in stated):
+        raise BadUse(
+            "the task says what is asked and how privately; leave out --sum, --epsilon, --delta and --epsilon-local"
+        )
     draft = draft_in(task)
     return read_answers(draft.name, draft.questions, data, words), draft.privacy
+
+
+def _privacy(epsilon: float | None, delta: float | None, cap: float | None) -> Privacy:
+    from hubbub.protos.task import Privacy
+
+    stated = Privacy(1.0 if epsilon is None else epsilon, 1e-6 if delta is None else delta)
+    return stated if cap is None else replace(stated, epsilon_local=cap)
+
+
+def _refuse_over_time(task: Path | None, sums: Sequence[str] | None) -> None:
+    if task is not None or sums:
+        raise BadUse("--changes compares strategies on a boolean column; leave out the task, and --sum")
+
+
+def _check_picture(picture: Path | None) -> None:
+    """Refuse, before anything is run, what could not be drawn in the end."""
+    if picture is not None:
+        from hubbub.deploy.pictures.draw import check_drawable
+
+        check_drawable(picture)
 
 
 def _kinds(compare: str) -> list[str]:
@@ -157,52 +208,24 @@ def _kinds(compare: str) -> list[str]:
     return list(dict.fromkeys(named))
 
 
-def _sizes(text: str | None, dataset: Dataset) -> list[int]:
+def _sizes(text: str | None, devices: int) -> list[int]:
     """Return the numbers of reports to compare at, in order."""
     if text is None:
-        return [size for size in SIZES if size < dataset.devices] + [min(dataset.devices, SIZES[-1])]
+        return [size for size in SIZES if size < devices] + ([devices] if devices <= SIZES[-1] else [])
     try:
         sizes = sorted({int(word) for word in text.split(",")})
     except ValueError as error:
         raise BadUse(f"--reports {text!r} is not N,N, such as 1000,10000") from error
-    if sizes[0] < 2 or sizes[-1] > dataset.devices:
-        raise BadUse(
-            f"--reports {text!r}: give numbers from 2 to {dataset.devices}, which is how many rows the data has"
-        )
+    if sizes[0] < 2 or sizes[-1] > devices:
+        raise BadUse(f"--reports {text!r}: give numbers from 2 to {devices}, which is how many rows the data has")
     return sizes
 
 
 def _compare(
-    dataset: Dataset,
-    privacy: Privacy,
-    kinds: Sequence[str],
-    sizes: Sequence[int],
-    repeat: int,
-    picture: Path | None,
-    as_json: bool,
-) -> None:
-    from hubbub.deploy.views.comparison import comparison_picture, print_comparison
-
-    if picture is not None:
-        from hubbub.deploy.pictures.draw import check_drawable
-
-        check_drawable(picture)
-        if len(dataset.questions) != 1:
-            raise BadUse(f"--picture shows one question, and {len(dataset.questions)} are compared; name one column")
+    dataset: Dataset, privacy: Privacy, kinds: Sequence[str], sizes: Sequence[int], repeat: int
+) -> list[dict[str, Any]]:
     _say_unusable(dataset)
-    documents = [_compared(dataset, place, privacy, kinds, sizes, repeat) for place in range(len(dataset.questions))]
-    if picture is not None:
-        from hubbub.deploy.files import save
-        from hubbub.deploy.pictures.draw import check_drawable, drawn
-
-        save(picture, drawn(comparison_picture(documents[0]), check_drawable(picture)))
-    if as_json:
-        print_json({"devices": dataset.devices, "questions": documents})
-        return
-    for document in documents:
-        print_comparison(console(), document)
-    if picture is not None:
-        console().print(f"wrote {picture}", markup=False, soft_wrap=True)
+    return [_compared(dataset, place, privacy, kinds, sizes, repeat) for place in range(len(dataset.questions))]
 
 
 def _compared(
@@ -223,3 +246,23 @@ def _compared(
             run(each, values, repeat, privacy.dummies, lambda devices: bars.advance(bar, devices)) for each in planned
         ]
     return comparison_document(question.name, question.kind, privacy, repeat, found)
+
+
+def _give(documents: Sequence[dict[str, Any]], picture: Path | None, as_json: bool) -> None:
+    """Write the picture, and print the comparisons."""
+    from hubbub.deploy.views.comparison import comparison_picture, print_comparison
+
+    if picture is not None:
+        from hubbub.deploy.files import save
+        from hubbub.deploy.pictures.draw import check_drawable, drawn
+
+        if len(documents) != 1:
+            raise BadUse(f"--picture shows one question, and {len(documents)} are compared; name one column")
+        save(picture, drawn(comparison_picture(documents[0]), check_drawable(picture)))
+    if as_json:
+        print_json({"questions": list(documents)})
+        return
+    for document in documents:
+        print_comparison(console(), document)
+    if picture is not None:
+        console().print(f"wrote {picture}", markup=False, soft_wrap=True)

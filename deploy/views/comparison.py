@@ -18,9 +18,19 @@ MARKS = {"agrees": "", "larger": "! larger", "smaller": "! smaller", "rarer": "!
 
 
 def comparison_document(
-    name: str, kind: str, privacy: Privacy, repeat: int, found: Sequence[Compared]
+    name: str,
+    kind: str,
+    privacy: Privacy,
+    repeat: int,
+    found: Sequence[Compared],
+    *,
+    what: str = "randomizer",
+    notes: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """Return a question's comparison as JSON; `why_not` says why a randomizer could not be planned."""
+    """Return a question's comparison as JSON: `what` is compared, and `notes` say what a reader should know.
+
+    `why_not` says why something could not be planned.
+    """
     low, high = tolerance(repeat)
     return {
         "name": name,
@@ -29,22 +39,24 @@ def comparison_document(
         "delta": privacy.delta,
         "dummies": privacy.dummies,
         "repetitions": repeat,
+        "notes": list(notes),
         "tolerance": {
             "false_alarm": FALSE_ALARM,
             "ratio": [low, high],
             "coverage_promised": COVERAGE,
             "coverage_least": least_coverage(repeat),
         },
-        "compared": [_compared(each) for each in found],
+        "compares": what,
+        "compared": [_compared(each, what) for each in found],
     }
 
 
-def _compared(each: Compared) -> dict[str, Any]:
+def _compared(each: Compared, what: str) -> dict[str, Any]:
     contender = each.contender
     return {
-        "randomizer": contender.randomizer,
+        what: contender.randomizer,
         "reports": contender.reports,
-        "parameters": contender.parameters,
+        "parameters": dict(contender.parameters),
         "epsilon_local": contender.epsilon_local,
         "epsilon_upper": contender.epsilon_upper,
         "planned_standard_error": contender.planned,
@@ -68,26 +80,27 @@ def print_comparison(console: Console, document: dict[str, Any]) -> None:
     """Print a question's comparison: a row for each statistic, marked where what was seen is not as promised."""
     title = f"{document['name']}, ε = {document['epsilon']:g} at δ = {document['delta']:g}"
     table = Table(title=f"{title}, {document['repetitions']} rounds each", title_justify="left")
-    for column in ("reports", "randomizer", "local ε", "statistic", "promised", "seen", "covered", ""):
-        table.add_column(column, justify="left" if column in ("randomizer", "statistic", "") else "right")
+    what = document["compares"]
+    for column in ("reports", what, "local ε", "statistic", "promised", "seen", "covered", ""):
+        table.add_column(column, justify="left" if column in (what, "statistic", "") else "right")
     for each in sorted(document["compared"], key=lambda one: int(one["reports"])):
         for row in each["statistics"]:
-            table.add_row(*_cells(each, row))
+            table.add_row(*_cells(each, row, what))
     print_table(console, table)
     for words in _notes(document):
         console.print(words, markup=False, soft_wrap=True)
 
 
-def _cells(each: dict[str, Any], row: dict[str, Any]) -> tuple[str, ...]:
+def _cells(each: dict[str, Any], row: dict[str, Any], what: str) -> tuple[str, ...]:
     promised = "" if row["promised"] is None else f"{row['promised']:.4g}"
-    named = (f"{each['reports']:,}", each["randomizer"], f"{each['epsilon_local']:.4g}", row["statistic"])
+    named = (f"{each['reports']:,}", each[what], f"{each['epsilon_local']:.4g}", row["statistic"])
     return (*named, promised, f"{row['seen']:.4g}", f"{row['coverage']:.1%}", MARKS[row["verdict"]])
 
 
 def _notes(document: dict[str, Any]) -> list[str]:
     low, high = document["tolerance"]["ratio"]
     told = [
-        f"{each['randomizer']} at {each['reports']:,} reports: {each['why_not']}"
+        f"{each[document['compares']]} at {each['reports']:,} reports: {each['why_not']}"
         for each in document["compared"]
         if each["why_not"] is not None
     ]
@@ -96,7 +109,7 @@ def _notes(document: dict[str, Any]) -> list[str]:
         f"truth. Marked is seen / promised outside {low:.2f} to {high:.2f}, and a share covered under "
         f"{document['tolerance']['coverage_least']:.1%}; a true promise is marked once in {1 / FALSE_ALARM:,.0f}."
     )
-    return [*told, reading]
+    return [*told, *document["notes"], reading]
 
 
 def comparison_picture(document: dict[str, Any]) -> Picture:
@@ -104,9 +117,10 @@ def comparison_picture(document: dict[str, Any]) -> Picture:
 
     It is about the statistic that the question states first.
     """
+    what = document["compares"]
     statistic = next(row["statistic"] for each in document["compared"] for row in each["statistics"])
     errors, coverage = [], []
-    for randomizer in dict.fromkeys(each["randomizer"] for each in document["compared"]):
+    for randomizer in dict.fromkeys(each[what] for each in document["compared"]):
         points = _points(document, randomizer, statistic)
         if not points:
             continue
@@ -133,6 +147,6 @@ def _points(document: dict[str, Any], randomizer: str, statistic: str) -> list[t
         (int(each["reports"]), row)
         for each in document["compared"]
         for row in each["statistics"]
-        if each["randomizer"] == randomizer and row["statistic"] == statistic
+        if each[document["compares"]] == randomizer and row["statistic"] == statistic
     ]
     return sorted(found, key=lambda point: point[0])

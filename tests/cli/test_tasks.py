@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -208,16 +209,28 @@ def test_simulate_compares_with_the_truth(tmp_path: Path, deployment: Path) -> N
 def test_simulate_compares_randomizers_on_a_column(tmp_path: Path) -> None:
     rows = ["theme,minutes", *(f"{'dark' if row % 3 else 'light'},{row % 7}" for row in range(400))]
     (tmp_path / "usage.csv").write_text("\n".join(rows) + "\n")
-    words = ("--data", tmp_path / "usage.csv", "--column", "theme", "--compare", "krr,unary", "--epsilon", "4")
-    ran = hubbub("simulate", *words, "--reports", "100,400", "--repeat", "3", "--picture", tmp_path / "a.svg", "--json")
+    words = ("--data", tmp_path / "usage.csv", "--column", "theme", "--compare", "unary,krr", "--epsilon", "4")
+    ran = hubbub("simulate", *words, "--reports", "100", "--repeat", "3", "--picture", tmp_path / "a.svg", "--json")
     assert ran.status == 0, ran.err
     (question,) = ran.json["questions"]
-    assert [(each["randomizer"], each["reports"]) for each in question["compared"]] == [
-        *(("krr", 100), ("krr", 400)),
-        *(("unary", 100), ("unary", 400)),
-    ]
+    assert [(each["randomizer"], each["reports"]) for each in question["compared"]] == [("unary", 100), ("krr", 100)]
     assert all(row["seen"] > 0 for each in question["compared"] for row in each["statistics"])
     assert (tmp_path / "a.svg").read_bytes().startswith(b"<?xml")
+
+
+def test_simulate_compares_strategies_of_a_boolean_over_time(tmp_path: Path) -> None:
+    rows = ["a,b", *("yes,no" if row % 3 else "no,no" for row in range(300))]
+    (tmp_path / "states.csv").write_text("\n".join(rows) + "\n")
+    words = ["simulate", "--data", str(tmp_path / "states.csv"), "--changes", "1", "--compare", "vector,direct"]
+    over_time = [*words, "--column", "a", "--column", "b", "--repeat", "2", "--reports", "300"]
+    done = CliRunner().invoke(build(["simulate"]), [*over_time, "--epsilon", "2", "--epsilon-local", "4", "--json"])
+    assert done.exit_code == 0, done.stderr
+    (document,) = json.loads(done.stdout)["questions"]
+    assert [each["strategy"] for each in document["compared"]] == ["vector", "direct"]
+    assert document["notes"] == ["200 devices changed more often; from then on their boolean stays"]
+    refused = CliRunner().invoke(build(["simulate"]), [*words, "--column", "a"])
+    assert refused.exit_code == 2
+    assert "a --column for each period in order" in refused.stderr
 
 
 @pytest.mark.parametrize(
