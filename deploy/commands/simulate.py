@@ -97,7 +97,7 @@ def command(
             dataset, privacy = _asked(task, data, words, total or [], (epsilon, delta, epsilon_local))
             documents = _compare(dataset, privacy, _kinds(compare), _sizes(reports, dataset.devices), repeat or 20)
         else:
-            from hubbub.deploy.commands.simulate_over_time import columns_of, compare_over_time
+            from hubbub.deploy.strategies import columns_of, compare_over_time
 
             _refuse_over_time(task, total)
             streams = columns_of(data, words, device, period, changes)

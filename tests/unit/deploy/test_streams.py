@@ -13,6 +13,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from hubbub.accountant.longitudinal.calibrate import CALIBRATED
+from hubbub.accountant.mechanisms.longitudinal import STRATEGIES as KNOWN
 from hubbub.accountant.mechanisms.longitudinal import AnyStrategy, Direct, Horizon, Node, Sampled, Tree, Vector
 from hubbub.accountant.mechanisms.longitudinal.signs import weight_of
 from hubbub.deploy.comparing import Contender
@@ -72,6 +74,11 @@ def distances(sent_by: AnyStrategy, expected: AnyStrategy) -> list[float]:
     law = moments(expected, STATES)
     assert set(totals) == set(law)
     return [abs(totals[node] - devices * mean) / math.sqrt(devices * var) for node, (mean, var) in law.items()]
+
+
+def test_every_strategy_can_be_planned_and_run() -> None:
+    assert set(KNOWN) == set(CALIBRATED) == set(STRATEGIES)
+    assert set(KNOWN.values()) == set(WAYS)
 
 
 @pytest.mark.parametrize("kind", STRATEGIES)

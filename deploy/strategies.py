@@ -1,4 +1,4 @@
-"""`hubbub simulate --data FILE --compare STRATEGIES --changes K`: a boolean that changes over time."""
+"""Strategies: compares those of a boolean that changes over time on a column, for `hubbub simulate --changes`."""
 
 from __future__ import annotations
 
