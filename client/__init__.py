@@ -27,11 +27,15 @@ from hubbub.client.errors import (
     KeySetChanged,
     NoRound,
     OptedOut,
+    OverLimit,
     StateError,
     UsageError,
 )
 from hubbub.client.gateway import Gateway, Summary
+from hubbub.client.learning import Learned
+from hubbub.client.limits import Limits
 from hubbub.client.recorder import Recorded, Recorder
+from hubbub.client.spent import Budget, Epsilon, TaskBudget
 from hubbub.client.standing import Answer, DeviceRound, DeviceStatus, Spending
 from hubbub.client.submit import Pacing, Patience, Retry
 from hubbub.protos.errors import HubbubError, KeyRecordError, MessageError, SignatureError, TaskError, Unreachable
@@ -43,17 +47,22 @@ __all__ = [
     "Answer",
     "AnswerError",
     "AuthorityError",
+    "Budget",
     "Device",
     "DeviceReceipt",
     "DeviceRound",
     "DeviceStatus",
+    "Epsilon",
     "Gateway",
     "HubbubError",
     "KeyRecordError",
     "KeySetChanged",
+    "Learned",
+    "Limits",
     "MessageError",
     "NoRound",
     "OptedOut",
+    "OverLimit",
     "Pacing",
     "Patience",
     "Reason",
@@ -66,6 +75,7 @@ __all__ = [
     "Spending",
     "StateError",
     "Summary",
+    "TaskBudget",
     "TaskError",
     "Unreachable",
     "UsageError",

@@ -12,8 +12,10 @@ from typing import TypeVar
 
 from hubbub.client.aside import alone, aside
 from hubbub.client.errors import NoRound, UsageError
+from hubbub.client.limits import Limits
 from hubbub.client.participant import OVER, Participant, checked_name
 from hubbub.client.rounds import RoundKeys
+from hubbub.client.spent import Budget
 from hubbub.client.standing import DeviceStatus, Memory, status_of
 from hubbub.client.state import DONE, ERASED_HERE, Drawn, Entry, Round
 from hubbub.client.submit import Link, Pacing, explained, submit
@@ -57,6 +59,7 @@ class Device(Participant):
         authority: the authority of the shuffler's TLS certificate, a PEM file or its bytes. It is read at once.
         name: which device this is, where several share a state file; it is never sent.
         pacing: how long to try, with which clock, pauses and jitter, and what to call before each pause.
+        limits: the most ε to spend in a day and on a task; none by default.
         random: where every draw comes from, the operating system by default.
         clock: seconds since 1970, UTC.
 
@@ -78,6 +81,7 @@ class Device(Participant):
         authority: Path | bytes,
         name: str = "",
         pacing: Pacing | None = None,
+        limits: Limits | None = None,
         random: Random = os.urandom,
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -89,6 +93,7 @@ class Device(Participant):
             shuffler=shuffler,
             authority=authority,
             pacing=pacing,
+            limits=limits,
             random=random,
             clock=clock,
         )
@@ -116,6 +121,7 @@ class Device(Participant):
             AnswerError: where an answer does not fit; nothing was stored or sent.
             NoRound: where no round takes answers now.
             OptedOut: after `opt_out`.
+            OverLimit: where it would spend more than the limits allow; nothing was drawn, stored or sent.
             KeyRecordError, SignatureError, KeySetChanged: where the round's keys are not to be trusted. The answers are
                 kept, and nothing was sent.
             Refusal: where the shuffler refuses, with its reason. What came too late is discarded, else it is kept.
@@ -145,7 +151,7 @@ class Device(Participant):
         been answered before: the first answers stand.
 
         Raises:
-            AnswerError, NoRound, OptedOut, StateError: as `submit` does; nothing was stored.
+            AnswerError, NoRound, OptedOut, OverLimit, StateError: as `submit` does; nothing was stored.
         """
         return self._keep(answers, round)[2]
 
@@ -184,6 +190,14 @@ class Device(Participant):
         entries, history = state.entries(task_id, self._name), state.history(task_id, self._name)
         return status_of(self.task, Memory(entries, history, state.last_forgotten(task_id), out), now)
 
+    def budget(self) -> Budget:
+        """Return the ε that this device has spent today and on each task, for all tasks that use this state file.
+
+        Raises:
+            StateError: where the state file cannot be used.
+        """
+        return self._budget(self._name)
+
     def opt_out(self) -> None:
         """Take and send nothing from now on, for any task that uses this state file and name, until `opt_in`.
 
@@ -207,8 +221,8 @@ class Device(Participant):
         """Erase this device's reports, sealed bytes and submission ids, for all tasks.
 
         Remembered are: which rounds were answered, until they are over, and how many; otherwise a round could be
-        answered twice, which costs privacy. The choice to opt out is remembered too. To erase these as well, delete the
-        state file, when the task's rounds are over.
+        answered twice, which costs privacy. What was spent, and the choice to opt out, are remembered too. To erase
+        these as well, delete the state file, when the task's rounds are over.
 
         Raises:
             StateError: where they could not be erased.
@@ -246,10 +260,13 @@ class Device(Participant):
         stored = self._stored(of)
         if stored is not None and not self._state.opted_out([self._name]):
             return of, stored, False
+        bill = self._bill()
+        for error in self._state.refusals(of, [self._name], bill).values():
+            raise error
         drawn = self._draw(answers)
         over_at = forgotten_after(self.task.schedule, of.number)
         # If another call stored first, ours is dropped unsent.
-        stored = self._state.keep_reports(of, self._name, drawn, over_at)
+        stored = self._state.keep_reports(of, self._name, drawn, over_at, bill)
         return of, stored, stored.submission_id == drawn.submission_id
 
     def _stored(self, of: Round) -> Entry | None:

@@ -25,6 +25,24 @@ class OptedOut(HubbubError):
     """The device has opted out: nothing is stored or sent for it until it opts in again."""
 
 
+class OverLimit(HubbubError):
+    """Answering would spend more than the application's limits allow (`Limits`); nothing was drawn or stored.
+
+    Attributes:
+        limit: the limit's name.
+        value: the limit.
+        spent: what counts against it already; None where that is not known.
+        cost: what answering would add; None where that is not known.
+        frees_up: when something is taken off what is spent (seconds since 1970, UTC); None where that never happens.
+    """
+
+    def __init__(
+        self, message: str, *, limit: str, value: float, spent: float | None, cost: float | None, frees_up: int | None
+    ) -> None:
+        super().__init__(message)
+        self.limit, self.value, self.spent, self.cost, self.frees_up = limit, value, spent, cost, frees_up
+
+
 class UsageError(HubbubError):
     """A call that cannot be right: an argument of another type, or a place from which it cannot be made."""
 

@@ -12,6 +12,7 @@ from typing import TypeVar
 from hubbub.client.aside import aside
 from hubbub.client.participant import OVER, Participant, checked_name
 from hubbub.client.rounds import RoundKeys
+from hubbub.client.spent import Budget
 from hubbub.client.state import DONE, ERASED_HERE, Entry, Round
 from hubbub.client.submit import explained, submit_batch
 from hubbub.protos.envelope import Sealer, outer_bytes
@@ -26,6 +27,9 @@ BAD_ANSWER = "bad_answer"
 
 OPTED_OUT = "opted_out"
 """The reason that counts devices that have opted out; nothing was sent for them."""
+
+OVER_LIMIT = "over_limit"
+"""The reason that counts devices that would have passed a limit; nothing was drawn or sent for them."""
 
 PREPARED_CALLS = 10
 """The submissions of this many calls are sealed together and stored in one transaction: a commit costs a disk sync."""
@@ -76,8 +80,18 @@ class Gateway(Participant):
     """Answers a task's rounds for many devices, whose sealed bytes stay in one state file until they are acknowledged.
 
     Takes the arguments of `Device` except `name`, and treats each device as `Device` does: its answers are randomized
-    and sealed once a round. What was acknowledged is not sent again; the rest is sent again with the same bytes.
+    and sealed once a round, within limits that count for each device alone. What was acknowledged is not sent again;
+    the rest is sent again with the same bytes.
     """
+
+    def budget(self, device: str) -> Budget:
+        """Return the ε that a device has spent today and on each task, for all tasks that use this state file.
+
+        Raises:
+            AnswerError: where no device can have that name.
+            StateError: where the state file cannot be used.
+        """
+        return self._budget(checked_name(device))
 
     async def submit_many(
         self,
@@ -143,9 +157,13 @@ class Gateway(Participant):
         for device in self._state.opted_out(first):
             settled.refuse(OPTED_OUT, "the device has opted out", mentions[device])
             del first[device]
-        entries = self._stored(of, sealer, first)
+        entries, bill = self._stored(of, sealer, first), self._bill()
+        asked = [device for device in first if device not in entries]
+        refused = self._state.refusals(of, asked, bill)
         fresh: dict[str, Submission] = {}
         for device, answers in first.items():
+            if device in refused:
+                continue
             try:
                 if device not in entries:
                     fresh[device] = self._sealed(sealer, self._draw(answers))
@@ -153,7 +171,10 @@ class Gateway(Participant):
                 settled.refuse(BAD_ANSWER, str(error), mentions[device])
         if fresh:
             # `keep` returns what is on disk. That may be another process's submission for the device, not ours.
-            entries |= self._state.keep(of, fresh)
+            kept, refused_now = self._state.keep(of, fresh, bill)
+            entries, refused = entries | kept, refused | refused_now
+        for device, reason in refused.items():
+            settled.refuse(OVER_LIMIT, str(reason), mentions[device])
         return _parcels(entries, mentions, settled), settled
 
     def _stored(self, of: Round, sealer: Sealer, devices: Collection[str]) -> dict[str, Entry]:

@@ -12,14 +12,18 @@ from typing import Self
 
 from hubbub.client.arguments import checked_function, checked_type
 from hubbub.client.aside import aside
+from hubbub.client.budget import Bill, Tariff, day_of
 from hubbub.client.encode import encode_all
 from hubbub.client.errors import StateError
+from hubbub.client.learning import Learned, read_certificate
+from hubbub.client.limits import NO_LIMITS, Limits
 from hubbub.client.randomize import randomize_all
 from hubbub.client.rounds import RoundKeys, choose_round
 from hubbub.client.seal import seal
+from hubbub.client.spent import Budget, budget_of
 from hubbub.client.state import Drawn, Round, State
 from hubbub.client.submit import Link, Pacing
-from hubbub.client.trust import checked_path, checked_shuffler, trusted_authority, trusted_task
+from hubbub.client.trust import checked_bytes, checked_path, checked_shuffler, trusted_authority, trusted_task
 from hubbub.protos.envelope import SUBMISSION_ID_BYTES, Sealer
 from hubbub.protos.keys import KeySet
 from hubbub.protos.messages import Submission
@@ -50,6 +54,7 @@ class Participant:
         shuffler: str,
         authority: Path | bytes,
         pacing: Pacing | None = None,
+        limits: Limits | None = None,
         random: Random = os.urandom,
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -59,6 +64,7 @@ class Participant:
         self._address = checked_shuffler(shuffler)
         self._tls = TLS(trusted_authority(authority))
         self._pacing = Pacing() if pacing is None else checked_type(pacing, Pacing, "pacing", "a Pacing(…), or None")
+        self._limits = NO_LIMITS if limits is None else checked_type(limits, Limits, "limits", "Limits(…), or None")
         self._random: Random = checked_function(random, "random", "bytes")
         self._clock: Callable[[], float] = checked_function(clock, "clock", "seconds since 1970")
         self._link = self._new_link()
@@ -75,6 +81,29 @@ class Participant:
         """Close the connection and the state file; both are opened again where they are used again."""
         await self._link.close()
         self._state.close()
+
+    def learn(self, certificate: bytes) -> Learned:
+        """Take from a round's certificate what this task costs centrally, for every device in the state file.
+
+        Signatures are checked, numbers are not: run `hubbub verify` on it before, where that can be done. The
+        certificate of a later round says more than an earlier one; their order makes no difference.
+
+        Raises:
+            SignatureError: where a signature does not hold, or it is no certificate of this task; nothing was stored.
+            StateError: where the state file cannot be used.
+        """
+        learned = read_certificate(checked_bytes(certificate, "certificate"), self.task)
+        exceeded = learned.epsilon if learned.epsilon > self.task.privacy.epsilon else None
+        self._state.learn(Round(self.task.id, learned.round), learned.proven, exceeded)
+        return learned
+
+    def _budget(self, name: str) -> Budget:
+        accounts = self._state.accounts(self.task.id, Tariff.of(self.task), name)
+        return budget_of(accounts, self.task.id, day_of(self._clock()), self._limits)
+
+    def _bill(self) -> Bill:
+        """Return what answers cost that are drawn now."""
+        return Bill.of(self.task, self._clock(), self._limits)
 
     def _new_link(self) -> Link:
         return Link(self._address, self._tls)

@@ -22,7 +22,7 @@ from typing import Self
 from hubbub.client.arguments import checked_function, checked_seconds, checked_type
 from hubbub.client.aside import alone
 from hubbub.client.device import Device
-from hubbub.client.errors import NoRound, OptedOut, UsageError
+from hubbub.client.errors import NoRound, OptedOut, OverLimit, UsageError
 from hubbub.client.forking import restarted_in_children
 from hubbub.client.participant import OVER
 from hubbub.client.recorded import Recorded as Recorded
@@ -86,6 +86,7 @@ class Recorder:
         self._exit_seconds = checked_seconds(exit_seconds, "exit_seconds")
         self._on_error = _logged if on_error is None else checked_function(on_error, "on_error", "nothing")
         self._answered: set[int] = set()
+        self._told: set[int] = set()
         self._closed = self._ended = False
         self._begin()
         restarted_in_children(self)
@@ -243,6 +244,10 @@ class Recorder:
             return "opted_out", None
         except NoRound:
             return "no_round", None
+        except OverLimit as error:
+            # Told once a round: the calls that follow would be refused for the same reason.
+            told, self._told = number in self._told, self._told | {number}
+            return "over_limit", None if told else error
         except AnswerError as error:
             return "bad_answer", error
         except Exception as error:  # the thread goes on, whatever an answer or a file is like

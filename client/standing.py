@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
 
+from hubbub.client.budget import rounded_up
 from hubbub.client.state import DONE, ERASED_HERE, Entry, History
 from hubbub.protos.task import Task
 from hubbub.protos.times import forgotten_after
@@ -155,9 +156,9 @@ def _spending(task: Task, memory: Memory, now: float) -> Spending:
     return Spending(
         rounds=counted,
         unsent=history.answered - history.sealed,
-        epsilon_local_round=_up(local),
-        epsilon_local=_up(local * counted),
-        epsilon_local_left=_up(local * _rounds_left(task, memory, now)),
+        epsilon_local_round=rounded_up(local),
+        epsilon_local=rounded_up(local * counted),
+        epsilon_local_left=rounded_up(local * _rounds_left(task, memory, now)),
     )
 
 
@@ -170,9 +171,3 @@ def _rounds_left(task: Task, memory: Memory, now: float) -> int:
         first += 1
     settled = sum(number >= first and entry.drawn is None for number, entry in memory.entries.items())
     return max(0, schedule.rounds - first) - settled
-
-
-def _up(exact: Fraction) -> float:
-    """The smallest float that is not below an exact number."""
-    value = float(exact)
-    return value if Fraction(value) >= exact else math.nextafter(value, math.inf)

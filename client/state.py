@@ -16,19 +16,20 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from hubbub.client import budget_tables
+from hubbub.client.budget import Account, Bill, Proven, Tariff
 from hubbub.client.entry import DONE as DONE
 from hubbub.client.entry import ERASED_HERE as ERASED_HERE
 from hubbub.client.entry import Drawn as Drawn
 from hubbub.client.entry import Entry as Entry
 from hubbub.client.entry import History as History
 from hubbub.client.entry import Round as Round
-from hubbub.client.errors import KeySetChanged, NoRound, OptedOut, StateError
+from hubbub.client.errors import KeySetChanged, NoRound, OptedOut, OverLimit, StateError
 from hubbub.client.forking import closed_at_forks
+from hubbub.client.pinned import read_key_set, write_key_set
 from hubbub.client.state_file import close_state, open_state, why_unusable
-from hubbub.protos.errors import SignatureError
 from hubbub.protos.keys import KeySet
 from hubbub.protos.messages import Submission
-from hubbub.protos.signed import SignedDocument, canonical, parse_canonical
 
 
 class State:
@@ -72,7 +73,7 @@ class State:
         with self._transaction() as connection:
             _check_remembered(connection, of)
             row = connection.execute("SELECT key_set FROM round WHERE task = ? AND round = ?", _key(of)).fetchone()
-        return None if row is None or row[0] is None else _read_key_set(row[0])
+        return None if row is None or row[0] is None else read_key_set(row[0])
 
     def pin(self, of: Round, key_set: KeySet, over_at: float) -> None:
         """Keep the round's keys unchanged until the round is forgotten, after `over_at` (seconds since 1970).
@@ -85,7 +86,7 @@ class State:
             number = _begin_round(connection, of, over_at)
             (first,) = connection.execute("SELECT key_set_hash FROM round WHERE number = ?", (number,)).fetchone()
             if first is None:
-                values = (_write_key_set(key_set), key_set.hash, number)
+                values = (write_key_set(key_set), key_set.hash, number)
                 connection.execute("UPDATE round SET key_set = ?, key_set_hash = ? WHERE number = ?", values)
             elif first != key_set.hash:
                 raise KeySetChanged(
@@ -98,12 +99,25 @@ class State:
         with self._transaction() as connection:
             return _find(connection, of, devices)
 
-    def keep_reports(self, of: Round, device: str, drawn: Drawn, over_at: float) -> Entry:
+    def refusals(self, of: Round, devices: Collection[str], bill: Bill) -> dict[str, OverLimit]:
+        """Return those of the devices that must not answer a round, each with the limit that it would pass.
+
+        A look before anything is drawn; `keep_reports` and `keep` look again.
+        """
+        if not bill.limits.given:
+            return {}
+        with self._transaction() as connection:
+            return budget_tables.refusals(connection, *_key(of), devices, bill)
+
+    def keep_reports(self, of: Round, device: str, drawn: Drawn, over_at: float, bill: Bill) -> Entry:
         """Store a device's randomized reports, unless it answered the round before; return what is then on disk.
+
+        What they cost is charged in the same transaction: neither is ever on disk without the other.
 
         Raises:
             NoRound: where the round was forgotten: it is no longer known whether this device answered it.
             OptedOut: where the device opted out.
+            OverLimit: where the round would pass a limit; nothing was stored.
             StateError: where they could not be stored; nothing may be sent then.
         """
         with self._transaction() as connection:
@@ -111,11 +125,16 @@ class State:
                 raise OptedOut("this device has opted out, nothing is stored or sent; opt_in() takes that back")
             number = _begin_round(connection, of, over_at)
             # What is there already stays: it may have been sent, and a second randomization must never be.
-            connection.execute(
+            stored = connection.execute(
                 "INSERT INTO submission (round, device, id, reports, sealed) VALUES (?, ?, ?, ?, 0) "
                 "ON CONFLICT DO NOTHING",
                 (number, device, drawn.submission_id, drawn.reports),
             )
+            if stored.rowcount == 1:
+                # Looked at again: another process may have spent what was left when this one looked before it drew.
+                for error in budget_tables.refusals(connection, *_key(of), [device], bill).values():
+                    raise error
+                budget_tables.charge(connection, *_key(of), [device], bill)
             return _find(connection, of, [device])[device]
 
     def seal(self, of: Round, submissions: Mapping[str, Submission]) -> dict[str, Entry]:
@@ -137,8 +156,13 @@ class State:
         self._truncate()
         return found
 
-    def keep(self, of: Round, submissions: Mapping[str, Submission]) -> dict[str, Entry]:
+    def keep(
+        self, of: Round, submissions: Mapping[str, Submission], bill: Bill
+    ) -> tuple[dict[str, Entry], dict[str, OverLimit]]:
         """Store each device's submission, unless the device has one already; return what is then on disk.
+
+        What they cost is charged in the same transaction. Nothing is stored of devices that would pass a limit, which
+        are returned beside the others with the reason.
 
         Raises:
             NoRound: where the round was forgotten meanwhile.
@@ -146,15 +170,30 @@ class State:
         """
         with self._transaction() as connection:
             number = _round_number(connection, of)
-            rows = [(number, device, one.id, one.envelope) for device, one in submissions.items()]
             # What is there already stays: it may have been sent, and a second randomization must never be.
-            insert = (
-                "INSERT INTO submission (round, device, id, envelope, sealed) VALUES (?, ?, ?, ?, 1) "
-                "ON CONFLICT DO NOTHING"
-            )
-            if connection.executemany(insert, rows).rowcount == len(rows):
-                return {device: Entry(one.id, one.envelope, None) for device, one in submissions.items()}
-            return _find(connection, of, submissions)
+            found = _find(connection, of, submissions)
+            fresh = {device: one for device, one in submissions.items() if device not in found}
+            refused = budget_tables.refusals(connection, *_key(of), fresh, bill)
+            kept = {device: one for device, one in fresh.items() if device not in refused}
+            rows = [(number, device, one.id, one.envelope) for device, one in kept.items()]
+            insert = "INSERT INTO submission (round, device, id, envelope, sealed) VALUES (?, ?, ?, ?, 1)"
+            connection.executemany(insert, rows)
+            budget_tables.charge(connection, *_key(of), kept, bill)
+        return found | {device: Entry(one.id, one.envelope, None) for device, one in kept.items()}, refused
+
+    def accounts(self, task_id: bytes, tariff: Tariff, device: str) -> list[Account]:
+        """Return what a device has spent, a task at a time; `tariff` is what the task of that id costs."""
+        with self._transaction() as connection:
+            budget_tables.note_tariff(connection, task_id, tariff)
+            return budget_tables.accounts_of(connection, [device])[device]
+
+    def learn(self, of: Round, proven: Proven | None, exceeded: float | None) -> None:
+        """Keep what the certificate of a round says: what it proves of all rounds so far, an ε above the promise."""
+        with self._transaction() as connection:
+            if proven is not None:
+                budget_tables.note_proven(connection, of.task_id, proven)
+            if exceeded is not None:
+                budget_tables.note_exceeded(connection, *_key(of), exceeded)
 
     def settle(self, of: Round, outcomes: Mapping[str, str]) -> None:
         """Record the outcomes of these devices' submissions, and erase what was to be sent."""
@@ -350,15 +389,3 @@ def _find(connection: sqlite3.Connection, of: Round, devices: Collection[str]) -
         (number, json.dumps(list(devices))),
     )
     return {device: Entry(*entry) for device, *entry in rows}
-
-
-def _write_key_set(key_set: KeySet) -> bytes:
-    return canonical({"analyzer": key_set.analyzer.as_json(), "shuffler": key_set.shuffler.as_json()})
-
-
-def _read_key_set(content: bytes) -> KeySet:
-    try:
-        value = parse_canonical(content)
-        return KeySet(SignedDocument.from_json(value["shuffler"]), SignedDocument.from_json(value["analyzer"]))
-    except (SignatureError, KeyError, TypeError) as error:
-        raise StateError("the state file holds keys of a round that cannot be read; it is damaged") from error

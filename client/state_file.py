@@ -9,6 +9,8 @@ import threading
 import time
 from pathlib import Path
 
+from hubbub.client.budget_tables import TABLES as _BUDGET_TABLES
+from hubbub.client.budget_tables import charge_what_was_answered
 from hubbub.client.errors import StateError
 from hubbub.protos.stored import Layout, bring_forward, check_version, statements, version_of
 
@@ -81,12 +83,19 @@ def _from_1(connection: sqlite3.Connection) -> None:
         connection.execute(f"DROP TABLE old_{table}")
 
 
+def _with_budget(connection: sqlite3.Connection) -> None:
+    """Version 2 counted rounds, and not what they cost."""
+    for statement in statements(_BUDGET_TABLES):
+        connection.execute(statement)
+    charge_what_was_answered(connection)
+
+
 STATE = Layout(
     what="state file",
-    version=2,
+    version=3,
     older="use the program that wrote it until its rounds are over, then name another file",
-    script=_TABLES,
-    migrations={1: _from_1},
+    script=_TABLES + _BUDGET_TABLES,
+    migrations={1: _from_1, 2: _with_budget},
 )
 """The tables of a state file."""
 

@@ -1,179 +1,218 @@
-"""Comparing: what each kind of randomizer would cost at one target, by its exact error at the counts that matter."""
+"""Comparing: runs a question's column through several randomizers, and sets the errors seen beside those promised.
+
+Every report is drawn as a device draws it, and counted and estimated as the analyzer does; nothing is derived from a
+formula but what is promised. At each number of reports each randomizer is planned anew, for the same (ε, δ). Whoever is
+in a round is drawn from the column without replacement; the truth is that round's own.
+
+How much may what was seen differ from what was promised? Over R rounds the mean of (error / promised)² is about
+χ²_R / R where a round's errors all move together, and nearer to 1 otherwise. So a promise that is true is marked with a
+chance of at most about `FALSE_ALARM`, and one that is wrong by half is seen from some 50 rounds on.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from math import sqrt
-from typing import Any
+import math
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
 
 import numpy as np
+from scipy import stats
 
 from hubbub.accountant.calibration.calibrate import calibrate
-from hubbub.accountant.calibration.design import Calibration, Family
 from hubbub.accountant.errors import AccountingError
+from hubbub.deploy.planning import randomizer_words
+from hubbub.deploy.simulation import estimates_of, tally_of
+from hubbub.deploy.views.compared import compare
+from hubbub.protos.errors import TaskError
+from hubbub.protos.results import QueryResult, QueryState
+from hubbub.protos.task import Privacy
 from hubbub.queries.design import Design
-from hubbub.queries.errors import TaskError
-from hubbub.queries.hashed import HashedResponse, OfCells
-from hubbub.queries.question import Question
-from hubbub.queries.randomizer import Randomizer
-from hubbub.queries.registry import RANDOMIZERS
+from hubbub.queries.draws import Random
+from hubbub.queries.errors import FieldError
+from hubbub.queries.query import Query
+from hubbub.queries.question import Question, Value
 
-COUNTS = (0, 1_000, 100_000)
-"""True counts at which errors are stated, as far as there are so many people."""
+COVERAGE = 0.95
+"""The chance with which an interval promises to hold the truth."""
 
-RARE = 1e-9
-"""A share so small that the error of an answer that nobody holds is what is made smallest."""
+FALSE_ALARM = 0.001
+"""The chance with which one statistic of a randomizer that is as promised is marked, for its error or its coverage."""
 
-CELLS = (2**10, 2**12, 2**14, 2**16, 2**18)
-"""Numbers of cells that are compared, beside the one with the least error up to the share that matters."""
+POOL_BYTES = 2**16
+"""Random bytes asked for at once: a call to the operating system for every draw would take most of the time."""
+
+
+class Pool:
+    """Random bytes, taken from their source by the block; each is given out once."""
+
+    def __init__(self, random: Random) -> None:
+        self._random = random
+        self._block, self._place = b"", 0
+
+    def __call__(self, count: int) -> bytes:
+        """Return that many bytes."""
+        end = self._place + count
+        if end > len(self._block):
+            self._block, self._place, end = self._random(max(POOL_BYTES, count)), 0, count
+        drawn, self._place = self._block[self._place : end], end
+        return drawn
 
 
 @dataclass(frozen=True)
-class Aim:
-    """What a batch is to keep to: (ε, δ) at that many reports, the cap on ε_local, the honest share."""
+class Contender:
+    """A randomizer, or a strategy, as planned for a number of reports; where it cannot be, `why_not` says why.
 
-    epsilon: float
-    delta: float
+    `parameters` are for people to read. `query` is a randomizer's; a strategy of many rounds has none.
+    """
+
+    randomizer: str
     reports: int
-    cap: float | None = None
-    honest_share: float = 1.0
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """A randomizer that meets the aim beside that many dummies, or why there is none of its kind.
-
-    `errors` are the exact standard errors of one count at true counts; of hashed kRR they are means over the hash
-    functions, without what collisions of unexplained answers add (`queries.decoding`). `largest` is the largest up to
-    the share of people that matters.
-    """
-
-    kind: str
-    dummies: int
-    chosen: Calibration[Randomizer] | None
-    errors: dict[int, float]
-    largest: float
+    query: Query | None = None
+    epsilon_local: float | None = None
+    epsilon_upper: float | None = None
+    planned: float | None = None
     why_not: str | None = None
-
-    def as_json(self) -> dict[str, Any]:
-        """Return it as a member of a document."""
-        found = self.chosen
-        return {
-            "randomizer": self.kind,
-            "applies": found is not None,
-            "why_not": self.why_not,
-            "dummies": self.dummies,
-            "parameters": None if found is None else _parameters(found),
-            "epsilon_local": None if found is None else found.epsilon_local,
-            "epsilon_upper": None if found is None else found.epsilon_upper,
-            "standard_error_at": {str(count): error for count, error in self.errors.items()},
-            "standard_error_largest": None if found is None else self.largest,
-        }
+    parameters: Mapping[str, object] = field(default_factory=dict)
 
 
-def _parameters(found: Calibration[Randomizer]) -> dict[str, Any]:
-    content = found.mechanism.content()
-    ratios = {key: value for key, value in content.items() if isinstance(value, list)}
-    sizes = {key: value for key, value in content.items() if isinstance(value, int)}
-    exact = {f"{key}_exact": f"{value[0]}/{value[1]}" for key, value in ratios.items()}
-    return {**sizes, **{key: value[0] / value[1] for key, value in ratios.items()}, **exact}
+@dataclass
+class Tried:
+    """A statistic's mean squares of errors and of promised ones, and how many intervals held the truth, by round."""
+
+    errors: list[float] = field(default_factory=list)
+    promises: list[float] = field(default_factory=list)
+    covered: list[float] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
-class _Sized:
-    """A design with one family of hashed kRR: a number of cells that somebody wants to see."""
+class Seen:
+    """What came of one statistic of a contender, over all of its categories and all rounds.
 
-    design: Design
-    cells: int
-
-    @property
-    def weight(self) -> float:
-        return self.design.weight
-
-    @property
-    def sizes(self) -> range:
-        return self.design.sizes
-
-    def families(self, size: int) -> Sequence[Family[Randomizer]]:
-        return (OfCells(size, self.cells),)
-
-    def mse(self, size: int, randomizer: Randomizer, reports: int, dummies: int) -> float:
-        return self.design.mse(size, randomizer, reports, dummies)
-
-
-def compared(question: Question, aim: Aim, dummies: int, listed: Question | None = None) -> tuple[Candidate, ...]:
-    """Return what meets the aim, each kind without dummies and, where there are some, with them.
-
-    `listed` is a question that names each answer, for the kinds that need that; without one they do not apply.
+    `promised` and `seen` are root mean squares: of the standard errors that were stated, and of the errors. `verdict`
+    is "agrees", "larger" or "smaller" for the error seen, or "rarer" where too few intervals held the truth.
     """
-    found: list[Candidate] = []
-    for added in dict.fromkeys((0, dummies)):
-        for kind in RANDOMIZERS:
-            if kind == HashedResponse.kind:
-                found += _of_hashed(_through(question, kind), aim, added)
-            elif listed is None:
-                why = "its symbols are the answers, which must be known; give their number with --categories"
-                found.append(Candidate(kind, added, None, {}, float("inf"), why))
-            else:
-                design = Design(_through(listed, kind))
-                found.append(_candidate(design, design, aim, added))
-    return tuple(found)
+
+    statistic: str
+    promised: float | None
+    seen: float
+    coverage: float
+    verdict: str
 
 
-def _of_hashed(question: Question, aim: Aim, dummies: int) -> list[Candidate]:
-    """Return hashed kRR with the cells that are best for the share that matters, best for rare answers, and some."""
-    design = Design(question)
-    sized = [_candidate(_Sized(design, cells), design, aim, dummies) for cells in CELLS]
-    chosen = _candidate(design, design, aim, dummies)
-    return [chosen, *_of_rare(question, aim, dummies), *sized]
+@dataclass(frozen=True)
+class Compared:
+    """A contender and what was seen of it; nothing where it cannot be planned."""
+
+    contender: Contender
+    seen: tuple[Seen, ...] = ()
 
 
-def _of_rare(question: Question, aim: Aim, dummies: int) -> list[Candidate]:
-    asked: Any = question
-    if not hasattr(question, "share"):
-        return []
-    rare = Design(replace(asked, share=RARE))
-    found = _candidate(rare, rare, aim, dummies)
-    if found.chosen is None:
-        return []
-    # Its error is compared as the others' are: at the share that matters.
-    largest = Design(question).mse(found.chosen.size, found.chosen.randomizer, aim.reports, dummies)
-    return [replace(found, largest=sqrt(largest))]
+def contenders(question: Question, kinds: Sequence[str], sizes: Sequence[int], privacy: Privacy) -> list[Contender]:
+    """Return each kind of randomizer planned for each number of reports, as if a round asked this question alone."""
+    return [_planned(question, kind, reports, privacy) for kind in kinds for reports in sizes]
 
 
-def best(candidates: Sequence[Candidate], dummies: int) -> Candidate | None:
-    """Return the one with the least error up to the share that matters, beside the dummies that the task adds."""
-    usable = [each for each in candidates if each.chosen is not None and each.dummies == dummies]
-    return min(usable, key=lambda each: each.largest, default=None)
-
-
-def _through(question: Question, kind: str) -> Question:
-    asked: Any = question
-    through: Question = replace(asked, randomizer=kind)
-    return through
-
-
-def _candidate(design: Any, of: Design, aim: Aim, dummies: int) -> Candidate:
-    kind = of.question.randomizer
+def _planned(question: Question, kind: str, reports: int, privacy: Privacy) -> Contender:
+    # Every question is a frozen dataclass that names its randomizer (`queries.question`).
+    design = Design(cast(Question, replace(cast(Any, question), randomizer=kind)))
     try:
+        design.question.check("query")
         (chosen,) = calibrate(
             [design],
-            aim.epsilon,
-            aim.delta,
-            aim.reports,
-            epsilon_local_cap=aim.cap,
-            honest_share=aim.honest_share,
-            dummies=dummies,
+            privacy.epsilon,
+            privacy.delta,
+            reports,
+            epsilon_local_cap=privacy.epsilon_local,
+            honest_share=privacy.honest_share,
+            dummies=privacy.dummies,
         )
-    except (AccountingError, TaskError) as error:
-        return Candidate(kind, dummies, None, {}, float("inf"), str(error))
-    return Candidate(kind, dummies, chosen, _errors(of, chosen, aim.reports, dummies), sqrt(chosen.mse))
+    except (AccountingError, TaskError, FieldError) as error:
+        return Contender(kind, reports, why_not=str(error))
+    query = design.query(chosen.size, chosen.randomizer)
+    planned = chosen.expected_standard_error * question.extent
+    words = randomizer_words(query)
+    return Contender(kind, reports, query, chosen.epsilon_local, chosen.epsilon_upper, planned, parameters=words)
 
 
-def _errors(design: Design, chosen: Calibration[Randomizer], reports: int, dummies: int) -> dict[int, float]:
-    weights = design.question.sized(chosen.size).headline()
-    hit, miss = (float(each) for each in chosen.randomizer.variances(weights)[:2])
-    of_dummies = dummies * chosen.randomizer.dummy_variance(np.asarray(weights))
-    counts = [count for count in COUNTS if count <= reports]
-    return {count: sqrt(count * hit + (reports - count) * miss + of_dummies) for count in counts}
+def run(
+    contender: Contender,
+    values: Sequence[Value],
+    repeat: int,
+    dummies: int,
+    progress: Callable[[int], None],
+    random: Random = os.urandom,
+) -> Compared:
+    """Run `repeat` rounds of a contender over `values`, a column with at least as many rows as it has reports.
+
+    `progress` is told of every thousand devices.
+
+    Raises:
+        AnswerError: where a value does not fit the question.
+    """
+    if contender.query is None:
+        return Compared(contender)
+    pool, chooser = Pool(random), np.random.default_rng(int.from_bytes(random(32), "big"))
+    tried: dict[str, Tried] = {}
+    for _ in range(repeat):
+        rows = chooser.choice(len(values), size=contender.reports, replace=False)
+        _round(contender.query, [values[row] for row in rows.tolist()], dummies, progress, pool, tried)
+    return Compared(contender, tuple(seen_of(statistic, each) for statistic, each in tried.items()))
+
+
+def _round(
+    query: Query,
+    answers: Sequence[Value],
+    dummies: int,
+    progress: Callable[[int], None],
+    random: Random,
+    tried: dict[str, Tried],
+) -> None:
+    """Run one round, and add what came of it."""
+    people = tally_of(query, answers, progress, random)
+    counted = people + query.randomizer.tally(query.randomizer.dummies(dummies, random))
+    truth = query.question.truth(answers)
+    estimates = estimates_of(query, counted, dummies, truth)
+    result = QueryResult(query.name, QueryState.PUBLISHED, people.valid, people.valid, {}, estimates)
+    lines = compare(result, truth, query.question.optional)
+    for statistic in dict.fromkeys(line.row.statistic for line in lines):
+        some = [line for line in lines if line.row.statistic == statistic]
+        found = tried.setdefault(statistic, Tried())
+        found.errors.append(_mean((line.estimate.value - line.truth) ** 2 for line in some))
+        if all(line.estimate.standard_error is not None for line in some):
+            found.promises.append(_mean((line.estimate.standard_error or 0.0) ** 2 for line in some))
+        found.covered.append(_mean(float(line.estimate.lower <= line.truth <= line.estimate.upper) for line in some))
+
+
+def seen_of(statistic: str, tried: Tried) -> Seen:
+    """Return what came of a statistic that was tried over several rounds."""
+    seen, coverage, rounds = math.sqrt(_mean(tried.errors)), _mean(tried.covered), len(tried.errors)
+    promised = math.sqrt(_mean(tried.promises)) if len(tried.promises) == rounds else None
+    return Seen(statistic, promised, seen, coverage, verdict(promised, seen, coverage, rounds))
+
+
+def verdict(promised: float | None, seen: float, coverage: float, rounds: int) -> str:
+    """Say whether what was seen over so many rounds can be what was promised (`FALSE_ALARM`)."""
+    low, high = tolerance(rounds)
+    if promised is not None and seen > high * promised:
+        return "larger"
+    if coverage < least_coverage(rounds):
+        return "rarer"
+    return "smaller" if promised is not None and seen < low * promised else "agrees"
+
+
+def tolerance(rounds: int) -> tuple[float, float]:
+    """Return the least and the largest ratio of the error seen to the one promised that are not marked."""
+    low, high = stats.chi2.ppf([FALSE_ALARM / 2, 1 - FALSE_ALARM / 2], rounds)
+    return math.sqrt(low / rounds), math.sqrt(high / rounds)
+
+
+def least_coverage(rounds: int) -> float:
+    """Return the least share of intervals with the truth in them that is not marked."""
+    return float(stats.binom.ppf(FALSE_ALARM, rounds, COVERAGE)) / rounds
+
+
+def _mean(values: Iterable[float]) -> float:
+    found = list(values)
+    return math.fsum(found) / len(found) if found else 0.0

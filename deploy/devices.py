@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,7 +14,8 @@ from hubbub.deploy.errors import BadUse
 from hubbub.deploy.output import progress_console
 
 if TYPE_CHECKING:
-    from hubbub.client import Device, Retry
+    from hubbub.client import Device, Limits, Retry
+    from hubbub.deploy.settings import LimitSettings
 
 Timeout = Annotated[
     float | None,
@@ -34,10 +35,43 @@ def checked_timeout(seconds: float | None) -> float | None:
     return seconds
 
 
-def load_device(settings: Path) -> Device:
-    """Return the device of a settings file; while it tries to reach the shuffler it says so on stderr.
+Limit = Annotated[
+    list[str] | None,
+    typer.Option("--limit", metavar="NAME=EPSILON", help="A limit in place of the settings' own; repeatable."),
+]
+"""The option of commands that answer, or show what is left."""
+
+
+def limits_from(settings: LimitSettings, words: Sequence[str]) -> Limits:
+    """Return the limits of a settings file, with those in texts of the form NAME=EPSILON in their place.
 
     Raises:
+        BadUse: where a text has another form, or names no limit.
+    """
+    from hubbub.client import Limits
+    from hubbub.client.errors import UsageError
+    from hubbub.deploy.errors import bad_use
+
+    given = settings.model_dump()
+    for word in words:
+        name, _, value = word.partition("=")
+        name = name.replace("-", "_")
+        try:
+            given[name] = {known: float(value) for known in given}[name]
+        except (KeyError, ValueError) as error:
+            known = ", ".join(given)
+            raise BadUse(f"--limit {word!r} is not NAME=EPSILON; the names are {known}") from error
+    with bad_use(UsageError):
+        return Limits(**given)
+
+
+def load_device(settings: Path, limits: Sequence[str] = ()) -> Device:
+    """Return the device of a settings file; while it tries to reach the shuffler it says so on stderr.
+
+    `limits` are texts NAME=EPSILON that replace the settings' own.
+
+    Raises:
+        BadUse: where a limit cannot be read.
         HubbubError, OSError: where the settings, or what they name, cannot be used.
     """
     from hubbub.client import Device, Pacing
@@ -54,6 +88,7 @@ def load_device(settings: Path) -> Device:
         state=files.state,
         shuffler=files.shuffler,
         authority=files.authority,
+        limits=limits_from(files.limits, limits),
         pacing=Pacing(progress=Progress(files.shuffler, _say, terminal=sys.stderr.isatty())),
     )
 

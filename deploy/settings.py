@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import math
+
 from pydantic import Field
 
 from hubbub.service.settings import Address, File, Table, TLSSettings
 
 
+class LimitSettings(Table):
+    """The `[limits]` table: the most ε that this device may spend; infinity, `inf`, is no limit."""
+
+    epsilon_local_per_day: float = Field(default=math.inf, ge=0, description="local ε in a UTC day, over all tasks")
+    epsilon_per_day: float = Field(default=math.inf, ge=0, description="central ε in a UTC day, over all tasks")
+    epsilon_local_per_task: float = Field(default=math.inf, ge=0, description="local ε in all rounds of a task")
+    epsilon_per_task: float = Field(default=math.inf, ge=0, description="central ε in all rounds of a task")
+
+
 class ClientSettings(Table):
-    """The settings that `hubbub submit` reads."""
+    """The settings that `hubbub submit` and `hubbub device` read."""
 
     task: File = Field(description="the signed task")
     shuffler: Address = Field(description="where devices submit, host:port")
@@ -16,6 +27,7 @@ class ClientSettings(Table):
     shuffler_key: File = Field(description="and countersigned by")
     state: File = Field(description="what this device answered, and keeps to send")
     authority: File = Field(description="whose TLS certificates are trusted")
+    limits: LimitSettings = LimitSettings()
 
 
 class OperatorSettings(Table):

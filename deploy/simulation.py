@@ -7,7 +7,7 @@ The privacy stated is that of a shuffled batch of this size.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from hubbub.accountant.certificate.statement import statement
@@ -20,6 +20,7 @@ from hubbub.queries.debiased import Debiased
 from hubbub.queries.draws import Random
 from hubbub.queries.lookup import Decodable
 from hubbub.queries.query import Query
+from hubbub.queries.question import Value
 from hubbub.queries.randomizer import Tally
 from hubbub.queries.rows import Estimates, Truth
 
@@ -40,13 +41,13 @@ def simulate(
     released = dataset.devices >= plan.draft.minimum_reports
     for planned in plan.queries:
         query = planned.query
-        people = _tally(query, dataset, progress, random)
+        people = tally_of(query, dataset.answers[query.name].to_pylist(), progress, random)
         valid = people.valid
         tally = people + query.randomizer.tally(query.randomizer.dummies(dummies, random))
         # The minimum is about people: dummies hide them, but do not count as reports.
         state = QueryState.PUBLISHED if released else QueryState.WITHHELD
         truth = truth_of(dataset, query.question)
-        estimates = _estimates(query, tally, dummies, truth) if released else None
+        estimates = estimates_of(query, tally, dummies, truth) if released else None
         result = QueryResult(query.name, state, valid, valid, {}, estimates)
         queries.append(query_document(result, query.question.kind, truth, query.question.optional))
         counted.append(QueryCount(query.name, query.mechanism, valid, valid, {}))
@@ -62,7 +63,7 @@ def simulate(
     }
 
 
-def _estimates(query: Query, tally: Tally, dummies: int, truth: Truth) -> Estimates:
+def estimates_of(query: Query, tally: Tally, dummies: int, truth: Truth) -> Estimates:
     """Return what is published; texts are looked up, with those that the data holds as candidates."""
     if not isinstance(query.question, Decodable):
         return query.estimates(tally, dummies)
@@ -70,12 +71,18 @@ def _estimates(query: Query, tally: Tally, dummies: int, truth: Truth) -> Estima
     return query.question.decode(Debiased(query.randomizer, tally, dummies), candidates)
 
 
-def _tally(query: Query, dataset: Dataset, progress: Callable[[int], None], random: Random) -> Tally:
+def tally_of(query: Query, answers: Sequence[Value], progress: Callable[[int], None], random: Random) -> Tally:
+    """Return the counts of the reports of devices with these answers, each drawn as a device draws it.
+
+    `progress` is told of every thousand devices.
+
+    Raises:
+        AnswerError: where an answer does not fit the query.
+    """
     tally = query.randomizer.tally(b"")
-    values = dataset.answers[query.name].to_pylist()
     # Counted a thousand at a time, so that memory does not grow with the data.
-    for start in range(0, len(values), 1000):
-        some = values[start : start + 1000]
+    for start in range(0, len(answers), 1000):
+        some = answers[start : start + 1000]
         reports = b"".join(query.randomize(query.encode(value, random), random) for value in some)
         tally += query.randomizer.tally(reports)
         progress(len(some))

@@ -47,6 +47,14 @@ class Query:
 
     # On the device
 
+    def local_cost(self, answered: int) -> float:  # noqa: ARG002 - what is answered over rounds may need it
+        """Return the local ε of answering one more round after `answered` rounds, never below the truth.
+
+        Added up over a device's rounds it is what they cost together. Each round is randomized anew, so each costs the
+        randomizer's ε.
+        """
+        return self.mechanism.epsilon_local
+
     def encode(self, answer: Value, random: Random) -> int:
         """Return the symbol, in range(symbols), that encodes `answer`.
 

@@ -32,6 +32,8 @@ class Hashed:
     kind: ClassVar[str] = "hashed"
     members: ClassVar[Mapping[str, Fits]] = {"cells": is_count, "gamma": is_ratio, "rows": is_count}
 
+    counts_dummies: ClassVar[bool] = True
+
     cells: int
     rows: int
     gamma: Fraction

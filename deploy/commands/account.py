@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from hubbub.accountant.calibration.design import Calibration
     from hubbub.accountant.mechanisms import AnyMechanism
     from hubbub.accountant.pairs import Part
-    from hubbub.deploy.comparing import Aim
+    from hubbub.deploy.alternatives import Aim
     from hubbub.queries.design import Design
     from hubbub.queries.randomizer import Randomizer
 
@@ -251,7 +251,7 @@ def calibrate(
     """
     with failures(as_json), option_values():
         from hubbub.accountant.calibration.calibrate import calibrate as choose
-        from hubbub.deploy import comparing
+        from hubbub.deploy import alternatives
         from hubbub.deploy.errors import bad_use
         from hubbub.deploy.planning import question_for
         from hubbub.queries.design import Design
@@ -259,7 +259,7 @@ def calibrate(
 
         started = time.perf_counter()
         if query is QueryKind.TEXT or randomizer == "auto":
-            aim = comparing.Aim(epsilon, delta, reports, local_epsilon_cap, honest_share)
+            aim = alternatives.Aim(epsilon, delta, reports, local_epsilon_cap, honest_share)
             _compare(query, categories, optional, share, aim, dummies, started, as_json)
             return
         with bad_use(FieldError):
@@ -286,7 +286,7 @@ def _compare(
     started: float,
     as_json: bool,
 ) -> None:
-    from hubbub.deploy.comparing import best, compared
+    from hubbub.deploy.alternatives import best, compared
     from hubbub.deploy.errors import bad_use
     from hubbub.deploy.planning import counted_questions
     from hubbub.deploy.views.candidates import print_candidates

@@ -1,4 +1,4 @@
-"""`hubbub device status|resend|opt-out|opt-in|wipe CLIENT.toml`."""
+"""`hubbub device status|spent|learn|resend|opt-out|opt-in|wipe CLIENT.toml`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hubbub.deploy.devices import Timeout, checked_timeout, load_device
+from hubbub.deploy.devices import Limit, Timeout, checked_timeout, load_device
 from hubbub.deploy.output import Json, console, failures, print_json
 
 if TYPE_CHECKING:
@@ -41,6 +41,46 @@ def status(settings: Settings, as_json: Json = False) -> None:
         else:
             for line in _lines(found):
                 console().print(line, markup=False, soft_wrap=True)
+
+
+@app.command("spent")
+def spent(settings: Settings, limit: Limit = None, as_json: Json = False) -> None:
+    """Show the ε that this device has spent today and on each task, for all tasks with this state file, and its limits.
+
+    What is randomized counts, whether or not it was sent. A day is a UTC day. Central ε is what the tasks promise, or
+    what certificates say that were learned.
+
+    Example: hubbub device spent deployment/client/client.toml --limit epsilon_local_per_day=20
+    """
+    with failures(as_json):
+        from hubbub.deploy.views.budget import budget_document, print_budget
+
+        found = load_device(settings, limit or []).budget()
+        if as_json:
+            print_json(budget_document(found))
+        else:
+            print_budget(console(), found)
+
+
+@app.command("learn")
+def learn(
+    settings: Settings,
+    certificate: Annotated[Path, typer.Argument(metavar="CERTIFICATE.json", help="A round's certificate.")],
+    as_json: Json = False,
+) -> None:
+    """Count a round's central ε as its certificate says, in place of what the task promises.
+
+    Its signatures are checked here, its numbers by `hubbub verify`: run that before.
+
+    Example: hubbub device learn deployment/client/client.toml certificate.json
+    """
+    with failures(as_json):
+        learned = load_device(settings).learn(certificate.read_bytes())
+        everything = learned.epsilon_all_rounds
+        document = {"round": learned.round, "epsilon": learned.epsilon, "epsilon_all_rounds": everything}
+        so_far = "not known at the minimum" if everything is None else f"{everything:g} at the minimum"
+        text = f"learned: round {learned.round} has ε {learned.epsilon:g}, all rounds so far {so_far}"
+        _say(document | {"rounds": list(learned.rounds)}, text, as_json)
 
 
 @app.command("resend")
@@ -88,8 +128,8 @@ def opt_in(settings: Settings, as_json: Json = False) -> None:
 def wipe(settings: Settings, as_json: Json = False) -> None:
     """Erase this device's reports, sealed bytes and submission ids, for all tasks.
 
-    Which rounds were answered is remembered until they are over, and how many for good: a device that forgot it could
-    answer a round twice, which costs privacy.
+    Which rounds were answered is remembered until they are over, how many and what was spent for good: a device that
+    forgot it could answer a round twice, which costs privacy.
 
     Example: hubbub device wipe deployment/client/client.toml
     """

@@ -99,7 +99,7 @@ def _randomizer(query: Query) -> str:
 
 
 def _print(planned: Plan, budget: Outlook, out: Path | None) -> None:
-    from hubbub.deploy.comparing import best
+    from hubbub.deploy.alternatives import best
     from hubbub.deploy.planning import candidates_of, symbols_named
     from hubbub.deploy.views.candidates import print_candidates
     from hubbub.deploy.views.digits import significant

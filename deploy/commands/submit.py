@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hubbub.deploy.devices import Timeout
+from hubbub.deploy.devices import Limit, Timeout
 from hubbub.deploy.output import Json, console, fail, failures, print_json
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ def command(
         int | None, typer.Option("--round", min=0, help="Which round; default: the current.")
     ] = None,
     timeout: Timeout = None,
+    limit: Limit = None,
     as_json: Json = False,
 ) -> None:
     """Send one device's answers: randomized and stored here, then sealed and sent until they are acknowledged.
@@ -32,7 +33,8 @@ def command(
     A query that is not named is answered with "no answer", where the task allows that. Where nobody can be reached the
     answers are kept, and sent by the next call or by `hubbub device resend`. A round is answered once: where it was
     before, the first answers stand and those given now are not used, as the output says; the exit status is 1 where
-    they had been acknowledged, so that there was nothing left to send.
+    they had been acknowledged, so that there was nothing left to send. Answers that would spend more than the limits of
+    the settings, or of --limit, are refused.
 
     Example: hubbub submit deployment/client/client.toml --answer theme=dark --answer session=12.5
     """
@@ -42,7 +44,7 @@ def command(
         from hubbub.queries.errors import AnswerError
 
         seconds = checked_timeout(timeout)
-        device = load_device(settings)
+        device = load_device(settings, limit or [])
         answers = read_answers(device.task, answer or [])
         with bad_use(AnswerError):
             receipt = device.submit_blocking(answers, round_number, timeout=seconds)

@@ -31,13 +31,15 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#B87A00", "#3D9BD9", "#6
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*", "p")
 """Their number, 11, is coprime with that of the colours, 7, so that 77 curves all look different."""
 
-LINES: dict[Role, str] = {"upper": "-", "lower": "--", "holds": "-", "neither": ":"}
+LINES: dict[Role, str] = {"upper": "-", "lower": "--", "holds": "-", "neither": ":", "promised": "-", "seen": "--"}
 
 READINGS: dict[Role, str] = {
     "upper": "solid: never below the truth",
     "lower": "dashed: attained",
     "holds": "solid: the bound holds up to here",
     "neither": "dotted: no bound",
+    "promised": "solid: promised",
+    "seen": "dashed: seen",
 }
 """The legend's explanation of each style of line that occurs."""
 

@@ -13,8 +13,10 @@ from typing import Any, Literal
 
 from hubbub.accountant.errors import AccountingError, OutsideConditions
 
-Role = Literal["upper", "lower", "holds", "neither"]
-"""What a curve proves: nothing true lies above; nothing valid lies below; a bound holds up to here; or nothing."""
+Role = Literal["upper", "lower", "holds", "neither", "promised", "seen"]
+"""What a curve proves: nothing true lies above; nothing valid lies below; a bound holds up to here; or nothing.
+
+Where rounds were run, what was promised of them, and what was seen."""
 
 Scale = Literal["linear", "log"]
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.table import Table
 
-from hubbub.deploy.comparing import Candidate
+from hubbub.deploy.alternatives import Candidate
 from hubbub.deploy.views.tables import print_table
 
 

@@ -20,9 +20,10 @@ from hubbub.deploy.command_line import build
 from hubbub.deploy.devices import Progress
 from hubbub.protos.keys import save_public
 from hubbub.protos.refusals import Reason
-from hubbub.protos.task import Schedule
+from hubbub.protos.task import Schedule, Task
 from hubbub.protos.wire import serve_submissions
 from hubbub.service import listening
+from support.certificates import content_of, counts, encode
 from support.command import Ran
 from support.fake_shuffler import Clock, FakeShuffler
 from support.samples import Parties, make_tls, sample_task, signed
@@ -34,8 +35,8 @@ OTHERS = ("--answer", "carrier=AA")
 class Client:
     """A client's folder, and a shuffler that can be reached from it or not."""
 
-    def __init__(self, folder: Path, shuffler: FakeShuffler) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, shuffler: FakeShuffler, task: Task, parties: Parties) -> None:
+        self.folder, self.task, self.parties = folder, task, parties
         self.shuffler = shuffler
         self.settings = folder / "client.toml"
         self.is_reached(True)
@@ -74,7 +75,7 @@ async def client(tmp_path: Path) -> AsyncIterator[Client]:
     serve_submissions(server, fake)
     fake.address = f"127.0.0.1:{listening.listen(server, '127.0.0.1:0', tls.server(mutual=False))}"
     await server.start()
-    yield Client(tmp_path, fake)
+    yield Client(tmp_path, fake, task, parties)
     await server.stop(0)
 
 
@@ -145,6 +146,42 @@ async def test_people_opt_out_in_and_wipe(client: Client) -> None:
     assert len(client.shuffler.seen) == 1
 
 
+async def test_a_limit_refuses_answers_and_what_is_left_is_shown(client: Client) -> None:
+    refused = await client.run("submit", *ANSWERS, "--limit", "epsilon-local-per-day=1")
+    assert refused.status == 1
+    assert "round 0 of task flights is not answered: 0 is spent today (UTC)" in refused.err
+    assert (await client.run("submit", *ANSWERS)).status == 0
+    shown = await client.run("device", "spent", "--limit", "epsilon_local_per_task=100")
+    assert shown.status == 0
+    assert re.search(r"flights .* 1 .* 3\.", shown.out)
+    assert re.search(r"epsilon_local_per_task = 100: 9\d\.\d+ left\n", shown.out)
+    client.settings.write_text(client.settings.read_text() + "\n[limits]\nepsilon_per_day = 4.0\n")
+    document = (await client.run("device", "spent", "--json")).json
+    assert [(task["task"], task["total"]["rounds"]) for task in document["tasks"]] == [("flights", 1)]
+    assert document["limits"]["epsilon_per_day"]["limit"] == 4.0
+    assert document["today"] == document["tasks"][0]["today"]
+    assert document["frees_up"].endswith("T00:00:00Z")
+
+
+@pytest.mark.parametrize("limit", ["epsilon=3", "epsilon_per_day", "epsilon_per_day=much", "epsilon_per_day=-1"])
+async def test_a_limit_that_cannot_be_read_is_bad_use(client: Client, limit: str) -> None:
+    refused = await client.run("submit", *ANSWERS, "--limit", limit)
+    assert refused.status == 2
+    assert "limit" in refused.err
+
+
+async def test_a_certificate_is_learned_or_refused(client: Client) -> None:
+    path = client.folder / "certificate.json"
+    path.write_bytes(encode(content_of(client.task, client.parties, [counts(client.task, 0, 50)]), client.parties))
+    learned = await client.run("device", "learn", str(path), "--json")
+    assert (learned.json["round"], learned.json["rounds"]) == (0, [0])
+    assert "learned: round 0 has ε" in (await client.run("device", "learn", str(path))).out
+    path.write_text("{}")
+    refused = await client.run("device", "learn", str(path))
+    assert refused.status == 1
+    assert "not a certificate of a round" in refused.err
+
+
 async def test_status_says_it_in_words(client: Client) -> None:
     await client.run("submit", *ANSWERS)
     text = (await client.run("device", "status")).out
@@ -192,7 +229,7 @@ async def test_a_bad_authority_is_named_at_once(client: Client) -> None:
 
 PAGE = Path(__file__).parents[2] / "docs" / "client.md"
 PROGRAMS = re.findall(r"(?ms)^```python\n(.*?)^```$", PAGE.read_text())
-EXPECTED = ("0 True", "Recorded(calls=2, kept=1, repeated=1,", "0 none 1 ()")
+EXPECTED = ("0 True", "Recorded(calls=2, kept=1, repeated=1,", "0 none 1 ()", "1 3.")
 
 
 @pytest.mark.parametrize(("program", "printed"), [*zip(PROGRAMS, EXPECTED, strict=True)])

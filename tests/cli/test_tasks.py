@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -10,7 +11,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from hubbub.deploy.command_line import build
 from hubbub.deploy.initialise import TRUST
 from hubbub.protos.keys import load_public
 from hubbub.protos.signed_task import SignedTask
@@ -201,6 +204,51 @@ def test_simulate_compares_with_the_truth(tmp_path: Path, deployment: Path) -> N
     # Seven estimates, each beyond six standard errors with probability 2e-9: false alarms below 2e-8.
     assert all(abs(row["error_in_standard_errors"]) < 6 for query in (theme, session) for row in query["estimates"])
     assert ran.json["privacy"]["round_total"]["epsilon_upper"] <= 1
+
+
+def test_simulate_compares_randomizers_on_a_column(tmp_path: Path) -> None:
+    rows = ["theme,minutes", *(f"{'dark' if row % 3 else 'light'},{row % 7}" for row in range(400))]
+    (tmp_path / "usage.csv").write_text("\n".join(rows) + "\n")
+    words = ("--data", tmp_path / "usage.csv", "--column", "theme", "--compare", "unary,krr", "--epsilon", "4")
+    ran = hubbub("simulate", *words, "--reports", "100", "--repeat", "3", "--picture", tmp_path / "a.svg", "--json")
+    assert ran.status == 0, ran.err
+    (question,) = ran.json["questions"]
+    assert [(each["randomizer"], each["reports"]) for each in question["compared"]] == [("unary", 100), ("krr", 100)]
+    assert all(row["seen"] > 0 for each in question["compared"] for row in each["statistics"])
+    assert (tmp_path / "a.svg").read_bytes().startswith(b"<?xml")
+
+
+def test_simulate_compares_strategies_of_a_boolean_over_time(tmp_path: Path) -> None:
+    rows = ["a,b", *("yes,no" if row % 3 else "no,no" for row in range(300))]
+    (tmp_path / "states.csv").write_text("\n".join(rows) + "\n")
+    words = ["simulate", "--data", str(tmp_path / "states.csv"), "--changes", "1", "--compare", "vector,direct"]
+    over_time = [*words, "--column", "a", "--column", "b", "--repeat", "2", "--reports", "300"]
+    done = CliRunner().invoke(build(["simulate"]), [*over_time, "--epsilon", "2", "--epsilon-local", "4", "--json"])
+    assert done.exit_code == 0, done.stderr
+    (document,) = json.loads(done.stdout)["questions"]
+    assert [each["strategy"] for each in document["compared"]] == ["vector", "direct"]
+    assert document["notes"] == ["200 devices changed more often; from then on their boolean stays"]
+    refused = CliRunner().invoke(build(["simulate"]), [*words, "--column", "a"])
+    assert refused.exit_code == 2
+    assert "a --column for each period in order" in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("--column", "theme", "--compare", "krr,magic"), "is 'magic'; it must be 'krr' or"),
+        (("--column", "theme", "--compare", "krr", "--reports", "100,1000000"), "give numbers from 2 to 4"),
+        (("--column", "theme", "--compare", "krr", "--reports", "many"), "is not N,N"),
+        (("--compare", "krr"), "name at least one"),
+        (("--column", "theme", "--epsilon", "1"), "--epsilon goes with --compare"),
+        (("--column", "theme"), "give a TASK.toml to run, or --compare"),
+    ],
+)
+def test_simulate_says_what_compare_needs(tmp_path: Path, words: tuple[str, ...], says: str) -> None:
+    (tmp_path / "usage.csv").write_text("theme\ndark\nlight\ndark\nlight\n")
+    done = CliRunner().invoke(build(["simulate"]), ["simulate", "--data", str(tmp_path / "usage.csv"), *words])
+    assert done.exit_code == 2
+    assert says in done.stderr
 
 
 def test_simulate_refuses_data_that_does_not_fit(tmp_path: Path, deployment: Path) -> None:

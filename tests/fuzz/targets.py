@@ -37,6 +37,7 @@ from hubbub.accountant.pairs import Part
 from hubbub.accountant.spending.entry import Entry, LedgerBroken
 from hubbub.analyzer import settings as analyzer_settings
 from hubbub.client.errors import NoRound, StateError
+from hubbub.client.spent import budget_of
 from hubbub.client.standing import Memory, status_of
 from hubbub.client.state import DONE, Drawn, Round, State
 from hubbub.client.trust import trusted_task
@@ -101,6 +102,7 @@ from hubbub.queries.unary import UnaryEncoding
 from hubbub.service.settings import SettingsError, Table
 from hubbub.service.settings import load as load_settings
 from hubbub.shuffler import settings as shuffler_settings
+from support.bills import BILL
 from support.certificates import content_of, counts, encode
 from support.mutation import Mutator, of_bytes, of_json, of_text
 from support.queries import INNER_BYTES, krr_query, report, unary_query
@@ -572,7 +574,8 @@ def _use_state(state: State, task_id: bytes) -> None:
         status_of(TASK, memory, float(TASK.schedule.start))
         for number in state.waiting(each, "kiosk"):
             state.key_set(Round(each, number))
-        state.keep_reports(Round(each, 9), "kiosk", Drawn(bytes(16), bytes(8)), 5000.0)
+        state.keep_reports(Round(each, 9), "kiosk", Drawn(bytes(16), bytes(8)), 5000.0, BILL)
+        budget_of(state.accounts(each, BILL.tariff, "kiosk"), each, 0, BILL.limits)
         state.settle(Round(each, 9), {"kiosk": DONE})
     state.wipe("kiosk")
     state.forget(1e12)

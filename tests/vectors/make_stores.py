@@ -16,6 +16,7 @@ import logging
 import os
 import sys
 import tempfile
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -28,10 +29,12 @@ from unit.analyzer.conftest import SYMBOLS, Bench  # noqa: E402
 from unit.shuffler.world import World, unreachable  # noqa: E402
 
 from hubbub.analyzer.sqlite.schema import LAYOUT as ANALYZER  # noqa: E402
+from hubbub.client.budget import Proven  # noqa: E402
 from hubbub.client.state import DONE, Drawn, Round, State  # noqa: E402
 from hubbub.client.state_file import STATE  # noqa: E402
 from hubbub.protos.messages import RoundState, Submission  # noqa: E402
 from hubbub.shuffler.sqlite.schema import LAYOUT as SHUFFLER  # noqa: E402
+from support.bills import BILL  # noqa: E402
 from support.fake_shuffler import FakeShuffler  # noqa: E402
 from support.samples import Parties, sample_task  # noqa: E402
 from support.stores import analyzer_content, shuffler_content, state_content  # noqa: E402
@@ -92,9 +95,10 @@ def client(folder: Path) -> None:
     for number in range(3):
         of = Round(fake.task.id, number)
         state.pin(of, fake.keys(number)[2], 1000.0 * (number + 1))
-        state.keep(of, {"kiosk": Submission(os.urandom(16), os.urandom(232))})
+        state.keep(of, {"kiosk": Submission(os.urandom(16), os.urandom(232))}, BILL)
     state.settle(Round(fake.task.id, 1), {"kiosk": DONE})
-    state.keep_reports(Round(fake.task.id, 3), "kiosk", Drawn(os.urandom(16), os.urandom(8)), 4000.0)
+    state.keep_reports(Round(fake.task.id, 3), "kiosk", Drawn(os.urandom(16), os.urandom(8)), 4000.0, BILL)
+    state.learn(Round(fake.task.id, 1), Proven(1, 0, Fraction(5, 4)), None)
     state.opt_out("other")
     state.forget(1500.0)
     content = state_content(state, fake.task.id, "kiosk", (1, 2, 3))

@@ -34,6 +34,7 @@ from hubbub.client import (
 )
 from hubbub.client.state import Drawn, Round
 from hubbub.protos.keys import Identity, Role
+from support.bills import BILL
 from support.fake_shuffler import Clock, FakeShuffler
 from support.queries import symbol
 from support.samples import START, Parties
@@ -215,7 +216,7 @@ async def test_a_gateway_that_is_cut_off_says_what_is_kept(
 async def test_reports_of_another_length_are_not_sealed(device: Make, shuffler: FakeShuffler) -> None:
     one = device()
     of = Round(one.task.id, 0)
-    one._state.keep_reports(of, "", Drawn(os.urandom(16), b"x"), START + 10_000.0)
+    one._state.keep_reports(of, "", Drawn(os.urandom(16), b"x"), START + 10_000.0, BILL)
     with pytest.raises(StateError, match="holds 1 bytes of reports, this task's have"):
         await one.resend()
     assert shuffler.seen == []

@@ -19,6 +19,7 @@ from hubbub.client import KeySetChanged, NoRound, StateError
 from hubbub.client.state import DONE, Drawn, Entry, History, Round, State
 from hubbub.protos.messages import Submission
 from hubbub.protos.task import Task
+from support.bills import BILL
 from support.fake_shuffler import FakeShuffler
 from support.samples import Parties
 
@@ -56,7 +57,7 @@ def submission() -> Submission:
 
 def test_what_was_kept_is_found_by_another_process(state: State, path: Path, of: Round) -> None:
     sent = submission()
-    state.keep(of, {"": sent})
+    state.keep(of, {"": sent}, BILL)
     other = State(path)
     assert other.find(of, [""]) == {"": Entry(sent.id, sent.envelope, None)}
     assert other.find(of, [""])[""].submission == sent
@@ -85,7 +86,7 @@ def test_two_states_of_one_process_do_not_undo_each_others_locks(path: Path) -> 
     first.forget(0.0)
     second.forget(0.0)
     assert seen_by_another_process() == ""
-    first.keep_reports(of, "alice", Drawn(bytes(16), b"reports"), OVER_AT)
+    first.keep_reports(of, "alice", Drawn(bytes(16), b"reports"), OVER_AT, BILL)
     assert seen_by_another_process() == "alice"
     first.close()
     second.close()
@@ -93,14 +94,14 @@ def test_two_states_of_one_process_do_not_undo_each_others_locks(path: Path) -> 
 
 def test_the_first_submission_of_a_device_stays(state: State, of: Round) -> None:
     first, second, other = submission(), submission(), submission()
-    state.keep(of, {"a": first})
-    kept = state.keep(of, {"a": second, "b": other})
+    state.keep(of, {"a": first}, BILL)
+    kept, _ = state.keep(of, {"a": second, "b": other}, BILL)
     assert {device: entry.submission for device, entry in kept.items()} == {"a": first, "b": other}
 
 
 def test_settled_submissions_lose_their_bytes_and_keep_their_id(state: State, path: Path, of: Round) -> None:
     one, two = submission(), submission()
-    state.keep(of, {"a": one, "b": two})
+    state.keep(of, {"a": one, "b": two}, BILL)
     state.settle(of, {"a": DONE, "b": "too_late"})
     entries = state.find(of, ["a", "b", "c"])
     assert entries == {"a": Entry(one.id, None, DONE), "b": Entry(two.id, None, "too_late")}
@@ -114,7 +115,7 @@ def test_waiting_names_rounds_that_are_not_settled(state: State, fake: FakeShuff
     for number in range(3):
         of = Round(fake.task.id, number)
         state.pin(of, fake.keys(number)[2], OVER_AT)
-        state.keep(of, {"": submission()})
+        state.keep(of, {"": submission()}, BILL)
     state.settle(Round(fake.task.id, 1), {"": DONE})
     assert state.waiting(fake.task.id, "") == [0, 2]
     assert state.waiting(fake.task.id, "other") == []
@@ -131,7 +132,7 @@ def test_a_round_has_one_key_set(state: State, of: Round, fake: FakeShuffler) ->
 
 def test_a_round_that_is_over_is_forgotten_with_its_bytes(state: State, path: Path, of: Round) -> None:
     sent = submission()
-    state.keep(of, {"": sent})
+    state.keep(of, {"": sent}, BILL)
     assert state.forget(OVER_AT) == 0
     assert state.find(of, [""])
     assert state.forget(OVER_AT + 1) == 1
@@ -156,11 +157,11 @@ def test_a_clock_that_runs_backwards_brings_no_round_back(state: State, of: Roun
 
 def test_nothing_is_kept_for_a_round_without_keys(state: State) -> None:
     with pytest.raises(NoRound, match="nothing is stored for it any more"):
-        state.keep(Round(b"t" * 32, 0), {"": submission()})
+        state.keep(Round(b"t" * 32, 0), {"": submission()}, BILL)
 
 
 def test_settling_what_was_forgotten_changes_nothing(state: State, of: Round) -> None:
-    state.keep(of, {"": submission()})
+    state.keep(of, {"": submission()}, BILL)
     state.forget(OVER_AT + 1)
     state.settle(of, {"": DONE})
     assert state.find(of, [""]) == {}
@@ -181,7 +182,7 @@ def test_a_file_of_another_version_is_refused_untouched(path: Path) -> None:
     connection.execute("PRAGMA user_version = 99")
     connection.close()
     before = path.read_bytes()
-    with pytest.raises(StateError, match="of version 99, this hubbub knows 2; nothing was touched: install the newer"):
+    with pytest.raises(StateError, match="of version 99, this hubbub knows 3; nothing was touched: install the newer"):
         State(path).forget(0)
     assert path.read_bytes() == before
 
@@ -223,7 +224,7 @@ def test_a_failed_commit_stores_nothing_and_says_so(state: State, of: Round) -> 
     assert connection is not None
     connection.execute(f"PRAGMA max_page_count = {connection.execute('PRAGMA page_count').fetchone()[0]}")
     with pytest.raises(StateError, match="disk"):
-        state.keep(of, {str(number): submission() for number in range(1000)})
+        state.keep(of, {str(number): submission() for number in range(1000)}, BILL)
     assert state.find(of, [str(number) for number in range(1000)]) == {}
 
 
@@ -237,7 +238,7 @@ def test_connections_that_open_and_keep_at_once_agree(path: Path, fake: FakeShuf
         state = State(path)
         start.wait()
         state.pin(of, key_set, OVER_AT)
-        results.append(state.keep(of, {"": submission()})[""])
+        results.append(state.keep(of, {"": submission()}, BILL)[0][""])
         state.close()
 
     threads = [threading.Thread(target=work) for _ in range(16)]
@@ -266,7 +267,7 @@ def test_rounds_that_version_1_forgot_are_not_counted_as_unanswered(path: Path) 
 
 def test_what_was_sealed_is_counted_when_it_is_forgotten_and_what_was_not_is_told_apart(state: State) -> None:
     for number in range(3):
-        state.keep_reports(Round(b"t" * 32, number), "a", Drawn(os.urandom(16), b"reports"), 10.0 * number)
+        state.keep_reports(Round(b"t" * 32, number), "a", Drawn(os.urandom(16), b"reports"), 10.0 * number, BILL)
     of = Round(b"t" * 32, 1)
     (entry,) = state.find(of, ["a"]).values()
     state.seal(of, {"a": Submission(entry.submission_id, b"sealed")})
@@ -280,7 +281,7 @@ def test_what_was_sealed_is_counted_when_it_is_forgotten_and_what_was_not_is_tol
 
 def test_reports_are_overwritten_once_they_are_sealed(state: State, path: Path) -> None:
     of, drawn = Round(b"t" * 32, 1), Drawn(os.urandom(16), os.urandom(40))
-    state.keep_reports(of, "a", drawn, OVER_AT)
+    state.keep_reports(of, "a", drawn, OVER_AT, BILL)
     assert any(drawn.reports in file.read_bytes() for file in path.parent.iterdir())
     sealed = Submission(drawn.submission_id, os.urandom(100))
     assert state.seal(of, {"a": sealed, "b": submission()}) == {"a": Entry(sealed.id, sealed.envelope, None)}
@@ -290,7 +291,7 @@ def test_reports_are_overwritten_once_they_are_sealed(state: State, path: Path) 
 
 def test_the_first_seal_of_the_same_reports_stays(state: State) -> None:
     of, drawn = Round(b"t" * 32, 1), Drawn(os.urandom(16), b"reports")
-    state.keep_reports(of, "a", drawn, OVER_AT)
+    state.keep_reports(of, "a", drawn, OVER_AT, BILL)
     first = Submission(drawn.submission_id, b"first")
     for one in (first, Submission(drawn.submission_id, b"second"), Submission(os.urandom(16), b"other")):
         assert state.seal(of, {"a": one})["a"].submission == first
