@@ -13,9 +13,9 @@ from typing import Any
 
 from hubbub.accountant.bounds import epsilon_bracket
 from hubbub.accountant.brackets import EpsilonBracket
-from hubbub.accountant.certificate.terms import QueryCount, Terms
+from hubbub.accountant.certificate.terms import QueryCount, RoundCounts, Terms
 from hubbub.accountant.composition import compose
-from hubbub.accountant.mechanisms import LocalMechanism
+from hubbub.accountant.mechanisms import LocalMechanism, differing_rounds, hiding_reports
 from hubbub.accountant.numbers import honest_reports
 from hubbub.accountant.pairs import Part
 
@@ -28,7 +28,7 @@ def honest(terms: Terms, query: QueryCount) -> int:
 def part_that_came(terms: Terms, query: QueryCount) -> Part:
     """Return the batch at its honest number of valid reports."""
     # A person without any other honest report still has the local guarantee, which is what one report gives.
-    return Part(query.mechanism, max(1, honest(terms, query)), dummies=terms.dummies)
+    return part_of(terms, query.mechanism, max(1, honest(terms, query)))
 
 
 def part_at_minimum(terms: Terms, query: QueryCount) -> Part:
@@ -36,7 +36,26 @@ def part_at_minimum(terms: Terms, query: QueryCount) -> Part:
 
     How many came may depend on earlier releases, and pairs at such a number need not compose; the minimum does not.
     """
-    return Part(query.mechanism, max(1, min(_least(terms), honest(terms, query))), dummies=terms.dummies)
+    return part_of(terms, query.mechanism, max(1, min(_least(terms), honest(terms, query))))
+
+
+def part_of(terms: Terms, mechanism: LocalMechanism, reports: int) -> Part:
+    """Return a batch of a task, of so many honest reports; where rounds are linked, only those who are steady hide."""
+    # Dummies are made anew in each round, so nobody's sequence over the rounds hides among them.
+    hiding = hiding_reports(mechanism, reports)
+    return Part(mechanism, hiding, dummies=terms.dummies if differing_rounds(mechanism, 2) == 2 else 0)
+
+
+def parts_over_rounds(parts: Sequence[Sequence[Part]]) -> list[Part]:
+    """Return what several rounds cost a person, of the parts of each round in the task's order of queries.
+
+    Where all of a person's reports to a query are one report, it is paid for once, at the fewest who hid it.
+    """
+    kept = []
+    for rounds in zip(*parts, strict=True):
+        paid = differing_rounds(rounds[0].mechanism, len(rounds))
+        kept += sorted(rounds, key=lambda part: part.reports)[:paid] if paid < len(rounds) else rounds
+    return kept
 
 
 def is_short(terms: Terms, query: QueryCount) -> bool:
@@ -46,6 +65,21 @@ def is_short(terms: Terms, query: QueryCount) -> bool:
     such a batch but the local ε.
     """
     return honest(terms, query) < _least(terms)
+
+
+def any_short(terms: Terms, history: Sequence[RoundCounts]) -> bool:
+    """Whether any batch of these rounds is short."""
+    return any(is_short(terms, query) for counts in history for query in counts.queries)
+
+
+def paid_that_came(terms: Terms, history: Sequence[RoundCounts]) -> list[Part]:
+    """Return what rounds cost a person together, at the reports that came."""
+    return parts_over_rounds([[part_that_came(terms, query) for query in counts.queries] for counts in history])
+
+
+def paid_at_minimum(terms: Terms, history: Sequence[RoundCounts]) -> list[Part]:
+    """Return what rounds cost a person together, at the minimum that was fixed beforehand."""
+    return parts_over_rounds([[part_at_minimum(terms, query) for query in counts.queries] for counts in history])
 
 
 def _least(terms: Terms) -> int:

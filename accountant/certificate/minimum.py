@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from hubbub.accountant.certificate.batches import local_sum
+from hubbub.accountant.certificate.batches import local_sum, part_of
 from hubbub.accountant.certificate.terms import Terms
 from hubbub.accountant.composition import compose
 from hubbub.accountant.errors import AccountingError
-from hubbub.accountant.mechanisms import LocalMechanism
+from hubbub.accountant.mechanisms import LocalMechanism, differing_rounds
 from hubbub.accountant.numbers import honest_reports
 from hubbub.accountant.pairs import Part
 
@@ -16,7 +17,14 @@ from hubbub.accountant.pairs import Part
 def parts_at_minimum(terms: Terms, mechanisms: Sequence[LocalMechanism]) -> tuple[Part, ...]:
     """Each query of one round, at the honest share of the minimum reports: what a round costs at most, fixed before."""
     least = honest_reports(terms.minimum_reports, terms.minimum_reports, terms.honest_share)
-    return tuple(Part(mechanism, max(1, least), dummies=terms.dummies) for mechanism in mechanisms)
+    return tuple(part_of(terms, mechanism, max(1, least)) for mechanism in mechanisms)
+
+
+def parts_of_horizon(terms: Terms, mechanisms: Sequence[LocalMechanism], rounds: int) -> tuple[Part, ...]:
+    """Each query over so many rounds at the minimum: what they cost at most together, fixed before."""
+    return tuple(
+        replace(part, rounds=differing_rounds(part.mechanism, rounds)) for part in parts_at_minimum(terms, mechanisms)
+    )
 
 
 def check_minimum(terms: Terms, mechanisms: Sequence[LocalMechanism]) -> None:

@@ -18,6 +18,7 @@ from hubbub.accountant.mechanisms.krr import CATEGORIES_LIMIT, KRR, check_catego
 from hubbub.accountant.mechanisms.laplace import Laplace
 from hubbub.accountant.mechanisms.rappor import RAPPOR
 from hubbub.accountant.mechanisms.registry import LocalMechanism, mechanism_kind, mechanism_members, read_mechanism
+from hubbub.accountant.mechanisms.sequence import Sequence, differing_rounds, hiding_reports
 from hubbub.accountant.mechanisms.written import GAMMA_DENOMINATOR
 
 __all__ = [
@@ -33,10 +34,13 @@ __all__ = [
     "Laplace",
     "LocalMechanism",
     "Mechanism",
+    "Sequence",
     "check_categories",
     "checked_epsilon_local",
+    "differing_rounds",
     "exact_decimal",
     "exp_decimal",
+    "hiding_reports",
     "mechanism_kind",
     "mechanism_members",
     "read_mechanism",
@@ -45,5 +49,5 @@ __all__ = [
 Mechanism = KRR | Generic
 """What a task can ask for, and what is certified."""
 
-AnyMechanism = KRR | Generic | Laplace | RAPPOR | Gaussian
+AnyMechanism = KRR | Generic | Sequence | Laplace | RAPPOR | Gaussian
 """What the accountant can be asked about."""

@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from hubbub.accountant.certificate.batches import part_of, parts_over_rounds
+from hubbub.accountant.certificate.minimum import parts_of_horizon
 from hubbub.accountant.certificate.terms import Terms
 from hubbub.accountant.errors import CertificateError
 from hubbub.accountant.mechanisms import LocalMechanism
@@ -70,17 +72,24 @@ def claims(
     yield _local("round_total", latest, content["round_total"], False)
     yield upper("round_total", "epsilon_upper", latest, content["round_total"], False)
     stated = content["all_rounds"]
-    history = [
-        (mechanism, counts)
-        for entry in stated["history"]
-        for (_, mechanism), counts in zip(queries, entry["queries"], strict=True)
-    ]
-    came = [_part(terms, mechanism, counts) for mechanism, counts in history]
-    least = [_part(terms, mechanism, counts, terms.minimum_reports) for mechanism, counts in history]
+
+
+    def history(minimum: int | None) -> list[Part]:
+        rounds = [zip(queries, entry["queries"], strict=True) for entry in stated["history"]]
+        parts = [[_part(terms, mechanism, counts, minimum) for (_, mechanism), counts in each] for each in rounds]
+        return parts_over_rounds(parts)
+
+    came, least = history(None), history(terms.minimum_reports)
     yield _local("all_rounds", came, stated, False)
     yield upper("all_rounds", "epsilon_upper", came, stated, False)
     if stated["epsilon_upper_at_minimum"] is not None:
         yield upper("all_rounds", "epsilon_upper_at_minimum", least, stated, False)
+    if terms.horizon is not None:
+        stated = content["horizon"]
+        parts = parts_of_horizon(terms, [mechanism for _, mechanism in queries], terms.horizon)
+        yield _local("horizon", [part for part in parts for _ in range(part.rounds)], stated, False)
+        if stated["epsilon_upper"] is not None:
+            yield upper("horizon", "epsilon_upper", parts, stated, False)
 
 
 def _part(terms: Terms, mechanism: LocalMechanism, counts: Mapping[str, Any], minimum: int | None = None) -> Part:
@@ -91,12 +100,14 @@ def _part(terms: Terms, mechanism: LocalMechanism, counts: Mapping[str, Any], mi
     if minimum is not None:
         # Fewer people hide less, so the smaller number is the safe one.
         reports = min(reports, honest(minimum, minimum, terms.honest_share))
-    return Part(mechanism, max(1, reports), dummies=terms.dummies)
+    return part_of(terms, mechanism, max(1, reports))
 
 
 def _merged(parts: Sequence[Part]) -> tuple[Part, ...]:
     """Equal batches as one part of several rounds."""
-    rounds = Counter(parts)
+    rounds: Counter[Part] = Counter()
+    for part in parts:
+        rounds[Part(part.mechanism, part.reports, dummies=part.dummies)] += part.rounds
     return tuple(Part(part.mechanism, part.reports, count, part.dummies) for part, count in rounds.items())
 
 
