@@ -10,6 +10,7 @@ from hubbub.accountant.bounds.bound import (
     Quantity,
     at_most_without,
     at_most_without_delta,
+    checked_beside,
     require,
     with_local_epsilon,
 )
@@ -17,7 +18,7 @@ from hubbub.accountant.bounds.sum_bound import probabilities
 from hubbub.accountant.divergence.logs import ZERO, LogBracket
 from hubbub.accountant.divergence.search import FINE, EpsilonEnds, find_epsilon, gaussian_guess, narrowed
 from hubbub.accountant.mechanisms import AnyMechanism
-from hubbub.accountant.numbers import checked_delta, checked_dummies, checked_epsilon, checked_reports
+from hubbub.accountant.numbers import checked_delta, checked_epsilon, checked_reports
 from hubbub.accountant.pairs import pairs_of
 from hubbub.accountant.pairs.renyi import rdp_upper
 
@@ -33,9 +34,10 @@ class BlanketBound:
     """balle-2019, Lemma 5.3: the others' blanket reports are all that hides the victim.
 
     KRR: the four-point sum, with dummies the exact number of blankets B + D, or n + D clients where that is less.
-    RAPPOR: a four-point sum. Laplace and Gaussian: `divergence.blankets` says why the ends of the interval are the
-    worst answers, and how a density is laid on points from either side. There dummies count as clients, which is right
-    where a dummy is a report of a random answer.
+    RAPPOR: a four-point sum. A finite law: the largest sum over its outputs (`divergence.finite`). Laplace and
+    Gaussian: `divergence.blankets` says why the ends of the interval are the worst answers, and how a density is laid
+    on points from either side. There dummies count as clients, which is right where a dummy is a report of a random
+    answer.
     """
 
     name: str = "blanket"
@@ -48,8 +50,13 @@ class BlanketBound:
     def conditions(self, mechanism: AnyMechanism, reports: int, dummies: int = 0) -> None:
         """Raise OutsideConditions where the mechanism is not known, only its local ε."""
         checked_reports(reports)
-        checked_dummies(dummies)
-        require(pairs_of(mechanism).has_blanket, self.name, mechanism, "kRR, RAPPOR, Laplace or Gaussian noise")
+        checked_beside(mechanism, dummies)
+        require(
+            pairs_of(mechanism).has_blanket,
+            self.name,
+            mechanism,
+            "kRR, RAPPOR, a finite law, Laplace or Gaussian noise",
+        )
 
     def log_delta(
         self, mechanism: AnyMechanism, reports: int, epsilon: float, dummies: int, precision: float, missing: float = 0

@@ -5,6 +5,7 @@ from typing import Literal, Protocol
 from hubbub.accountant.divergence.search import EpsilonEnds
 from hubbub.accountant.errors import OutsideConditions
 from hubbub.accountant.mechanisms import AnyMechanism, LocalMechanism
+from hubbub.accountant.numbers import checked_dummies
 from hubbub.accountant.pairs import pairs_of
 
 Direction = Literal["upper", "lower"]
@@ -72,6 +73,17 @@ def require(condition: bool, name: str, mechanism: AnyMechanism, needs: str) -> 
     """Raise OutsideConditions, saying what bound `name` needs, unless `condition` holds."""
     if not condition:
         raise uncovered(name, mechanism, needs)
+
+
+def checked_beside(mechanism: AnyMechanism, dummies: int) -> int:
+    """Return `dummies` as a whole number; raise OutsideConditions where it is not known what one is."""
+    number = checked_dummies(dummies)
+    if number and not mechanism.counts_dummies:
+        raise OutsideConditions(
+            f"{described(mechanism)} does not say what a dummy is, got {number} of them; give the law of a dummy, or "
+            "leave dummies out, which is safe"
+        )
+    return number
 
 
 def uncovered(name: str, mechanism: AnyMechanism, needs: str) -> OutsideConditions:

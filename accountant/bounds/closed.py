@@ -13,13 +13,13 @@ from math import inf, log10, nextafter
 from typing import Any
 
 from hubbub.accountant.answering import answering
-from hubbub.accountant.bounds.bound import Direction, Quantity, require, with_local_epsilon
+from hubbub.accountant.bounds.bound import Direction, Quantity, checked_beside, require, with_local_epsilon
 from hubbub.accountant.bounds.renyi import epsilon_from_rdp, interpolated
 from hubbub.accountant.divergence.search import EpsilonEnds
 from hubbub.accountant.errors import OutsideConditions
 from hubbub.accountant.mechanisms import AnyMechanism, LocalMechanism, exact_decimal
 from hubbub.accountant.mechanisms.exact import PRECISE
-from hubbub.accountant.numbers import checked_delta, checked_dummies, checked_epsilon, checked_reports
+from hubbub.accountant.numbers import checked_delta, checked_epsilon, checked_reports
 from hubbub.accountant.pairs import pairs_of
 from hubbub.accountant.pairs.renyi import checked_order
 
@@ -83,7 +83,7 @@ class Formula:
         """Raise OutsideConditions where the theorem does not cover the mechanism; limits on numbers come later."""
         checked_reports(reports)
         require(self.covers(mechanism), self.name, mechanism, self.needs)
-        if checked_dummies(dummies) and self.direction == "lower":
+        if checked_beside(mechanism, dummies) and self.direction == "lower":
             raise OutsideConditions(f"bound {self.name!r} knows no dummies, got {dummies}; leave them out")
 
     def case(self, mechanism: AnyMechanism, reports: int, dummies: int) -> Case:

@@ -30,7 +30,7 @@ from hubbub.accountant.divergence.search import EpsilonEnds
 from hubbub.accountant.divergence.sums import clones_sum, stronger_clones_sum
 from hubbub.accountant.mechanisms import KRR, AnyMechanism, Generic, LocalMechanism, exp_decimal
 from hubbub.accountant.numbers import checked_delta, checked_dummies, checked_epsilon, checked_reports, fraction_up
-from hubbub.accountant.pairs import pairs_of
+from hubbub.accountant.pairs import local_pairs, pairs_of
 from hubbub.accountant.pairs.renyi import rdp_local, rdp_upper
 
 
@@ -128,11 +128,11 @@ class LocalBound:
 
 
 def _rdp_stronger_clones(mechanism: LocalMechanism, reports: int, order: float, dummies: int) -> float:
-    return rdp_upper(Generic(mechanism.epsilon_local), reports, order, dummies)
+    return rdp_upper(Generic(local_pairs(mechanism).common_epsilon), reports, order, dummies)
 
 
 def _rdp_clones(mechanism: LocalMechanism, reports: int, order: float, dummies: int) -> float:
-    return rdp_upper(Generic(mechanism.epsilon_local, mixed=True), reports, order, dummies)
+    return rdp_upper(Generic(local_pairs(mechanism).common_epsilon, mixed=True), reports, order, dummies)
 
 
 EXACT: Mapping[str, Bound] = MappingProxyType(
@@ -153,6 +153,7 @@ EXACT: Mapping[str, Bound] = MappingProxyType(
         ),
         "krr-lower": KRR_ATTACK,
         "rappor-lower": OthersBound("rappor-lower", "RAPPOR"),
+        "finite-lower": OthersBound("finite-lower", "a finite law"),
         "ends-lower": OthersBound("ends-lower", "Laplace or Gaussian noise"),
         "koskela-strong": STRONG,
         "koskela-clones": CLONES,

@@ -19,7 +19,7 @@ from hubbub.accountant.composition import compose_lower, compose_upper, epsilon_
 from hubbub.accountant.errors import AccountingError, OutsideConditions
 from hubbub.accountant.mechanisms import Generic
 from hubbub.accountant.numbers import DELTA_LEAST, checked_delta
-from hubbub.accountant.pairs import Part, pairs_of
+from hubbub.accountant.pairs import Part, local_pairs, pairs_of
 
 Composition = Literal["losses", "rdp", "advanced", "basic"]
 """How a bound of one round is carried over several."""
@@ -125,7 +125,7 @@ def behind(part: Part, bound: str) -> Part:
     if bound == "local":
         return replace(part, reports=1, dummies=0, clients=None, sampling_rate=None)
     if bound == "clones":
-        return replace(part, mechanism=Generic(mechanism.epsilon_local, mixed=True))
+        return replace(part, mechanism=Generic(local_pairs(mechanism).common_epsilon, mixed=True))
     if bound == "stronger-clones" or (bound == "blanket" and pairs_of(mechanism).binary):
-        return replace(part, mechanism=Generic(mechanism.epsilon_local))
+        return replace(part, mechanism=Generic(local_pairs(mechanism).common_epsilon))
     return part

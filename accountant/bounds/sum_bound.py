@@ -11,6 +11,7 @@ from hubbub.accountant.bounds.bound import (
     Quantity,
     at_most_without,
     at_most_without_delta,
+    checked_beside,
     require,
     with_local_epsilon,
 )
@@ -22,7 +23,6 @@ from hubbub.accountant.errors import OutsideConditions
 from hubbub.accountant.mechanisms import AnyMechanism, LocalMechanism
 from hubbub.accountant.numbers import (
     checked_delta,
-    checked_dummies,
     checked_epsilon,
     checked_reports,
     exp_down,
@@ -53,7 +53,7 @@ class SumBound:
         """Raise OutsideConditions where the theorem does not apply."""
         checked_reports(reports)
         require(self.applies(mechanism), self.name, mechanism, self.needs)
-        if checked_dummies(dummies) and self.direction == "lower":
+        if checked_beside(mechanism, dummies) and self.direction == "lower":
             raise OutsideConditions(f"bound {self.name!r} knows no dummies, got {dummies}; leave them out")
 
     def log_delta(

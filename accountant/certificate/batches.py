@@ -15,7 +15,7 @@ from hubbub.accountant.bounds import epsilon_bracket
 from hubbub.accountant.brackets import EpsilonBracket
 from hubbub.accountant.certificate.terms import QueryCount, RoundCounts, Terms
 from hubbub.accountant.composition import compose
-from hubbub.accountant.mechanisms import LocalMechanism, differing_rounds, hiding_reports
+from hubbub.accountant.mechanisms import LocalMechanism, hiding_reports, one_round, paid_rounds
 from hubbub.accountant.numbers import honest_reports
 from hubbub.accountant.pairs import Part
 
@@ -25,25 +25,32 @@ def honest(terms: Terms, query: QueryCount) -> int:
     return honest_reports(query.valid, query.reports, terms.honest_share)
 
 
-def part_that_came(terms: Terms, query: QueryCount) -> Part:
-    """Return the batch at its honest number of valid reports."""
+def part_of_round(terms: Terms, query: QueryCount) -> Part:
+    """Return the batch by itself, at its honest number of valid reports."""
     # A person without any other honest report still has the local guarantee, which is what one report gives.
-    return part_of(terms, query.mechanism, max(1, honest(terms, query)))
+    return Part(one_round(query.mechanism), max(1, honest(terms, query)), dummies=terms.dummies)
+
+
+def part_that_came(terms: Terms, query: QueryCount) -> Part:
+    """Return the batch as one of several rounds, at its honest number of valid reports."""
+    return linked_part(terms, query.mechanism, max(1, honest(terms, query)))
 
 
 def part_at_minimum(terms: Terms, query: QueryCount) -> Part:
-    """Return the batch at the minimum fixed beforehand, or at what came where that is less (`is_short`).
+    """Return the same at the minimum fixed beforehand, or at what came where that is less (`is_short`).
 
     How many came may depend on earlier releases, and pairs at such a number need not compose; the minimum does not.
     """
-    return part_of(terms, query.mechanism, max(1, min(_least(terms), honest(terms, query))))
+    return linked_part(terms, query.mechanism, max(1, min(_least(terms), honest(terms, query))))
 
 
-def part_of(terms: Terms, mechanism: LocalMechanism, reports: int) -> Part:
-    """Return a batch of a task, of so many honest reports; where rounds are linked, only those who are steady hide."""
-    # Dummies are made anew in each round, so nobody's sequence over the rounds hides among them.
-    hiding = hiding_reports(mechanism, reports)
-    return Part(mechanism, hiding, dummies=terms.dummies if differing_rounds(mechanism, 2) == 2 else 0)
+def linked_part(terms: Terms, mechanism: LocalMechanism, reports: int) -> Part:
+    """Return a batch of so many honest reports as one of several rounds: where these are linked, the steady ones hide.
+
+    Dummies are made anew in each round, so that nobody's reports over the rounds hide among them.
+    """
+    dummies = terms.dummies if paid_rounds(mechanism, 2) == 2 else 0
+    return Part(mechanism, hiding_reports(mechanism, reports), dummies=dummies)
 
 
 def parts_over_rounds(parts: Sequence[Sequence[Part]]) -> list[Part]:
@@ -51,9 +58,9 @@ def parts_over_rounds(parts: Sequence[Sequence[Part]]) -> list[Part]:
 
     Where all of a person's reports to a query are one report, it is paid for once, at the fewest who hid it.
     """
-    kept = []
+    kept: list[Part] = []
     for rounds in zip(*parts, strict=True):
-        paid = differing_rounds(rounds[0].mechanism, len(rounds))
+        paid = paid_rounds(rounds[0].mechanism, len(rounds))
         kept += sorted(rounds, key=lambda part: part.reports)[:paid] if paid < len(rounds) else rounds
     return kept
 

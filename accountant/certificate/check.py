@@ -19,7 +19,7 @@ from hubbub.accountant.certificate.batches import (
     local_of,
     paid_at_minimum,
     paid_that_came,
-    part_that_came,
+    part_of_round,
     settled,
 )
 from hubbub.accountant.certificate.members import CERTIFICATE_FORMAT, check_members
@@ -43,7 +43,7 @@ def check_statement(terms: Terms, queries: Sequence[tuple[str, LocalMechanism]],
         latest = history[-1].queries
         for query, stated in zip(latest, content["queries"], strict=True):
             _check_query(terms, query, stated)
-        parts = [part_that_came(terms, query) for query in latest]
+        parts = [part_of_round(terms, query) for query in latest]
         _check_total(terms, parts, content["round_total"], "round_total")
         _check_all_rounds(terms, history, content["all_rounds"])
         _check_horizon(terms, history, content)
@@ -101,7 +101,7 @@ def _check_query(terms: Terms, query: QueryCount, stated: Mapping[str, Any]) -> 
     _check_equal(query.name, settled(terms, query), stated)
     if sum(left_out.values()) != query.reports - query.valid:
         raise CertificateError(f"{query.name}: {query.reports} reports are not {query.valid} valid and those left out")
-    part = part_that_came(terms, query)
+    part = part_of_round(terms, query)
     _check_local(query.name, [part], stated)
     _check_upper(query.name, terms, part, stated["epsilon_upper"])
     _check_lower(query.name, terms, part, stated["epsilon_lower"], stated["epsilon_upper"])

@@ -32,7 +32,7 @@ from hubbub.accountant.certificate.batches import (
     local_of,
     paid_at_minimum,
     paid_that_came,
-    part_that_came,
+    part_of_round,
     settled,
 )
 from hubbub.accountant.certificate.minimum import parts_of_horizon
@@ -56,16 +56,17 @@ def statement(terms: Terms, history: Sequence[RoundCounts]) -> dict[str, Any]:
         **_horizon(terms, history),
         "honest_share": terms.honest_share,
         "queries": [_query(terms, query) for query in latest.queries],
-        "round_total": _total(terms, [part_that_came(terms, query) for query in latest.queries]),
+        "round_total": _total(terms, [part_of_round(terms, query) for query in latest.queries]),
     }
 
 
 def _query(terms: Terms, query: QueryCount) -> dict[str, Any]:
-    found = bracket(part_that_came(terms, query), terms.delta)
+    part = part_of_round(terms, query)
+    found = bracket(part, terms.delta)
     members = {
         **settled(terms, query),
         "bound": found.bound,
-        "epsilon_local": round_up_significant(query.mechanism.epsilon_local, SIGNIFICANT_DIGITS),
+        "epsilon_local": round_up_significant(part.mechanism.epsilon_local, SIGNIFICANT_DIGITS),
         "epsilon_lower": _round_down(found.epsilon_lower),
         "epsilon_upper": round_up_significant(found.epsilon_upper, SIGNIFICANT_DIGITS),
         "left_out": dict(query.left_out),

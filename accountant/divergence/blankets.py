@@ -34,6 +34,7 @@ from fractions import Fraction
 from functools import lru_cache
 
 from hubbub.accountant.divergence.cells import CELLS, Cell, gaussian_cells, laplace_cells
+from hubbub.accountant.divergence.contour import positive_part
 from hubbub.accountant.divergence.sums import IidSum, points_sum
 from hubbub.accountant.mechanisms import RAPPOR, Gaussian, Laplace
 
@@ -65,6 +66,19 @@ class Points:
     def lower_sum(self, reports: int, epsilon: float) -> IidSum:
         """The sum whose positive part is below that of the blanket itself."""
         return points_sum(reports, [(at.first, at.second, at.mass) for at in self.joined], epsilon)
+
+    def variance(self) -> float:
+        """The second moment about its resting value of one draw at ε = 0."""
+        at_zero = self.upper_sum(1, 0.0)
+        return sum(mass * step**2 for mass, step in zip(at_zero.masses, at_zero.steps, strict=True))
+
+    def log_upper(self, people: int, epsilon: float, precision: float) -> float:
+        """The logarithm of an upper end of δ but for `missing`."""
+        return positive_part(self.upper_sum(people, epsilon), precision).upper
+
+    def log_lower(self, people: int, epsilon: float, precision: float) -> float:
+        """The logarithm of a lower end of δ."""
+        return positive_part(self.lower_sum(people, epsilon), precision).lower
 
 
 @lru_cache(maxsize=64)

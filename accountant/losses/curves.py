@@ -1,6 +1,7 @@
-"""Blankets that are not walks, those of RAPPOR and Laplace noise, from upper bounds on δ(ε) of their pair.
+"""Blankets that are not walks, as those of RAPPOR, Laplace noise and finite laws: from upper bounds on δ(ε).
 
-The blanket's pair dominates a batch's views for every two inputs, and is symmetric (`divergence.blankets`). Its curve
+The blanket's pair dominates a batch's views for every two inputs, and is symmetric (`divergence.blankets`); where no
+two inputs are worst at every ε, the largest of their curves is that of such a pair (`divergence.finite`). Its curve
 δ(ε) is convex in e^ε; so it lies below the lower convex hull of upper bounds at single points, and that hull is itself
 the curve of a pair (as for k = 2, `envelope`). Several draws of a report that takes many values need no lattice then:
 each point of the curve is one contour integral.
@@ -13,12 +14,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
 from hubbub.accountant.divergence.binomials import Array
-from hubbub.accountant.divergence.blankets import Points
-from hubbub.accountant.divergence.contour import positive_part
 from hubbub.accountant.losses.envelope import grid_from_curve, lower_hull
 from hubbub.accountant.losses.grid import LossGrid, grid_step, merge_ratios
 
@@ -35,11 +35,24 @@ LINES = 4
 """Fewest points of a curve between whose lines anything lies."""
 
 
+class Evaluated(Protocol):
+    """A symmetric pair, or the largest of several, known by its δ(ε) at any ε."""
+
+    def variance(self) -> float:
+        """Return the variance of one draw of its sum at ε = 0, the largest of several."""
+
+    def log_upper(self, people: int, epsilon: float, precision: float) -> float:
+        """Return ln of something never below δ(`epsilon`) of `people` reports; -inf where that is 0."""
+
+    def log_lower(self, people: int, epsilon: float, precision: float) -> float:
+        """Return ln of something never above it."""
+
+
 @dataclass(frozen=True)
 class Curve:
     """Upper ends of δ at e^(places·step), falling; the last one is what is left as an infinite loss."""
 
-    points: Points
+    points: Evaluated
     people: int
     places: np.ndarray[tuple[int], np.dtype[np.int64]]
     upper: Array
@@ -48,22 +61,20 @@ class Curve:
     def lower(self) -> Array:
         """Return lower ends of δ at the same places."""
         epsilons = (place * self.step for place in self.places.tolist())
-        seen = (positive_part(self.points.lower_sum(self.people, epsilon), PRECISION).lower for epsilon in epsilons)
+        seen = (self.points.log_lower(self.people, epsilon, PRECISION) for epsilon in epsilons)
         return np.array([math.exp(each) if each > -700 else 0.0 for each in seen])
 
 
-def blanket_curve(points: Points, epsilon_local: float, people: int, log_tail: float) -> Curve:
+def blanket_curve(points: Evaluated, epsilon_local: float, people: int, log_tail: float) -> Curve:
     """Evaluate δ(ε) of the blanket's pair from ε = 0 until it is below e^−log_tail, at the local ε at the latest."""
-    at_zero = points.upper_sum(people, 0.0)
-    variance = sum(mass * step**2 for mass, step in zip(at_zero.masses, at_zero.steps, strict=True))
     # With few people the deviation can exceed the local ε, where the curve ends; then that sets the step.
     local = grid_step(epsilon_local, 8 * PER_DEVIATION)
-    step = min(grid_step(math.sqrt(variance / people), PER_DEVIATION), local)
+    step = min(grid_step(math.sqrt(points.variance() / people), PER_DEVIATION), local)
 
     def evaluate(place: int) -> float:
         if place * step >= epsilon_local:
             return -math.inf
-        return positive_part(points.upper_sum(people, place * step), PRECISION).upper
+        return points.log_upper(people, place * step, PRECISION)
 
     # δ(ε) is 0 from the local ε on, so the loop ends there at the latest.
     places, seen = [0], [evaluate(0)]

@@ -12,13 +12,15 @@ from hubbub.accountant.mechanisms.exact import (
     exact_decimal,
     exp_decimal,
 )
+from hubbub.accountant.mechanisms.finite import Finite
 from hubbub.accountant.mechanisms.gaussian import Gaussian
 from hubbub.accountant.mechanisms.generic import Generic
 from hubbub.accountant.mechanisms.krr import CATEGORIES_LIMIT, KRR, check_categories
 from hubbub.accountant.mechanisms.laplace import Laplace
 from hubbub.accountant.mechanisms.rappor import RAPPOR
 from hubbub.accountant.mechanisms.registry import LocalMechanism, mechanism_kind, mechanism_members, read_mechanism
-from hubbub.accountant.mechanisms.sequence import Sequence, differing_rounds, hiding_reports
+from hubbub.accountant.mechanisms.rounds import hiding_reports, one_round, paid_rounds
+from hubbub.accountant.mechanisms.sequence import Sequence
 from hubbub.accountant.mechanisms.written import GAMMA_DENOMINATOR
 
 __all__ = [
@@ -29,6 +31,7 @@ __all__ = [
     "KRR",
     "RAPPOR",
     "AnyMechanism",
+    "Finite",
     "Gaussian",
     "Generic",
     "Laplace",
@@ -37,17 +40,18 @@ __all__ = [
     "Sequence",
     "check_categories",
     "checked_epsilon_local",
-    "differing_rounds",
     "exact_decimal",
     "exp_decimal",
     "hiding_reports",
     "mechanism_kind",
     "mechanism_members",
+    "one_round",
+    "paid_rounds",
     "read_mechanism",
 ]
 
 Mechanism = KRR | Generic
 """What a task can ask for, and what is certified."""
 
-AnyMechanism = KRR | Generic | Sequence | Laplace | RAPPOR | Gaussian
+AnyMechanism = KRR | Generic | Sequence | Laplace | RAPPOR | Finite | Gaussian
 """What the accountant can be asked about."""

@@ -5,6 +5,7 @@ from decimal import Context, Decimal
 from fractions import Fraction
 from functools import lru_cache
 from math import ceil
+from typing import ClassVar
 
 from hubbub.accountant.errors import AccountingError, shown
 from hubbub.accountant.mechanisms.exact import PRECISE, exact_decimal
@@ -23,6 +24,8 @@ class Gaussian:
     of the bounds only the blanket covers it (balle-2019, Lemma 5.1; its A.1 (3): the blanket's probability is
     2·P[N(0, sigma²) ≤ −1/2]). Raises AccountingError unless 0.05 ≤ sigma ≤ 1e6.
     """
+
+    counts_dummies: ClassVar[bool] = True
 
     sigma: float
 

@@ -20,6 +20,7 @@ class Generic:
     """
 
     kind: ClassVar[str] = "generic"
+    counts_dummies: ClassVar[bool] = True
     members: ClassVar[Mapping[str, Fits]] = {"epsilon_local_hex": is_text, "mixed": is_flag}
 
     epsilon_local: float

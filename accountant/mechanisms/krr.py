@@ -39,6 +39,7 @@ class KRR:
     """
 
     kind: ClassVar[str] = "krr"
+    counts_dummies: ClassVar[bool] = True
     members: ClassVar[Mapping[str, Fits]] = {"categories": is_count, "gamma": is_ratio}
 
     categories: int

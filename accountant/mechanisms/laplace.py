@@ -21,6 +21,7 @@ class Laplace:
     """
 
     kind: ClassVar[str] = "laplace"
+    counts_dummies: ClassVar[bool] = True
     members: ClassVar[Mapping[str, Fits]] = {"epsilon_local_hex": is_text}
 
     epsilon_local: float

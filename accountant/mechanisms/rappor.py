@@ -50,6 +50,7 @@ class RAPPOR:
     """
 
     kind: ClassVar[str] = "unary"
+    counts_dummies: ClassVar[bool] = True
     members: ClassVar[Mapping[str, Fits]] = {"categories": is_count, "truthful": is_ratio, "other": is_ratio}
 
     categories: int

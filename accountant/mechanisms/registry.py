@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from hubbub.accountant.errors import AccountingError, shown
+from hubbub.accountant.mechanisms.finite import Finite
 from hubbub.accountant.mechanisms.generic import Generic
 from hubbub.accountant.mechanisms.krr import KRR
 from hubbub.accountant.mechanisms.laplace import Laplace
@@ -14,10 +15,12 @@ from hubbub.accountant.mechanisms.rappor import RAPPOR
 from hubbub.accountant.mechanisms.sequence import Sequence
 from hubbub.accountant.mechanisms.written import Fits
 
-LocalMechanism = KRR | Generic | Sequence | Laplace | RAPPOR
+LocalMechanism = KRR | Generic | Sequence | Laplace | RAPPOR | Finite
 """What has a local ε, and so composes over rounds and has Rényi divergences."""
 
-KINDS: Mapping[str, type[LocalMechanism]] = {each.kind: each for each in (KRR, RAPPOR, Generic, Laplace, Sequence)}
+_ALL: tuple[type[LocalMechanism], ...] = (KRR, RAPPOR, Generic, Laplace, Finite, Sequence)
+
+KINDS: Mapping[str, type[LocalMechanism]] = {each.kind: each for each in _ALL}
 """Each mechanism under the name that its content gives in the member `mechanism`.
 
 Gaussian noise is left out: it has no local ε, so no task may ask for it and no ledger can charge it.

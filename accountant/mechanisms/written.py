@@ -1,9 +1,11 @@
 """How exact numbers of a mechanism are written as JSON values, and read back.
 
 A signed form must read the same everywhere, and a JSON float need not (1e-06 here, 0.000001 in a browser). So
-probabilities are pairs of whole numbers [numerator, 2**32], and real numbers are texts in C's hexadecimal notation.
+probabilities are pairs of whole numbers [numerator, 2**32], or texts of fractions in lowest terms where they may have
+any denominator, and real numbers are texts in C's hexadecimal notation.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 from typing import Any
@@ -12,6 +14,9 @@ from hubbub.accountant.errors import AccountingError, shown
 
 GAMMA_DENOMINATOR = 2**32
 """A task writes its probabilities as w / 2**32: a client compares a 32-bit draw with w."""
+
+_FRACTION = re.compile("[0-9]{1,80}(?:/[0-9]{1,80})?")
+"""A probability as text: no sign, exponent or blank, and no more digits than a number of 256 bits has."""
 
 Fits = Callable[[Any], bool]
 """Whether a JSON value has the shape that a member must have; its range is the mechanism's business."""
@@ -37,6 +42,26 @@ def is_text(value: Any) -> bool:
     return type(value) is str
 
 
+def is_fraction_text(value: Any) -> bool:
+    """Whether `value` is a text like "1/2" or "1": a whole number, or two with a stroke between, in digits."""
+    return is_text(value) and _FRACTION.fullmatch(value) is not None
+
+
+def pair_of_counts(value: Any) -> bool:
+    """Whether `value` is a list of two whole numbers from 0."""
+    return type(value) is list and len(value) == 2 and all(map(is_count, value))
+
+
+def list_of(fits: Fits) -> Fits:
+    """Return the shape of a list of values that each have the shape `fits`."""
+    return lambda value: type(value) is list and all(map(fits, value))
+
+
+def or_none(fits: Fits) -> Fits:
+    """Return the shape of null, or of a value that has the shape `fits`."""
+    return lambda value: value is None or fits(value)
+
+
 def written_probability(name: str, value: Fraction) -> list[int]:
     """Return `value` as [numerator, 2**32]; raises AccountingError where it is not such a fraction."""
     numerator = value * GAMMA_DENOMINATOR
@@ -54,6 +79,14 @@ def read_real(name: str, value: str) -> float:
         return float.fromhex(value)
     except (ValueError, OverflowError) as wrong:
         raise AccountingError(f"{name} is {shown(value)}, must be a number as float.hex writes it: 0x1.0p-1") from wrong
+
+
+def read_fraction(value: str) -> Fraction:
+    """Return the fraction that `is_fraction_text` accepted, or raise AccountingError where its denominator is 0."""
+    numerator, _, denominator = value.partition("/")
+    if denominator and not int(denominator):
+        raise AccountingError(f"a probability is {shown(value)}, its denominator must be above 0; write it as 1/4")
+    return Fraction(int(numerator), int(denominator or 1))
 
 
 def check_content(kind: str, members: Mapping[str, Fits], content: Mapping[str, Any]) -> None:

@@ -137,6 +137,11 @@ class LocalPairs(MechanismPairs[L_co]):
         """What is left if shuffler and analyzer collude."""
         return self.mechanism.epsilon_local
 
+    @property
+    def common_epsilon(self) -> float:
+        """The local ε between any two inputs, neighbours or not: what clones rest on, as the others may hold any."""
+        return self.mechanism.epsilon_local
+
     def largest_epsilon(self, delta: float) -> float:
         """The local ε, whatever `delta`."""
         return self.mechanism.epsilon_local

@@ -1,4 +1,4 @@
-"""What RAPPOR and Laplace noise share: a pair known by its curve δ(ε), evaluated point by point (`losses.curves`)."""
+"""What RAPPOR, Laplace noise and finite laws share: a pair known by its curve, point by point (`losses.curves`)."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
-from hubbub.accountant.divergence.blankets import Points
-from hubbub.accountant.losses.curves import Curve, blanket_curve, grid_above, grid_below
+from hubbub.accountant.losses.curves import Curve, Evaluated, blanket_curve, grid_above, grid_below
 from hubbub.accountant.losses.grid import LossGrid, grid_atoms
 from hubbub.accountant.losses.walks import Atoms
 from hubbub.accountant.pairs.base import L_co, LocalPairs
@@ -28,8 +27,8 @@ class CurvedPairs(LocalPairs[L_co]):
         return "blanket", "stronger-clones", "local"
 
     @abstractmethod
-    def curve_points(self) -> Points:
-        """Return the blanket's points that the curve is evaluated on."""
+    def curve_points(self) -> Evaluated:
+        """Return what the curve is evaluated on."""
 
     def dominating_atoms(self, part: Part, log_tail: float) -> Iterator[Atoms]:
         """Yield the grid itself: a curve has no atoms apart from it."""

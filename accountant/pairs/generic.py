@@ -49,7 +49,7 @@ class GenericPairs(LocalPairs[Generic]):
         return None if dummies else "krr-lower"
 
     @property
-    def attacked(self) -> KRR | None:
+    def attacked(self) -> KRR:
         """The kRR on three values of the same local ε."""
         return KRR.from_local_epsilon(3, self.mechanism.epsilon_local)
 
@@ -90,5 +90,4 @@ class GenericPairs(LocalPairs[Generic]):
 
     def attacking_walk(self, part: Part) -> Walk | None:
         """Everyone else holds a third value (feldman-2022, Thm 5.3)."""
-        attacked = self.attacked
-        return None if attacked is None else attack_walk(part.reports, 3, attacked.gamma)
+        return attack_walk(part.reports, 3, self.attacked.gamma)

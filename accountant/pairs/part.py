@@ -22,8 +22,8 @@ class Part:
     from a uniformly random subset of that many people, drawn anew and kept secret. With `sampling_rate`, each of
     `reports` people takes part in a round with that probability, independently, and nobody learns who did. Numbers
     become plain integers, on which the exact fractions rest. Raises AccountingError for numbers out of range,
-    OutsideConditions where sampling is asked of anything but kRR without dummies, and for Gaussian noise, which has no
-    local ε.
+    OutsideConditions where sampling is asked of anything but kRR without dummies, where there are dummies and the
+    mechanism does not say what one is, and for Gaussian noise, which has no local ε.
     """
 
     mechanism: LocalMechanism
@@ -40,6 +40,11 @@ class Part:
             raise AccountingError(f"mechanism is {shown(self.mechanism)}, must be a KRR, Generic, …; build one of them")
         object.__setattr__(self, "reports", checked_reports(self.reports))
         object.__setattr__(self, "dummies", checked_dummies(self.dummies))
+        if self.dummies and not self.mechanism.counts_dummies:
+            raise OutsideConditions(
+                f"{self.mechanism.kind} does not say what a dummy is, got {self.dummies} of them; give the law of a "
+                "dummy, or leave dummies out, which is safe"
+            )
         object.__setattr__(self, "rounds", checked_whole("rounds", self.rounds, 1, ROUNDS_LIMIT))
         if self.clients is not None:
             clients = checked_whole("clients", self.clients, 1)

@@ -9,8 +9,19 @@ from collections.abc import Callable, Mapping
 from typing import Any, overload
 
 from hubbub.accountant.errors import AccountingError, OutsideConditions, shown
-from hubbub.accountant.mechanisms import KRR, RAPPOR, AnyMechanism, Gaussian, Generic, Laplace, LocalMechanism, Sequence
+from hubbub.accountant.mechanisms import (
+    KRR,
+    RAPPOR,
+    AnyMechanism,
+    Finite,
+    Gaussian,
+    Generic,
+    Laplace,
+    LocalMechanism,
+    Sequence,
+)
 from hubbub.accountant.pairs.base import LocalPairs, MechanismPairs
+from hubbub.accountant.pairs.finite import FinitePairs
 from hubbub.accountant.pairs.gaussian import GaussianPairs
 from hubbub.accountant.pairs.generic import GenericPairs
 from hubbub.accountant.pairs.krr import KrrPairs
@@ -30,6 +41,7 @@ PAIRS: Mapping[type, Callable[[Any], MechanismPairs[Any]]] = {
     Sequence: SequencePairs,
     RAPPOR: RapporPairs,
     Laplace: LaplacePairs,
+    Finite: FinitePairs,
     Gaussian: GaussianPairs,
 }
 """What is known, by the type of the mechanism."""

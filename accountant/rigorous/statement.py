@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hubbub.accountant.certificate.batches import part_of, parts_over_rounds
+from hubbub.accountant.certificate.batches import linked_part, parts_over_rounds
 from hubbub.accountant.certificate.minimum import parts_of_horizon
 from hubbub.accountant.certificate.terms import Terms
 from hubbub.accountant.errors import CertificateError
-from hubbub.accountant.mechanisms import LocalMechanism
+from hubbub.accountant.mechanisms import LocalMechanism, one_round
 from hubbub.accountant.pairs import Part
 from hubbub.accountant.rigorous.balls import written
 from hubbub.accountant.rigorous.composition import prove_composed
@@ -66,7 +66,7 @@ def claims(
 
     latest = []
     for (name, mechanism), stated in zip(queries, content["queries"], strict=True):
-        latest.append(_part(terms, mechanism, stated))
+        latest.append(Part(one_round(mechanism), _reports(terms, stated), dummies=terms.dummies))
         yield _local(name, latest[-1:], stated, True)
         yield upper(name, "epsilon_upper", latest[-1:], stated, True)
     yield _local("round_total", latest, content["round_total"], False)
@@ -93,14 +93,19 @@ def claims(
 
 
 def _part(terms: Terms, mechanism: LocalMechanism, counts: Mapping[str, Any], minimum: int | None = None) -> Part:
-    """A batch at the honest share of the reports that came, or of the minimum where that is less."""
+    """A batch as one of several rounds."""
+    return linked_part(terms, mechanism, _reports(terms, counts, minimum))
+
+
+def _reports(terms: Terms, counts: Mapping[str, Any], minimum: int | None = None) -> int:
+    """The honest share of the reports that came, or of the minimum where that is less."""
     reports = honest(counts["valid"], counts["reports"], terms.honest_share)
     if counts["honest_reports"] != reports:
         raise CertificateError(f"honest_reports is {counts['honest_reports']!r}, it must be {reports}")
     if minimum is not None:
         # Fewer people hide less, so the smaller number is the safe one.
         reports = min(reports, honest(minimum, minimum, terms.honest_share))
-    return part_of(terms, mechanism, max(1, reports))
+    return max(1, reports)
 
 
 def _merged(parts: Sequence[Part]) -> tuple[Part, ...]:

@@ -24,7 +24,7 @@ from dataclasses import dataclass, field, replace
 from hubbub.accountant.brackets import EpsilonBracket
 from hubbub.accountant.composition import compose, compose_upper
 from hubbub.accountant.errors import AccountingError, shown
-from hubbub.accountant.mechanisms import differing_rounds
+from hubbub.accountant.mechanisms import paid_rounds
 from hubbub.accountant.numbers import checked_delta, real
 from hubbub.accountant.pairs import Part
 from hubbub.accountant.spending.entry import Entry, LedgerBroken
@@ -198,7 +198,7 @@ class Ledger:
 def _paid(entries: Sequence[Entry]) -> tuple[Entry, ...]:
     """Return what is paid for: of a query whose rounds are one report together, the rounds that cost most."""
     counts = Counter(entry.query for entry in entries)
-    left = {entry.query: differing_rounds(entry.part.mechanism, counts[entry.query]) for entry in entries}
+    left = {entry.query: paid_rounds(entry.part.mechanism, counts[entry.query]) for entry in entries}
     paid: set[tuple[int, str]] = set()
     for entry in sorted(entries, key=lambda entry: entry.part.reports):
         if left[entry.query] > 0:

@@ -12,6 +12,7 @@ from hubbub.accountant.errors import AccountingError
 from hubbub.accountant.mechanisms import (
     KRR,
     RAPPOR,
+    Finite,
     Gaussian,
     Generic,
     Laplace,
@@ -21,8 +22,18 @@ from hubbub.accountant.mechanisms import (
     read_mechanism,
 )
 
+QUARTER, HALF = Fraction(1, 4), Fraction(1, 2)
+
 KRR_FORM = {"mechanism": "krr", "categories": 16, "gamma": [2**30, 2**32]}
 UNARY_FORM = {"mechanism": "unary", "categories": 3, "truthful": [3 * 2**30, 2**32], "other": [2**30, 2**32]}
+
+FINITE_FORM = {
+    "mechanism": "finite",
+    "law": [["1/2", "1/4", "1/4"], ["1/4", "1/4", "1/2"]],
+    "blanket": ["1/4", "1/8", "1/4"],
+    "neighbours": None,
+    "dummy": ["1/2", "1/4", "1/4"],
+}
 
 NUMERATOR = st.integers(1, 2**32 - 1)
 LOCAL = st.floats(1e-20, 40.0)
@@ -35,6 +46,9 @@ MECHANISMS: st.SearchStrategy[LocalMechanism] = st.one_of(
     ),
     st.builds(Generic, LOCAL, st.booleans()),
     st.builds(Laplace, LOCAL),
+    st.lists(st.lists(st.integers(1, 9), min_size=3, max_size=3), min_size=2, max_size=4).map(
+        lambda rows: Finite(tuple(tuple(Fraction(each, sum(row)) for each in row) for row in rows), None, ((1, 0),))
+    ),
 )
 
 
@@ -46,6 +60,14 @@ MECHANISMS: st.SearchStrategy[LocalMechanism] = st.one_of(
         (
             Generic(0.5, mixed=True),
             {"mechanism": "generic", "epsilon_local_hex": "0x1.0000000000000p-1", "mixed": True},
+        ),
+        (
+            Finite(
+                ((HALF, QUARTER, QUARTER), (QUARTER, QUARTER, HALF)),
+                (QUARTER, Fraction(1, 8), QUARTER),
+                dummy=(HALF, QUARTER, QUARTER),
+            ),
+            FINITE_FORM,
         ),
         (Laplace(1.0), {"mechanism": "laplace", "epsilon_local_hex": "0x1.0000000000000p+0"}),
     ],
@@ -112,6 +134,14 @@ def test_gaussian_noise_has_no_form() -> None:
         (Generic(0.5).content(), {"epsilon_local_hex": "0x1p-1"}),
         (Generic(0.5).content(), {"epsilon_local_hex": "0x1p99999"}),
         (Generic(0.5).content(), {"epsilon_local_hex": "half"}),
+        (FINITE_FORM, {"law": [["2/4", "1/4", "1/4"], ["1/4", "1/4", "1/2"]]}),
+        (FINITE_FORM, {"law": [["0.5", "1/4", "1/4"], ["1/4", "1/4", "1/2"]]}),
+        (FINITE_FORM, {"law": [["1/0", "1/4", "1/4"], ["1/4", "1/4", "1/2"]]}),
+        (FINITE_FORM, {"law": [[0.5, 0.25, 0.25], ["1/4", "1/4", "1/2"]]}),
+        (FINITE_FORM, {"blanket": ["1/4", "1/4", "1/4"]}),
+        (FINITE_FORM, {"neighbours": [[0, 1]]}),
+        (FINITE_FORM, {"neighbours": [[0, 1, 2]]}),
+        (FINITE_FORM, {"dummy": "1/2"}),
         (Laplace(0.5).content(), {"epsilon_local_hex": "inf"}),
         (Laplace(0.5).content(), {"epsilon_local_hex": 0.5}),
     ],

@@ -10,7 +10,7 @@ import pytest
 
 from hubbub.accountant.bounds import BOUNDS, epsilon_bracket
 from hubbub.accountant.errors import AccountingError, OutsideConditions
-from hubbub.accountant.mechanisms import KRR, RAPPOR, AnyMechanism, Gaussian, Generic, Laplace
+from hubbub.accountant.mechanisms import KRR, RAPPOR, AnyMechanism, Finite, Gaussian, Generic, Laplace
 from hubbub.accountant.pairs import LocalPairs, Part, amplification, dominating_grid, local_pairs, pairs_of
 from hubbub.accountant.pairs.registry import PAIRS
 
@@ -21,6 +21,7 @@ ONE_EACH: tuple[AnyMechanism, ...] = (
     Generic(1.0, mixed=True),
     Laplace(1.0),
     RAPPOR(3, Fraction(3, 4), Fraction(1, 4)),
+    Finite(((Fraction(1, 2), Fraction(1, 2)), (Fraction(1, 4), Fraction(3, 4)))),
     Gaussian(1.0),
 )
 

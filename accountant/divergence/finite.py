@@ -1,0 +1,150 @@
+"""The blanket of a finite law: for two neighbours x, x' a sum over its outputs, and the largest such sum at an ε.
+
+With m the blanket, a law below every input's, and A_x = R[x]/m, balle-2019, Lemma 5.3 reads
+
+    δ(ε) ≤ (1/n)·E[(Y₁ + … + Yₙ)₊],    Y = A_x(y) − e^ε·A_x'(y) with probability m(y), else 0.
+
+Outputs with the same (A_x, A_x') are one point, so a law has few of them whatever it encodes; and two pairs of inputs
+with the same points are one pair. Where several are left, δ(ε) of a batch is at most the largest of their curves:
+
+* Each is the curve of a pair of laws (docs/accounting.md), convex in e^ε; so is the largest of them. It is that of a
+  pair too, with neighbours taken both ways round a symmetric one, and this one pair dominates whatever two neighbours
+  the victim's answers are, in every round anew: it composes, adaptively.
+* Most of them are never evaluated. As x₊ ≤ e^{θx}/(eθ), any tilt θ > 0 gives ln δ ≤ n·ln E[e^{θY}] − ln(eθn), for all
+  pairs in one product of two matrices: those that lie below an upper end that was found already cannot be the largest.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property, lru_cache
+from math import inf, log
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hubbub.accountant.divergence.binomials import Array
+from hubbub.accountant.divergence.blankets import Point
+from hubbub.accountant.divergence.contour import positive_part
+from hubbub.accountant.divergence.logs import LogBracket
+from hubbub.accountant.divergence.sums import IidSum, points_sum
+from hubbub.accountant.mechanisms import Finite, exp_decimal
+from hubbub.accountant.numbers import UNIT_ROUNDOFF
+
+TILTS = 2.0 ** np.arange(-2.0, 2.25, 0.25)
+"""Tilts tried around that of a Gaussian sum: any is right, one of them is good."""
+
+_LARGEST = 300.0
+"""Largest exponent of a tilt, so that products of two exponentials are doubles."""
+
+
+@dataclass(frozen=True, eq=False)
+class FinitePoints:
+    """What neighbours' laws are relative to the blanket.
+
+    Attributes:
+        pairs: the points of every two neighbours that differ from all others' points, both ways round.
+        places: the rows (x, x') of each, shape (pairs, 2).
+        ratios: A_x(y), to half an ulp, shape (inputs, outputs): of outputs that the blanket gives.
+        masses: m(y), likewise, shape (outputs,).
+    """
+
+    pairs: tuple[tuple[Point, ...], ...]
+    places: NDArray[np.int64]
+    ratios: Array
+    masses: Array
+
+    def sum_at(self, place: int, people: int, epsilon: float) -> IidSum:
+        """Return the sum of one pair."""
+        return points_sum(people, [(at.first, at.second, at.mass) for at in self.pairs[place]], epsilon)
+
+    def bracket(self, people: int, epsilon: float, precision: float) -> LogBracket:
+        """Return ends of ln of the largest δ(`epsilon`) of the pairs."""
+        ceilings = self.ceilings(people, epsilon)
+        found = LogBracket(-inf, -inf)
+        for place in np.argsort(-ceilings, kind="stable").tolist():
+            # From here on no pair can be above what was found: its ceiling is not.
+            if ceilings[place] <= found.upper:
+                break
+            seen = positive_part(self.sum_at(place, people, epsilon), precision)
+            found = LogBracket(max(found.lower, seen.lower), max(found.upper, seen.upper))
+        return found
+
+    def ceilings(self, people: int, epsilon: float) -> Array:
+        """Return for each pair a number never below ln δ(`epsilon`), by Chernoff's bound; infinity if it is alone."""
+        if len(self.pairs) == 1:
+            return np.array([inf])
+        power = float(exp_decimal(epsilon))
+        tilts = self._tilts(people, power)
+        ceilings: Array = np.min([self._ceilings(people, power, tilt) for tilt in tilts.tolist()], axis=0)
+        return ceilings
+
+    def _tilts(self, people: int, power: float) -> Array:
+        """Return tilts around the minimum of Chernoff's bound for a Gaussian sum of the largest variance."""
+        variance = float(np.max(self._second_moments @ np.array([1.0, -2 * power, power**2])))
+        gaussian = (power - 1 + ((power - 1) ** 2 + 8 * variance / people) ** 0.5) / (2 * variance)
+        largest = float(self.ratios.max())
+        tilts: Array = np.minimum(TILTS * gaussian, _LARGEST / (largest * power))
+        return np.unique(tilts)
+
+    def _ceilings(self, people: int, power: float, tilt: float) -> Array:
+        rising, falling = np.exp(tilt * self.ratios), np.exp(-tilt * power * self.ratios)
+        moments = (rising * self.masses) @ falling.T + max(0.0, 1 - float(self.masses.sum()))
+        seen = moments[self.places[:, 0], self.places[:, 1]]
+        # All terms are positive: an exponential is off by its argument's rounding, a sum by its length's, and the
+        # blanket's rest by an ulp of 1, which E[e^{θY}] need not be far above.
+        size = 4 * tilt * (1 + power) * float(self.ratios.max()) + 2 * len(self.masses) + 16
+        wrong = people * size * UNIT_ROUNDOFF * (1 + 1 / seen)
+        ceilings: Array = people * np.log(seen) + wrong - 1 - log(tilt) - log(people) + 1e-12
+        return ceilings
+
+    @cached_property
+    def _second_moments(self) -> Array:
+        """Σ m·A_x², Σ m·A_x·A_x' and Σ m·A_x'² of each pair, shape (pairs, 3)."""
+        products = (self.ratios * self.masses) @ self.ratios.T
+        x, other = self.places.T
+        return np.stack([products[x, x], products[x, other], products[other, other]], axis=1)
+
+    def variance(self) -> float:
+        """Return the largest second moment of Y at ε = 0."""
+        return float(np.max(self._second_moments @ np.array([1.0, -2.0, 1.0])))
+
+    def widest(self) -> int:
+        """Return the pair whose Y has the largest second moment at ε = 0: about the worst one, among many people."""
+        return int(np.argmax(self._second_moments @ np.array([1.0, -2.0, 1.0])))
+
+    def log_upper(self, people: int, epsilon: float, precision: float) -> float:
+        """Return the upper end of `bracket`."""
+        return self.bracket(people, epsilon, precision).upper
+
+    def log_lower(self, people: int, epsilon: float, precision: float) -> float:
+        """Return the lower end of `bracket`."""
+        return self.bracket(people, epsilon, precision).lower
+
+
+@lru_cache(maxsize=64)
+def finite_points(mechanism: Finite) -> FinitePoints:
+    """Return the points of a law's neighbours."""
+    kept = [place for place, mass in enumerate(mechanism.masses) if mass > 0]
+    masses = [mechanism.masses[place] for place in kept]
+    rows = [[row[place] / mass for place, mass in zip(kept, masses, strict=True)] for row in mechanism.law]
+    found: dict[frozenset[Point], tuple[int, int]] = {}
+    for x, other in mechanism.neighbouring:
+        found.setdefault(frozenset(joined_points(rows[x], rows[other], masses)), (x, other))
+    return FinitePoints(
+        tuple(tuple(sorted(points, key=lambda at: (at.first, at.second))) for points in found),
+        np.array(list(found.values()), dtype=np.int64),
+        np.array([[float(ratio) for ratio in row] for row in rows]),
+        np.array([float(mass) for mass in masses]),
+    )
+
+
+def joined_points(first: Sequence[Fraction], second: Sequence[Fraction], masses: Sequence[Fraction]) -> list[Point]:
+    """Return the points of two rows; outputs with the same ratios are one, as which of them came says nothing."""
+    joined: defaultdict[tuple[Fraction, Fraction], Fraction] = defaultdict(Fraction)
+    for one, other, mass in zip(first, second, masses, strict=True):
+        joined[one, other] += mass
+    return [Point(one, other, mass) for (one, other), mass in joined.items()]

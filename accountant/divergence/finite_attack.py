@@ -1,0 +1,93 @@
+"""Data sets on which a finite law reveals most, as far as is known: everyone else holds one value, or one of two.
+
+With others of one law ω, the divergence of the batch is exactly (1/n)·E[(Σ (μ − e^ε μ')(Wᵢ)/ω(Wᵢ))₊], Wᵢ ~ ω (`sums`),
+μ and μ' the laws of two neighbours. Here ω is a row of the law, the victim's own or another, or a mixture of two rows:
+everyone else tosses a coin for one of two values. Divergences are convex in the law of the others, so some data set
+with these values reveals at least as much as the coins do. Whatever is tried, then, is a lower bound.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from functools import lru_cache
+from itertools import combinations
+
+import numpy as np
+
+from hubbub.accountant.divergence.binomials import Array
+from hubbub.accountant.divergence.contour import positive_part
+from hubbub.accountant.divergence.finite import joined_points
+from hubbub.accountant.divergence.search import COARSE, gaussian_guess
+from hubbub.accountant.divergence.sums import IidSum, points_sum
+from hubbub.accountant.mechanisms import Finite
+
+TRIED = 6
+"""Data sets evaluated: those under which one report varies most, all the others are taken to reveal less."""
+
+MIXED = 4
+"""Rows that are mixed two by two: those under which a report varies most."""
+
+SHARES = (Fraction(1, 4), Fraction(1, 2), Fraction(3, 4))
+"""Shares of the first of two values that the others hold."""
+
+_TYPICAL = 1e-6
+"""The δ at whose ε data sets are compared: it decides which attack is shown, not whether it holds."""
+
+Row = tuple[Fraction, ...]
+Points = tuple[tuple[Fraction, Fraction, Fraction], ...]
+
+
+def finite_attack_sums(mechanism: Finite, reports: int, epsilon: float) -> tuple[IidSum, ...]:
+    """Return the sum of the data set that reveals most of those tried."""
+    return (points_sum(reports, most_revealing(mechanism, reports), epsilon),)
+
+
+@lru_cache(maxsize=64)
+def most_revealing(mechanism: Finite, reports: int) -> Points:
+    """Return the data set with the largest δ at about the ε of a usual δ, as (μ/ω, μ'/ω, ω)."""
+    tried = _data_sets(mechanism)
+    at = max(gaussian_guess(points_sum(reports, points, 0.0), _TYPICAL) for points in tried)
+    at = min(at, mechanism.epsilon_local / 2)
+    found = [positive_part(points_sum(reports, points, at), COARSE) for points in tried]
+    return max(zip(found, tried, strict=True), key=lambda seen: (seen[0].lower, seen[0].upper))[1]
+
+
+@lru_cache(maxsize=64)
+def _data_sets(mechanism: Finite) -> tuple[Points, ...]:
+    """Return the data sets under which one report's part of the sum varies most."""
+    others = list(mechanism.law)
+    shown = _shown(mechanism, others)
+    leading = [others[place] for place in np.argsort(-shown.max(axis=0), kind="stable")[:MIXED]]
+    mixed = [_mixture(one, two, share) for one, two in combinations(leading, 2) for share in SHARES]
+    others += mixed
+    shown = _shown(mechanism, others)
+    x, other = mechanism.neighbouring[int(np.argmax(shown.max(axis=1)))]
+    found: dict[frozenset[tuple[Fraction, Fraction, Fraction]], None] = {}
+    # Among few people it can be best to look for a report that is missing: all hold what the victim may hold.
+    for held in (mechanism.law[x], mechanism.law[other]):
+        found[frozenset(_points(mechanism.law[x], mechanism.law[other], held))] = None
+    for place in np.argsort(-shown, axis=None, kind="stable").tolist():
+        (x, other), held = mechanism.neighbouring[place // len(others)], others[place % len(others)]
+        found[frozenset(_points(mechanism.law[x], mechanism.law[other], held))] = None
+        if len(found) == TRIED or place > TRIED * len(others):
+            break
+    return tuple(tuple(sorted(points)) for points in found)
+
+
+def _shown(mechanism: Finite, others: list[Row]) -> Array:
+    """Return E_ω[((μ − μ')/ω)²] for every two neighbours and every ω of `others`: a row for each two."""
+    law = np.array([[float(value) for value in row] for row in mechanism.law])
+    kept = law.max(axis=0) > 0
+    x, other = np.array(mechanism.neighbouring).T
+    apart = (law[x] - law[other])[:, kept] ** 2
+    found: Array = apart @ (1 / np.array([[float(value) for value in row] for row in others])[:, kept]).T
+    return found
+
+
+def _mixture(one: Row, two: Row, share: Fraction) -> Row:
+    return tuple(share * first + (1 - share) * second for first, second in zip(one, two, strict=True))
+
+
+def _points(first: Row, second: Row, held: Row) -> Points:
+    kept = [(one / mass, two / mass, mass) for one, two, mass in zip(first, second, held, strict=True) if mass > 0]
+    return tuple((at.first, at.second, at.mass) for at in joined_points(*zip(*kept, strict=True)))

@@ -1,0 +1,283 @@
+"""Any randomizer with a finite law: a matrix of exact probabilities, a row for each input, a column for each output."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from itertools import combinations
+from typing import Any, ClassVar
+
+from hubbub.accountant.errors import AccountingError, shown
+from hubbub.accountant.mechanisms.exact import EPSILON_LOCAL_LEAST, log_above
+from hubbub.accountant.mechanisms.written import (
+    Fits,
+    check_content,
+    is_fraction_text,
+    list_of,
+    or_none,
+    pair_of_counts,
+    read_fraction,
+)
+
+INPUTS_LIMIT = 128
+"""Most inputs: every pair of neighbours is looked at."""
+
+OUTPUTS_LIMIT = 4096
+"""Most outputs."""
+
+ENTRIES_LIMIT = 16_384
+"""Most probabilities of one law: a certificate holds each of them as a text."""
+
+BITS_LIMIT = 256
+"""Most bits of a probability's denominator, so of its numerator too."""
+
+RATIO_LIMIT = 2**80
+"""Largest ratio of two inputs' probabilities of one output: far beyond any privacy."""
+
+Row = tuple[Fraction, ...]
+
+
+@dataclass(frozen=True)
+class Finite:
+    """A randomizer that for the input x gives the output y with probability `law[x][y]`; every client runs it.
+
+    A law with many inputs can be given by a few of them. Then `blanket` is a law below that of *every* input, listed
+    or not (an unnormalized one: its total is the probability of the blanket), and any two inputs must look like two of
+    those listed once outputs are renamed in a way that keeps the blanket. Likewise an output may stand for many: those
+    whose probabilities under the listed inputs and the blanket are proportional are one output, their sum.
+
+    Attributes:
+        law: a row for each input; every row sums to exactly 1.
+        blanket: a law below every input's. Left out, the smallest probability in each column, which is the largest
+            such law, and all inputs are listed. None where it is that one.
+        neighbours: pairs of inputs (rows), of which nobody must learn which one a person holds. None: all pairs.
+        dummy: the law of a dummy report, nowhere below the blanket, so that it hides people as a further one of them
+            would: a row of the law, or any mixture of rows. None: dummies are not known, and are refused.
+
+    Raises AccountingError for anything else, and where an output tells one input from another for certain: there is no
+    local ε then.
+    """
+
+    kind: ClassVar[str] = "finite"
+    members: ClassVar[Mapping[str, Fits]] = {
+        "law": list_of(list_of(is_fraction_text)),
+        "blanket": or_none(list_of(is_fraction_text)),
+        "neighbours": or_none(list_of(pair_of_counts)),
+        "dummy": or_none(list_of(is_fraction_text)),
+    }
+
+    law: tuple[Row, ...]
+    blanket: Row | None = None
+    neighbours: tuple[tuple[int, int], ...] | None = None
+    dummy: Row | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "law", _checked_law(self.law))
+        object.__setattr__(self, "neighbours", _checked_neighbours(self.neighbours, len(self.law)))
+        object.__setattr__(self, "blanket", self._checked_blanket())
+        self._check_ratios()
+        object.__setattr__(self, "dummy", self._checked_dummy())
+
+    def __hash__(self) -> int:
+        # Kept: the law may have thousands of entries, and bounds are cached by mechanism.
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.law, self.blanket, self.neighbours, self.dummy))
+
+    def content(self) -> dict[str, Any]:
+        """Return its one form as JSON values: probabilities are texts like "1/2", in lowest terms."""
+        return {
+            "mechanism": self.kind,
+            "law": [_written(row) for row in self.law],
+            "blanket": None if self.blanket is None else _written(self.blanket),
+            "neighbours": None if self.neighbours is None else [list(pair) for pair in self.neighbours],
+            "dummy": None if self.dummy is None else _written(self.dummy),
+        }
+
+    @classmethod
+    def read(cls, content: Mapping[str, Any]) -> Finite:
+        """Read what `content` wrote; raises AccountingError for anything else."""
+        check_content(cls.kind, cls.members, content)
+        neighbours = content["neighbours"]
+        return cls(
+            tuple(_read(row) for row in content["law"]),
+            None if content["blanket"] is None else _read(content["blanket"]),
+            None if neighbours is None else tuple((first, second) for first, second in neighbours),
+            None if content["dummy"] is None else _read(content["dummy"]),
+        )
+
+    @cached_property
+    def masses(self) -> Row:
+        """The blanket: in each column a probability that no input goes below."""
+        return _lowest(self.law) if self.blanket is None else self.blanket
+
+    @cached_property
+    def gamma(self) -> Fraction:
+        """Probability that a report is drawn from the blanket."""
+        return sum(self.masses, Fraction(0))
+
+    @cached_property
+    def neighbouring(self) -> tuple[tuple[int, int], ...]:
+        """Pairs of neighbours as (x, x'), both ways round."""
+        pairs = tuple(combinations(range(len(self.law)), 2)) if self.neighbours is None else self.neighbours
+        return pairs + tuple((second, first) for first, second in pairs)
+
+    @cached_property
+    def likelihood_ratio(self) -> Fraction:
+        """Largest ratio of *any* two inputs' probabilities for one output, neighbours or not, exactly."""
+        ratios = (max(column) / min(column) for column in zip(*self.law, strict=True) if max(column) > 0)
+        return max(ratios, default=Fraction(1))
+
+    @cached_property
+    def epsilon_local(self) -> float:
+        """Log of the largest ratio between neighbours, rounded up: never below the truth; 0.0 where it is 1."""
+        return log_above(self.neighbour_ratio)
+
+    @cached_property
+    def neighbour_ratio(self) -> Fraction:
+        """Largest ratio of two neighbours' probabilities for one output: e^epsilon_local, exactly."""
+        if self.neighbours is None:
+            return self.likelihood_ratio
+        return max(
+            top / bottom
+            for x, other in self.neighbouring
+            for top, bottom in zip(self.law[x], self.law[other], strict=True)
+            if bottom > 0
+        )
+
+    @property
+    def counts_dummies(self) -> bool:
+        """Whether it is known what a dummy is."""
+        return self.dummy is not None
+
+    def _checked_blanket(self) -> Row | None:
+        lowest = _lowest(self.law)
+        if self.blanket is None:
+            return None
+        blanket = _checked_row("blanket", self.blanket, len(lowest))
+        for place, (mass, least) in enumerate(zip(blanket, lowest, strict=True)):
+            if mass > least:
+                raise AccountingError(
+                    f"blanket of output {place} is {shown(mass)}, must be at most {shown(least)}, the smallest "
+                    "probability that an input gives it; lower it"
+                )
+        return None if blanket == lowest else blanket
+
+    def _check_ratios(self) -> None:
+        ratio = self.likelihood_ratio
+        if ratio > RATIO_LIMIT:
+            raise AccountingError(
+                f"probabilities of one output differ {float(ratio):.3g}-fold between inputs, may at most 2**80-fold; "
+                "raise the smaller one"
+            )
+        if 0 < self.neighbour_ratio - 1 < Fraction(EPSILON_LOCAL_LEAST):
+            raise AccountingError("the laws of two inputs are too close to tell apart; make them equal")
+        # Holds of the largest blanket, whatever the inputs; below it a bound that knows the local ε alone is better.
+        tops = (max(column) for column in zip(*self.law, strict=True))
+        for place, (top, mass) in enumerate(zip(tops, self.masses, strict=True)):
+            if mass * ratio < top:
+                raise AccountingError(
+                    f"blanket of output {place} is {shown(mass)}, must be at least {shown(top / ratio)}: no input of a "
+                    "randomizer of this local epsilon can go below it; raise it, or list the inputs it is meant for"
+                )
+
+    def _checked_dummy(self) -> Row | None:
+        if self.dummy is None:
+            return None
+        dummy = _checked_row("dummy", self.dummy, len(self.masses))
+        _check_total("dummy", dummy)
+        for place, (mass, least) in enumerate(zip(dummy, self.masses, strict=True)):
+            if mass < least:
+                raise AccountingError(
+                    f"dummy gives output {place} with probability {shown(mass)}, must be at least {shown(least)}, the "
+                    "blanket's: it would hide less than a person does; make dummies reports of some input"
+                )
+        return dummy
+
+
+def _lowest(law: Sequence[Row]) -> Row:
+    return tuple(min(column) for column in zip(*law, strict=True))
+
+
+def _checked_law(law: object) -> tuple[Row, ...]:
+    if not isinstance(law, Sequence) or isinstance(law, str) or not 2 <= len(law) <= INPUTS_LIMIT:
+        raise AccountingError(
+            f"law is {shown(law)}, must have from 2 to {INPUTS_LIMIT} rows, one for each input; join inputs, or list "
+            "some of them with a blanket"
+        )
+    first = law[0]
+    outputs = len(first) if isinstance(first, Sequence) else 0
+    if not 1 <= outputs <= OUTPUTS_LIMIT or outputs * len(law) > ENTRIES_LIMIT:
+        raise AccountingError(
+            f"law has {len(law)} rows of {outputs} outputs, must have from 1 to {OUTPUTS_LIMIT} outputs and at most "
+            f"{ENTRIES_LIMIT} probabilities; join outputs whose columns are proportional"
+        )
+    rows = tuple(_checked_row(f"row {place} of the law", row, outputs) for place, row in enumerate(law))
+    for place, row in enumerate(rows):
+        _check_total(f"row {place} of the law", row)
+    for place, column in enumerate(zip(*rows, strict=True)):
+        if min(column) == 0 < max(column):
+            raise AccountingError(
+                f"output {place} is possible for input {column.index(max(column))} and impossible for input "
+                f"{column.index(0)}, which tells them apart for certain: there is no local epsilon; give every input "
+                "some probability of it"
+            )
+    return rows
+
+
+def _checked_row(name: str, row: object, outputs: int) -> Row:
+    if not isinstance(row, Sequence) or isinstance(row, str) or len(row) != outputs:
+        raise AccountingError(f"{name} is {shown(row)}, must have {outputs} probabilities, one for each output")
+    for value in row:
+        # A float is not the number that was meant: 0.1 is not a tenth.
+        if type(value) is not Fraction:
+            raise AccountingError(f"{name} holds {shown(value)}, must hold exact fractions such as Fraction(1, 4)")
+        if not 0 <= value <= 1 or value.denominator.bit_length() > BITS_LIMIT:
+            raise AccountingError(
+                f"{name} holds {shown(value)}, must hold probabilities from 0 to 1 with denominators of at most "
+                f"{BITS_LIMIT} bits; round the law, so that it is one that a client can draw from"
+            )
+    return tuple(row)
+
+
+def _check_total(name: str, row: Row) -> None:
+    total = sum(row, Fraction(0))
+    if total != 1:
+        raise AccountingError(f"{name} sums to {shown(total)}, must sum to exactly 1; write fractions, not decimals")
+
+
+def _checked_neighbours(pairs: object, inputs: int) -> tuple[tuple[int, int], ...] | None:
+    if pairs is None:
+        return None
+    if not isinstance(pairs, Sequence) or not pairs or not all(map(_pair_below(inputs), pairs)):
+        raise AccountingError(
+            f"neighbours is {shown(pairs)}, must hold pairs of two different inputs from 0 to {inputs - 1}, at least "
+            "one; leave it out if all inputs are neighbours"
+        )
+    # One set of neighbours has one form, or one law would be signed in many.
+    found = tuple(sorted({(min(pair), max(pair)) for pair in pairs}))
+    return None if len(found) == inputs * (inputs - 1) // 2 else found
+
+
+def _pair_below(inputs: int) -> Callable[[object], bool]:
+    def fits(pair: object) -> bool:
+        return pair_of_counts(list(pair) if isinstance(pair, tuple) else pair) and _different(pair, inputs)
+
+    return fits
+
+
+def _different(pair: Any, inputs: int) -> bool:
+    first, second = pair
+    return bool(first != second and max(pair) < inputs)
+
+
+def _written(row: Row) -> list[str]:
+    return [str(value) for value in row]
+
+
+def _read(row: Sequence[str]) -> Row:
+    return tuple(map(read_fraction, row))

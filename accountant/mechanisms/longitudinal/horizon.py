@@ -1,0 +1,76 @@
+"""The periods of a longitudinal query, and the dyadic intervals of them over which changes are added up."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from hubbub.accountant.errors import AccountingError, shown
+
+PERIODS_LIMIT = 2**16
+"""Most periods: a round an hour for seven years."""
+
+CHANGES_LIMIT = 256
+"""Most changes of a device's boolean: beyond that no strategy gains from there being few."""
+
+
+@dataclass(frozen=True)
+class Horizon:
+    """d `periods`, 1 … d, over which a boolean that starts at 0 changes at most `changes` times (k).
+
+    Periods are padded to the next power of two, 2^L. The node (h, j), j = 1, 2, …, is the interval from period
+    (j − 1)·2^h + 1 to j·2^h; its value is the boolean's at its end minus the one before its start: −1, 0 or 1. The
+    nodes that make up [1, t] have distinct levels, and their values add up to the boolean at t. Nodes that would end
+    after d never end, so nobody sends them: levels are those with 2^h ≤ d.
+
+    Raises AccountingError for numbers out of range, and where there would be more changes than periods.
+    """
+
+    periods: int
+    changes: int
+
+    def __post_init__(self) -> None:
+        _check("periods", self.periods, PERIODS_LIMIT)
+        _check("changes", self.changes, CHANGES_LIMIT)
+        if self.changes > self.periods:
+            raise AccountingError(
+                f"changes is {self.changes}, must be at most the {self.periods} periods; a boolean changes once in each"
+            )
+
+    @cached_property
+    def padded(self) -> int:
+        """The least power of two that is at least d."""
+        return 1 << (self.periods - 1).bit_length()
+
+    @cached_property
+    def levels(self) -> int:
+        """How many levels have a node that ends: ⌊log₂ d⌋ + 1."""
+        return self.periods.bit_length()
+
+    def nodes(self, level: int, period: int | None = None) -> int:
+        """Return how many nodes of `level` have ended when `period` ends; left out, the last one."""
+        return self.until(period) >> level
+
+    def until(self, period: int | None) -> int:
+        """Return `period`, checked; the last one where it is left out."""
+        if period is None:
+            return self.periods
+        _check("period", period, self.periods)
+        return period
+
+    def cover(self, period: int) -> tuple[tuple[int, int], ...]:
+        """Return the nodes (h, j) that make up [1, `period`], the longest first: as many as its binary ones."""
+        self.until(period)
+        return tuple((level, period >> level) for level in reversed(range(self.levels)) if period >> level & 1)
+
+    def ending(self, period: int) -> tuple[tuple[int, int], ...]:
+        """Return the nodes (h, j) that end with `period`, the shortest first."""
+        self.until(period)
+        return tuple((level, period >> level) for level in range(self.levels) if period % (1 << level) == 0)
+
+    def differing(self, level: int, period: int | None = None) -> int:
+        """Return T_h = min(2k, nodes so far): in how many nodes of `level` two devices' streams can differ."""
+        return min(2 * self.changes, self.nodes(level, period))
+
+
+def _check(name: str, value: object, most: int) -> None:
+    if type(value) is not int or not 1 <= value <= most:
+        raise AccountingError(f"{name} is {shown(value)}, must be a whole number from 1 to {most}; choose one of these")

@@ -1,0 +1,102 @@
+"""`vector`: all changes at one level, through one vector of coins. A local promise, however many the periods."""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from math import comb
+from typing import ClassVar
+
+from hubbub.accountant.errors import AccountingError, shown
+from hubbub.accountant.mechanisms.exact import log_above
+from hubbub.accountant.mechanisms.longitudinal.horizon import Horizon
+from hubbub.accountant.mechanisms.longitudinal.signs import check_weight, most_signs, signs_variance, weight_of
+from hubbub.accountant.mechanisms.written import GAMMA_DENOMINATOR
+
+
+@dataclass(frozen=True)
+class Vector:
+    """Each device draws a level, uniformly, and once a vector v of k signs.
+
+    v has weight E = `weight` / 2³² if at most `minuses` (r) of its signs are −1, else 1. The i-th node of the level
+    whose value is not 0, of sign s, sends s·v_i; nodes of value 0 send fair coins. docs/accounting.md proves that the
+    whole sequence is ln E-LDP.
+    """
+
+    kind: ClassVar[str] = "vector"
+
+    horizon: Horizon
+    weight: int
+    minuses: int
+
+    def __post_init__(self) -> None:
+        check_weight(self.weight)
+        most = self.horizon.changes - 1
+        if type(self.minuses) is not int or not 0 <= self.minuses <= most:
+            raise AccountingError(
+                f"minuses is {shown(self.minuses)}, must be from 0 to {most}; below half of the changes is best"
+            )
+
+    @classmethod
+    def best(cls, horizon: Horizon, epsilon_local: float) -> "Vector":
+        """The strategy of local privacy `epsilon_local` whose signs tell the most."""
+        weight = weight_of(epsilon_local)
+        return max((cls(horizon, weight, r) for r in range((horizon.changes + 1) // 2)), key=lambda each: each.gap)
+
+    @property
+    def odds(self) -> Fraction:
+        """E, how much likelier a vector with few −1 is than any other."""
+        return Fraction(self.weight, GAMMA_DENOMINATOR)
+
+    @cached_property
+    def weights(self) -> tuple[int, ...]:
+        """Whole weights of 0, 1, …, k signs −1, all their places together."""
+        k = self.horizon.changes
+        return tuple(
+            comb(k, count) * (self.weight if count <= self.minuses else GAMMA_DENOMINATOR) for count in range(k + 1)
+        )
+
+    @cached_property
+    def gap(self) -> Fraction:
+        """Mean of one sign of v."""
+        k = self.horizon.changes
+        return Fraction(sum(w * (k - 2 * count) for count, w in enumerate(self.weights)), k * sum(self.weights))
+
+    @cached_property
+    def scale(self) -> Fraction:
+        """By what a sum of signs is multiplied: (⌊log₂ d⌋ + 1)/gap."""
+        return self.horizon.levels / self.gap
+
+    def density(self, agreeing: int, contradicting: int) -> Fraction:
+        """Return how likely the first signs of v are these, relative to fair coins: so many +1, so many −1."""
+        seen = agreeing + contradicting
+        rest = self.horizon.changes - seen
+        found = sum(
+            comb(rest, more) * (self.weight if contradicting + more <= self.minuses else GAMMA_DENOMINATOR)
+            for more in range(rest + 1)
+        )
+        return Fraction(found << seen, sum(self.weights))
+
+    def epsilon_local(self, period: int | None = None) -> float:
+        """Return ln of the largest ratio of densities: ln E once k + 1 periods are over, less before.
+
+        The more of v is seen to be +1, the larger is the density, and the more −1, the smaller; how many can be seen
+        is said by `most_signs`, and is the most at the finest level.
+        """
+        one, other = most_signs(self.horizon, 0, period)
+        ratios = (self.density(a, 0) / self.density(0, b) for a, b in ((one, other), (other, one)))
+        return log_above(max(ratios))
+
+    @property
+    def epsilon_sign(self) -> float:
+        """Local ε of one sign by itself, rounded up."""
+        return log_above((1 + self.gap) / (1 - self.gap))
+
+    def variance(self, period: int, reports: int, ones: int = 0, nonzero: int = 0) -> Fraction:
+        """Return n·m·levels/gap² − f, m the number of nodes in [1, period]."""
+        del nonzero
+        return signs_variance(self.horizon, self.scale, period, reports, ones)
+
+    def estimate(self, level: int, total: int, reports: int) -> Fraction:
+        """Return `scale` times the sum of the signs."""
+        del level, reports
+        return self.scale * total

@@ -1,0 +1,74 @@
+"""Any finite law: the blanket of all its inputs, and the neighbours whose sum over its outputs is the largest."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import ClassVar
+
+from hubbub.accountant.divergence.finite import FinitePoints, finite_points
+from hubbub.accountant.divergence.finite_attack import finite_attack_sums
+from hubbub.accountant.divergence.logs import LogBracket
+from hubbub.accountant.divergence.sums import IidSum
+from hubbub.accountant.losses.walks import Walk
+from hubbub.accountant.mechanisms import Finite
+from hubbub.accountant.mechanisms.exact import log_above
+from hubbub.accountant.pairs.curved import CurvedPairs
+from hubbub.accountant.pairs.part import Part
+from hubbub.accountant.pairs.variable import Amplification, around
+
+
+@dataclass(frozen=True)
+class FinitePairs(CurvedPairs[Finite]):
+    """All that follows from the matrix; a law that is kRR's has tighter or faster pairs of its own as `KRR`."""
+
+    exact_blanket: ClassVar[bool] = True
+
+    def described(self) -> str:
+        """Return it in a few words."""
+        law, local = self.mechanism.law, self.mechanism.epsilon_local
+        return f"a law of {len(law)} inputs and {len(law[0])} outputs and local ε {local:.4g}"
+
+    @property
+    def common_epsilon(self) -> float:
+        """Between any two inputs: the others may hold any, neighbours of the victim's or not."""
+        return log_above(self.mechanism.likelihood_ratio)
+
+    def attack_bound(self, dummies: int) -> str | None:
+        """Everyone else holds one value, or one of two."""
+        return None if dummies else "finite-lower"
+
+    def amplification(self, power: Fraction) -> Amplification:
+        """Over all neighbours and outputs, L = γ·Y: the extremes and the largest second moment."""
+        gamma, (above, below) = self.mechanism.gamma, around(power)
+        pairs = self.curve_points().pairs
+        everywhere = {(at.first, at.second) for points in pairs for at in points}
+        squared = max(sum(at.mass * (at.first - power * at.second) ** 2 for at in points) for points in pairs)
+        pad = above - power
+        return Amplification.rounded(
+            gamma,
+            gamma * min(first - above * second for first, second in everywhere),
+            max(gamma * max(first - below * second for first, second in everywhere), Fraction(0)),
+            gamma * (squared + 4 * pad * (1 + self.mechanism.likelihood_ratio) ** 2 * above),
+        )
+
+    def curve_points(self) -> FinitePoints:
+        """Return the points of every two neighbours."""
+        return finite_points(self.mechanism)
+
+    def blanket_sum(self, people: int, epsilon: float, missing: float) -> IidSum:
+        """Return the sum of the neighbours that vary most."""
+        points = self.curve_points()
+        return points.sum_at(points.widest(), people, epsilon)
+
+    def blanket_delta(self, reports: int, epsilon: float, dummies: int, precision: float, missing: float) -> LogBracket:
+        """Return ends of ln of the largest δ: nothing was cut or joined."""
+        return self.curve_points().bracket(reports + dummies, epsilon, precision)
+
+    def attack_sums(self, reports: int, epsilon: float) -> tuple[IidSum, ...]:
+        """The data set that reveals most of those tried."""
+        return finite_attack_sums(self.mechanism, reports, epsilon)
+
+    def attacking_walk(self, part: Part) -> Walk | None:
+        """There is none of this form: a report has more values than a walk has steps."""
+        return None

@@ -1,0 +1,132 @@
+"""A finite law is checked when it is made, is bounded as its own mechanism would be, and says what it does not know."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from math import exp, log
+from typing import Any
+
+import pytest
+
+from hubbub.accountant.bounds import epsilon_bracket
+from hubbub.accountant.bounds.exact import EXACT
+from hubbub.accountant.composition import compose_upper
+from hubbub.accountant.errors import AccountingError, OutsideConditions
+from hubbub.accountant.mechanisms import KRR, RAPPOR, Finite
+from hubbub.accountant.pairs import Part
+from hubbub.accountant.pairs.finite import finite_points
+
+Law = tuple[tuple[Fraction, ...], ...]
+
+
+def law_of(*rows: Sequence[str | int]) -> Law:
+    return tuple(tuple(map(Fraction, row)) for row in rows)
+
+
+TERNARY = law_of(("0.9", "0.08", "0.02"), ("0.1", "0.8", "0.1"), ("0.02", "0.08", "0.9"))
+
+WHOLE = Finite(TERNARY)
+
+
+def as_finite(mechanism: KRR | RAPPOR, inputs: int) -> Finite:
+    return Finite(tuple(mechanism.law(x) for x in range(inputs)))
+
+
+def test_its_local_epsilon_is_that_of_neighbours_rounded_up() -> None:
+    near = Finite(TERNARY, neighbours=((1, 0), (1, 2)))
+    assert WHOLE.likelihood_ratio == near.likelihood_ratio == 45
+    assert log(45) <= WHOLE.epsilon_local <= log(45) * (1 + 1e-15)
+    assert near.neighbour_ratio == 10
+    assert log(10) <= near.epsilon_local <= log(10) * (1 + 1e-15)
+    assert near.neighbours == ((0, 1), (1, 2))
+    assert WHOLE.gamma == Fraction("0.12")
+    assert Finite(TERNARY, neighbours=((0, 1), (2, 1), (0, 2))) == WHOLE
+    assert hash(Finite(TERNARY, blanket=WHOLE.masses)) == hash(WHOLE)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"law": law_of((1, 0))}, "from 2 to 128 rows"),
+        ({"law": "12"}, "from 2 to 128 rows"),
+        ({"law": law_of((1, 0), (1,))}, "must have 2 probabilities"),
+        ({"law": ((), ())}, "from 1 to 4096 outputs"),
+        ({"law": ((0.5, 0.5), (0.5, 0.5))}, "exact fractions"),
+        ({"law": law_of(("1/2", "1/3"), ("1/2", "1/2"))}, "sums to 5/6"),
+        ({"law": law_of((2, -1), ("1/2", "1/2"))}, "from 0 to 1"),
+        ({"law": ((Fraction(1, 3**200), 1 - Fraction(1, 3**200)), (Fraction(1, 2), Fraction(1, 2)))}, "256 bits"),
+        ({"law": law_of((1, 0), ("1/2", "1/2"))}, "output 1 is possible for input 1 and impossible for input 0"),
+        ({"law": law_of((Fraction(1, 2**90), 1 - Fraction(1, 2**90)), ("1/2", "1/2"))}, "at most 2\\*\\*80-fold"),
+        ({"blanket": law_of(("0.2", "0.08", "0.02"))[0]}, "must be at most 1/50"),
+        ({"blanket": law_of(("0.001", "0.08", "0.02"))[0]}, "must be at least 1/50"),
+        ({"neighbours": ((0, 0),)}, "two different inputs"),
+        ({"neighbours": ((0, 3),)}, "from 0 to 2"),
+        ({"neighbours": ()}, "at least one"),
+        ({"dummy": law_of(("0.001", "0.499", "0.5"))[0]}, "less than a person does"),
+        ({"dummy": law_of(("0.5", "0.5", "0.5"))[0]}, "dummy sums to 3/2"),
+    ],
+)
+def test_what_is_not_a_law_is_refused(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(AccountingError, match=message):
+        Finite(**{"law": TERNARY, **given})
+
+
+@pytest.mark.parametrize("reports", [10, 1000, 10**6])
+@pytest.mark.parametrize(
+    ("own", "inputs"),
+    [
+        (KRR(3, Fraction(1, 4)), 3),
+        (KRR(8, Fraction(1, 2)), 8),
+        (RAPPOR(4, Fraction(3, 4), Fraction(1, 4)), 4),
+        (RAPPOR(3, Fraction(1, 2), Fraction(1, 10)), 3),
+    ],
+    ids=repr,
+)
+def test_it_is_bounded_as_the_mechanism_whose_law_it_is(own: KRR | RAPPOR, inputs: int, reports: int) -> None:
+    law = as_finite(own, inputs)
+    assert law.epsilon_local == own.epsilon_local
+    assert law.gamma == own.gamma
+    assert len(finite_points(law).pairs) == 1
+    ours, theirs = epsilon_bracket(law, reports, 1e-6), epsilon_bracket(own, reports, 1e-6)
+    assert ours.epsilon_upper <= theirs.epsilon_upper * (1 + 1e-4)
+    assert ours.epsilon_lower is not None
+    assert theirs.epsilon_lower is not None
+    slack = 1e-3 if reports > 10 else 0.05
+    assert theirs.epsilon_lower * (1 - slack) <= ours.epsilon_lower <= ours.epsilon_upper
+    assert compose_upper([Part(law, reports, 4)], 1e-6) <= compose_upper([Part(own, reports, 4)], 1e-6) * (1 + 2e-3)
+
+
+def test_fewer_neighbours_cost_less_and_clones_still_rest_on_all_inputs() -> None:
+    near = Finite(TERNARY, neighbours=((0, 1), (1, 2)))
+    every, some = (epsilon_bracket(each, 1000, 1e-6) for each in (WHOLE, near))
+    assert some.epsilon_upper < every.epsilon_upper
+    # Their proof takes the blanket of all inputs for granted, so it may not start from the neighbours' ratio.
+    clones = [EXACT["stronger-clones"].delta(each, 1000, 0.1)[1] for each in (WHOLE, near)]
+    assert clones[0] == clones[1]
+    rdp = [EXACT["stronger-clones"].rdp(each, 1000, 2.0) for each in (WHOLE, near)]
+    assert rdp[0] == rdp[1]
+
+
+def test_dummies_need_a_law_and_then_count_as_people() -> None:
+    with pytest.raises(OutsideConditions, match="does not say what a dummy is"):
+        Part(WHOLE, 100, dummies=1)
+    for name in ("blanket", "stronger-clones", "clones"):
+        with pytest.raises(AccountingError, match="does not say what a dummy is"):
+            epsilon_bracket(WHOLE, 100, 1e-6, bound=name, dummies=1)
+    known = Finite(TERNARY, dummy=TERNARY[1])
+    beside = epsilon_bracket(known, 500, 1e-6, dummies=500).epsilon_upper
+    assert beside == pytest.approx(epsilon_bracket(known, 1000, 1e-6).epsilon_upper, rel=1e-4)
+
+
+def test_no_pair_that_could_be_the_worst_is_passed_over() -> None:
+    points = finite_points(WHOLE)
+    for epsilon in (0.0, 0.05, 0.3, 1.0, 3.0):
+        for reports in (1, 30, 1000, 10**6):
+            every = [
+                EXACT["blanket"].delta(Finite(TERNARY, WHOLE.masses, (pair,)), reports, epsilon)[1]
+                for pair in ((0, 1), (0, 2), (1, 2))
+            ]
+            ceiling = float(points.ceilings(reports, epsilon).max())
+            assert EXACT["blanket"].delta(WHOLE, reports, epsilon)[1] == pytest.approx(max(every), rel=1e-3, abs=1e-250)
+            assert max(every) <= max(exp(min(0.0, ceiling)), 1e-300) * (1 + 1e-9)
