@@ -128,7 +128,8 @@ def _stated(content: dict[str, Any], form: Form) -> dict[str, Any]:
     queries = content["queries"]
     return {
         **with_floats(content, FLOATS),
-        **{name: with_floats(content[name], FLOATS) for name in ("all_rounds", "round_total", *(_OPTIONAL & set(content)))},
+        **{name: with_floats(content[name], FLOATS) for name in ("all_rounds", "round_total")},
+        **{name: with_floats(content[name], FLOATS) for name in _OPTIONAL & set(content)},
         "queries": [with_floats(query, FLOATS) for query in queries] if isinstance(queries, list) else queries,
     }
 

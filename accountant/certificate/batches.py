@@ -28,7 +28,12 @@ def honest(terms: Terms, query: QueryCount) -> int:
 def part_of_round(terms: Terms, query: QueryCount) -> Part:
     """Return the batch by itself, at its honest number of valid reports."""
     # A person without any other honest report still has the local guarantee, which is what one report gives.
-    return Part(one_round(query.mechanism), max(1, honest(terms, query)), dummies=terms.dummies)
+    return lone_part(terms, query.mechanism, max(1, honest(terms, query)))
+
+
+def lone_part(terms: Terms, mechanism: LocalMechanism, reports: int) -> Part:
+    """Return a batch by itself, of so many honest reports; dummies that its bound cannot count are left out."""
+    return Part(one_round(mechanism), reports, dummies=terms.dummies if mechanism.counts_dummies else 0)
 
 
 def part_that_came(terms: Terms, query: QueryCount) -> Part:
@@ -47,10 +52,9 @@ def part_at_minimum(terms: Terms, query: QueryCount) -> Part:
 def linked_part(terms: Terms, mechanism: LocalMechanism, reports: int) -> Part:
     """Return a batch of so many honest reports as one of several rounds: where these are linked, the steady ones hide.
 
-    Dummies are made anew in each round, so that nobody's reports over the rounds hide among them.
+    Dummies are made anew in each round, so that nobody's reports over linked rounds hide among them.
     """
-    dummies = terms.dummies if paid_rounds(mechanism, 2) == 2 else 0
-    return Part(mechanism, hiding_reports(mechanism, reports), dummies=dummies)
+    return Part(mechanism, hiding_reports(mechanism, reports), dummies=terms.dummies if mechanism.counts_dummies else 0)
 
 
 def parts_over_rounds(parts: Sequence[Sequence[Part]]) -> list[Part]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from hubbub.accountant.certificate.batches import linked_part, local_sum
+from hubbub.accountant.certificate.batches import linked_part, local_sum, lone_part
 from hubbub.accountant.certificate.terms import Terms
 from hubbub.accountant.composition import compose
 from hubbub.accountant.errors import AccountingError
@@ -39,14 +39,14 @@ def check_minimum(terms: Terms, mechanisms: Sequence[LocalMechanism]) -> None:
     Raises:
         AccountingError: with what is reached, what was promised, and what to change.
     """
-    local = local_sum(mechanisms)
+    local = local_sum([one_round(mechanism) for mechanism in mechanisms])
     # Written as "not ... <=" so that a promise of NaN, of which every comparison is false, is refused too.
     if not local <= terms.epsilon_local:
         raise AccountingError(
             f"the queries' epsilon_local add up to {local:.6g}, the cap is {terms.epsilon_local:g}; "
             "raise gamma or minimum_reports, or the cap"
         )
-    alone = [Part(one_round(mechanism), _least(terms), dummies=terms.dummies) for mechanism in mechanisms]
+    alone = [lone_part(terms, mechanism, _least(terms)) for mechanism in mechanisms]
     reached = compose(alone, terms.delta).epsilon_upper
     if not reached <= terms.epsilon:
         raise AccountingError(

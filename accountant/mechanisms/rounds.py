@@ -15,5 +15,5 @@ def paid_rounds(mechanism: LocalMechanism, rounds: int) -> int:
 
 
 def hiding_reports(mechanism: LocalMechanism, reports: int) -> int:
-    """Return how many of a batch's honest `reports` hide a person over rounds: the steady ones, where they are linked."""
+    """Return how many of a batch's honest `reports` hide a person over rounds: the steady ones, if linked."""
     return min(reports, mechanism.steady) if isinstance(mechanism, Sequence) else reports

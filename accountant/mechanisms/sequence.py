@@ -1,13 +1,12 @@
 """A randomizer of everything that one person sends over all rounds of a task, drawn once and sent a piece a round."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, ClassVar
 
 from hubbub.accountant.errors import AccountingError, shown
 from hubbub.accountant.mechanisms.exact import checked_epsilon_local, grown_exp
-from hubbub.accountant.mechanisms.generic import Generic
 from hubbub.accountant.mechanisms.written import Fits, check_content, is_count, is_text, read_real
 
 
@@ -42,7 +41,7 @@ class Sequence:
                 f"epsilon_round is {self.epsilon_round:g}, must be at most epsilon_local = {self.epsilon_local:g}"
             )
         if type(self.steady) is not int or self.steady < 1:
-            raise AccountingError(f"steady is {shown(self.steady)}, must be a whole number from 1: people in every round")
+            raise AccountingError(f"steady is {shown(self.steady)}, must be a whole number from 1: people")
 
     def content(self) -> dict[str, Any]:
         """Return its one form as JSON values."""
@@ -62,6 +61,6 @@ class Sequence:
         return grown_exp(self.epsilon_local)
 
     @property
-    def one_round(self) -> Generic:
-        """What one round alone shows."""
-        return Generic(self.epsilon_round)
+    def one_round(self) -> "Sequence":
+        """What one round alone shows: a sequence that ends with it."""
+        return replace(self, epsilon_local=self.epsilon_round)

@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hubbub.accountant.certificate.batches import linked_part, parts_over_rounds
+from hubbub.accountant.certificate.batches import linked_part, lone_part, parts_over_rounds
 from hubbub.accountant.certificate.minimum import parts_of_horizon
 from hubbub.accountant.certificate.terms import Terms
 from hubbub.accountant.errors import CertificateError
-from hubbub.accountant.mechanisms import LocalMechanism, one_round
+from hubbub.accountant.mechanisms import LocalMechanism
 from hubbub.accountant.pairs import Part
 from hubbub.accountant.rigorous.balls import written
 from hubbub.accountant.rigorous.composition import prove_composed
@@ -66,30 +66,37 @@ def claims(
 
     latest = []
     for (name, mechanism), stated in zip(queries, content["queries"], strict=True):
-        latest.append(Part(one_round(mechanism), _reports(terms, stated), dummies=terms.dummies))
+        latest.append(lone_part(terms, mechanism, _reports(terms, stated)))
         yield _local(name, latest[-1:], stated, True)
         yield upper(name, "epsilon_upper", latest[-1:], stated, True)
     yield _local("round_total", latest, content["round_total"], False)
     yield upper("round_total", "epsilon_upper", latest, content["round_total"], False)
     stated = content["all_rounds"]
-
-
-    def history(minimum: int | None) -> list[Part]:
-        rounds = [zip(queries, entry["queries"], strict=True) for entry in stated["history"]]
-        parts = [[_part(terms, mechanism, counts, minimum) for (_, mechanism), counts in each] for each in rounds]
-        return parts_over_rounds(parts)
-
-    came, least = history(None), history(terms.minimum_reports)
+    came = _so_far(terms, queries, stated["history"], None)
+    least = _so_far(terms, queries, stated["history"], terms.minimum_reports)
     yield _local("all_rounds", came, stated, False)
     yield upper("all_rounds", "epsilon_upper", came, stated, False)
     if stated["epsilon_upper_at_minimum"] is not None:
         yield upper("all_rounds", "epsilon_upper_at_minimum", least, stated, False)
-    if terms.horizon is not None:
+    for parts in _horizon(terms, queries):
         stated = content["horizon"]
-        parts = parts_of_horizon(terms, [mechanism for _, mechanism in queries], terms.horizon)
         yield _local("horizon", [part for part in parts for _ in range(part.rounds)], stated, False)
         if stated["epsilon_upper"] is not None:
             yield upper("horizon", "epsilon_upper", parts, stated, False)
+
+
+def _so_far(
+    terms: Terms, queries: Sequence[tuple[str, LocalMechanism]], history: Sequence[Mapping[str, Any]], least: int | None
+) -> list[Part]:
+    """What the rounds of a history cost together, at the reports that came or at the `least` of them."""
+    rounds = [zip(queries, entry["queries"], strict=True) for entry in history]
+    return parts_over_rounds([[_part(terms, of, counts, least) for (_, of), counts in each] for each in rounds])
+
+
+def _horizon(terms: Terms, queries: Sequence[tuple[str, LocalMechanism]]) -> Iterator[Sequence[Part]]:
+    """Yield what all rounds cost at the minimum, where a question is over time."""
+    if terms.horizon is not None:
+        yield parts_of_horizon(terms, [mechanism for _, mechanism in queries], terms.horizon)
 
 
 def _part(terms: Terms, mechanism: LocalMechanism, counts: Mapping[str, Any], minimum: int | None = None) -> Part:

@@ -68,7 +68,8 @@ def query_document(result: QueryResult, kind: str, truth: Truth, optional: bool)
     estimates = result.estimates
     if estimates is None:
         return document
-    consistent = {line.row.category: line.row.consistent for line in lines_of(result) if line.row.category is not None}
+    rows = [line.row for line in lines_of(result)]
+    consistent = {row.category: row.consistent for row in rows if row.consistent is not None}
     if consistent:
         document["consistent_biased"] = consistent
     if estimates.clipped_to is not None:

@@ -4,28 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any
 
+from hubbub.accountant.mechanisms.longitudinal import Direct, Horizon
 from hubbub.queries.draws import Random, uniform
 from hubbub.queries.fields import DENOMINATOR, Fields
 from hubbub.queries.krr import KRandomizedResponse
-from hubbub.queries.longitudinal.memory import Encoded, Memory, Stream
+from hubbub.queries.longitudinal.sending import Sending
+from hubbub.queries.longitudinal.stream import Stream
+from hubbub.queries.over_rounds import Batch, Encoded, Memory
 from hubbub.queries.rows import Row
-
-if TYPE_CHECKING:
-    from hubbub.queries.longitudinal.series import Batch
 
 
 @dataclass(frozen=True)
-class Direct(KRandomizedResponse):
-    """kRR of st(t) at every t. A person pays for every round, and a round that is missed costs the others nothing."""
+class SendingStates(Sending, KRandomizedResponse):
+    """kRR of st(t) at every t. A person pays for every round; a round that is missed costs the others nothing."""
 
-    name: ClassVar[str] = "direct"
+    horizon: Horizon
 
     @classmethod
-    def planned(cls, fields: Fields, periods: int, changes: int) -> Direct:  # noqa: ARG003 - other strategies need them
+    def of(cls, strategy: Direct) -> SendingStates:
+        """Send as a strategy says."""
+        return cls(2, strategy.gamma, strategy.horizon)
+
+    @property
+    def strategy(self) -> Direct:  # type: ignore[override]
+        """Its law and errors."""
+        return Direct(self.horizon, self.gamma)
+
+    @classmethod
+    def read_task(cls, fields: Fields, horizon: Horizon) -> SendingStates:
         """Read γ as [w, 2³²]."""
-        return cls(2, fields.ratio("gamma", "at 0 there is no privacy, at 1 no answer"))
+        return cls(2, fields.ratio("gamma", "at 0 there is no privacy, at 1 no answer"), horizon)
 
     def content(self) -> dict[str, Any]:
         """Return γ."""
@@ -40,14 +50,9 @@ class Direct(KRandomizedResponse):
         return uniform(2, random)
 
     def rows(self, number: int, batches: Mapping[int, Batch]) -> tuple[Row, ...]:
-        """Return how many are in state True, of those who answered the round. No other round says anything of it."""
+        """Return how many are in state yes, of those who answered the round. No other round says anything of it."""
         from hubbub.queries.debiased import Debiased
 
         batch = batches[number]
         debiased = Debiased(self, batch.tally, batch.dummies)
         return (Row("count", debiased.every_symbol()[1]), Row("answered", debiased.answered(self.symbols)))
-
-    def variance(self, period: int, reports: int) -> float:  # noqa: ARG002 - it is the same in every period
-        """Return n·(γ/2)(1 − γ/2)/(1 − γ)²: both states have the same."""
-        half = self.gamma / DENOMINATOR / 2
-        return reports * half * (1 - half) / self.keep**2

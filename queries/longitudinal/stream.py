@@ -1,45 +1,19 @@
-"""Memory: what a device keeps of a question over time from one round to the next.
-
-It holds the person's last state in the clear, and what was drawn once for the whole horizon. A second draw would be a
-second release, so it is stored in the transaction that stores the report drawn from it.
-"""
+"""Stream: a person's states as their device saw them; it is kept in the clear, on the device alone."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from hubbub.queries.errors import AnswerError
-
-Memory = Mapping[str, int]
-"""What a query keeps: whole numbers by name."""
-
-ERASED: Memory = {"erased": 1}
-"""What is left where a device erased its memory: that there was one."""
-
-
-@dataclass(frozen=True)
-class Moment:
-    """The round that is answered, and what the query kept of the last one; None where it keeps nothing yet."""
-
-    round: int
-    memory: Memory | None = None
-
-
-@dataclass(frozen=True)
-class Encoded:
-    """The symbol that encodes an answer, and what is to be kept for the next round; None where nothing is."""
-
-    symbol: int
-    memory: Memory | None = None
+from hubbub.queries.over_rounds import Memory
 
 
 @dataclass(frozen=True)
 class Stream:
-    """A person's stream of states, as their device saw it up to `period` (from 1; 0 before the first answer).
+    """A stream up to `period` (from 1; 0 before the first answer).
 
-    A state is carried over periods without an answer, and is False before the first. Of its `changes`, further ones
-    than the question's are clipped: the state stays.
+    A state is carried over periods without an answer, and is 0 before the first. After the last of the changes that
+    the question allows further ones are clipped: the state stays.
     """
 
     period: int = 0
