@@ -12,6 +12,9 @@ task, each promised (ε, δ), the smallest of these is taken; each is a bound on
   history, and those after it. Taken where 1 + m ≤ n, so that δ does not grow.
 - the local ε, at δ = 0.
 
+Where a task's rounds are pieces of one report (`queries.over_rounds`), the first one that is answered pays its local ε
+for all of them, and ε above is the local one (`Tariff.of`).
+
 A certificate's ε at the reports that came is never used to lower a number: how many came may depend on earlier results,
 and such numbers do not add up (docs/accounting.md). It raises one where it is above the promise.
 """
@@ -24,6 +27,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from fractions import Fraction
 
+from hubbub.accountant.mechanisms import paid_rounds
 from hubbub.client.errors import OverLimit
 from hubbub.client.limits import NO_LIMITS, Limits
 from hubbub.protos.task import Task
@@ -60,9 +64,15 @@ class Tariff:
 
     @classmethod
     def of(cls, task: Task) -> Tariff:
-        """Take it from a task."""
-        privacy = task.privacy
-        return cls(task.name, local_cost(task, 0), privacy.epsilon, privacy.delta, privacy.epsilon_total)
+        """Take it from a task.
+
+        Where rounds are pieces of one report, what a round promises by itself does not add up over them: the local ε is
+        taken in its place, and `epsilon_total`, which all rounds keep to, is what makes the sum smaller.
+        """
+        privacy, local = task.privacy, local_cost(task, 0)
+        linked = any(paid_rounds(query.mechanism, 2) < 2 for query in task.queries)
+        epsilon = rounded_up(local) if linked else privacy.epsilon
+        return cls(task.name, local, epsilon, privacy.delta, privacy.epsilon_total)
 
 
 def local_cost(task: Task, answered: int) -> Fraction:
@@ -147,9 +157,10 @@ class Account:
 
     def _bounds(self, tariff: Tariff) -> list[tuple[Fraction, Fraction]]:
         epsilon, delta, rounds = Fraction(tariff.epsilon), Fraction(tariff.delta), self.rounds
-        excess = self._excess(epsilon)
+        broken = self._broken()
+        excess = sum((max(Fraction(0), above - epsilon) for above in broken), Fraction(0))
         bounds = [(rounds * epsilon + excess, rounds * delta)]
-        if tariff.epsilon_total is not None and not excess:
+        if tariff.epsilon_total is not None and not broken:
             bounds.append((Fraction(tariff.epsilon_total), delta))
         if self.proven is not None:
             besides = self.proven.missing + max(0, max(each.last for each in self.charges) - self.proven.last)
@@ -159,14 +170,14 @@ class Account:
             bounds.append((self.local, Fraction(0)))
         return bounds
 
-    def _excess(self, epsilon: Fraction) -> Fraction:
+    def _broken(self) -> list[Fraction]:
+        """Return the ε of the rounds that were answered and whose promise was broken."""
         # Which of the rounds between first and last were answered is not kept: each of them may have been.
-        answered = [
+        return [
             above
             for number, above in self.exceeded.items()
             if any(each.first <= number <= each.last for each in self.charges)
         ]
-        return sum((above - epsilon for above in answered), Fraction(0))
 
 
 def check_limits(accounts: Sequence[Account], task_id: bytes, round_number: int, bill: Bill) -> None:

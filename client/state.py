@@ -2,7 +2,8 @@
 
 A round's answers are randomized once, whatever process is killed and when. A second, fresh randomization of the same
 answers would cost privacy again. So the randomized reports are stored before the network is used at all, sealed as soon
-as the round's keys can be had, and each retry sends the stored bytes. The answers themselves are never stored. A file
+as the round's keys can be had, and each retry sends the stored bytes. The answers themselves are never stored, but for
+the last state of a question over time, which the next round needs (`memory`). A file
 may hold many devices, as a gateway's does, and several processes may share it. Reports are erased as soon as they are
 sealed, sealed bytes as soon as the shuffler has acknowledged them or no longer takes them.
 """
@@ -26,6 +27,7 @@ from hubbub.client.entry import History as History
 from hubbub.client.entry import Round as Round
 from hubbub.client.errors import KeySetChanged, NoRound, OptedOut, OverLimit, StateError
 from hubbub.client.forking import closed_at_forks
+from hubbub.client.memory import Step, erase_memory, find_memories, step_memory
 from hubbub.client.pinned import read_key_set, write_key_set
 from hubbub.client.state_file import close_state, open_state, why_unusable
 from hubbub.protos.keys import KeySet
@@ -99,6 +101,11 @@ class State:
         with self._transaction() as connection:
             return _find(connection, of, devices)
 
+    def memories(self, task_id: bytes, devices: Collection[str]) -> dict[str, str]:
+        """Return what these devices keep of a task from round to round; those without are left out."""
+        with self._transaction() as connection:
+            return find_memories(connection, task_id, devices)
+
     def refusals(self, of: Round, devices: Collection[str], bill: Bill) -> dict[str, OverLimit]:
         """Return those of the devices that must not answer a round, each with the limit that it would pass.
 
@@ -109,12 +116,16 @@ class State:
         with self._transaction() as connection:
             return budget_tables.refusals(connection, *_key(of), devices, bill)
 
-    def keep_reports(self, of: Round, device: str, drawn: Drawn, over_at: float, bill: Bill) -> Entry:
+    def keep_reports(
+        self, of: Round, device: str, drawn: Drawn, over_at: float, bill: Bill, step: Step | None = None
+    ) -> Entry:
         """Store a device's randomized reports, unless it answered the round before; return what is then on disk.
 
-        What they cost is charged in the same transaction: neither is ever on disk without the other.
+        What they cost is charged in the same transaction: neither is ever on disk without the other. `step` is what the
+        device keeps from now on, and is stored with them.
 
         Raises:
+            MemoryMoved: where they were drawn from another memory than there is; nothing was stored.
             NoRound: where the round was forgotten: it is no longer known whether this device answered it.
             OptedOut: where the device opted out.
             OverLimit: where the round would pass a limit; nothing was stored.
@@ -135,6 +146,8 @@ class State:
                 for error in budget_tables.refusals(connection, *_key(of), [device], bill).values():
                     raise error
                 budget_tables.charge(connection, *_key(of), [device], bill)
+                if step is not None:
+                    step_memory(connection, of, device, step)
             return _find(connection, of, [device])[device]
 
     def seal(self, of: Round, submissions: Mapping[str, Submission]) -> dict[str, Entry]:
@@ -157,14 +170,16 @@ class State:
         return found
 
     def keep(
-        self, of: Round, submissions: Mapping[str, Submission], bill: Bill
+        self, of: Round, submissions: Mapping[str, Submission], bill: Bill, steps: Mapping[str, Step] | None = None
     ) -> tuple[dict[str, Entry], dict[str, OverLimit]]:
         """Store each device's submission, unless the device has one already; return what is then on disk.
 
         What they cost is charged in the same transaction. Nothing is stored of devices that would pass a limit, which
-        are returned beside the others with the reason.
+        are returned beside the others with the reason. `steps` are what devices keep from now on, of those that keep
+        something.
 
         Raises:
+            MemoryMoved: where one was drawn from another memory than there is; nothing was stored.
             NoRound: where the round was forgotten meanwhile.
             StateError: where they could not be stored; nothing may be sent then.
         """
@@ -179,6 +194,9 @@ class State:
             insert = "INSERT INTO submission (round, device, id, envelope, sealed) VALUES (?, ?, ?, ?, 1)"
             connection.executemany(insert, rows)
             budget_tables.charge(connection, *_key(of), kept, bill)
+            for device, step in (steps or {}).items():
+                if device in kept:
+                    step_memory(connection, of, device, step)
         return found | {device: Entry(one.id, one.envelope, None) for device, one in kept.items()}, refused
 
     def accounts(self, task_id: bytes, tariff: Tariff, device: str) -> list[Account]:
@@ -226,6 +244,7 @@ class State:
             mark = "INSERT INTO forgotten VALUES (?, ?, 0) ON CONFLICT DO UPDATE SET round = max(round, excluded.round)"
             connection.executemany(mark, over)
             connection.execute("DELETE FROM round WHERE over_at < ?", (now,))
+            connection.execute("DELETE FROM memory WHERE over_at < ?", (now,))
         if over:
             self._truncate()
         return len(over)
@@ -279,10 +298,11 @@ class State:
         """Erase a device's reports, sealed bytes and submission ids, in all tasks.
 
         Which rounds it answered is remembered until they are over, and how many it answered for good: without that it
-        would answer a round twice.
+        would answer a round twice. That a question over time was answered is remembered until its task is over.
         """
         with self._transaction() as connection:
             _erase(connection, device, "true")
+            erase_memory(connection, device)
         self._truncate()
 
     @contextmanager

@@ -19,6 +19,7 @@ from hubbub.protos.results import QueryResult, QueryState
 from hubbub.queries.debiased import Debiased
 from hubbub.queries.draws import Random
 from hubbub.queries.lookup import Decodable
+from hubbub.queries.over_rounds import Batch, Moment
 from hubbub.queries.query import Query
 from hubbub.queries.question import Value
 from hubbub.queries.randomizer import Tally
@@ -66,7 +67,7 @@ def simulate(
 def estimates_of(query: Query, tally: Tally, dummies: int, truth: Truth) -> Estimates:
     """Return what is published; texts are looked up, with those that the data holds as candidates."""
     if not isinstance(query.question, Decodable):
-        return query.estimates(tally, dummies)
+        return query.estimates_over(0, {0: Batch(tally, dummies)})
     candidates = [category for _, category in truth if category is not None]
     return query.question.decode(Debiased(query.randomizer, tally, dummies), candidates)
 
@@ -83,7 +84,7 @@ def tally_of(query: Query, answers: Sequence[Value], progress: Callable[[int], N
     # Counted a thousand at a time, so that memory does not grow with the data.
     for start in range(0, len(answers), 1000):
         some = answers[start : start + 1000]
-        reports = b"".join(query.randomize(query.encode(value, random), random) for value in some)
+        reports = b"".join(query.randomize(query.encode_at(value, Moment(0), random).symbol, random) for value in some)
         tally += query.randomizer.tally(reports)
         progress(len(some))
     return tally
