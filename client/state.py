@@ -2,7 +2,8 @@
 
 A round's answers are randomized once, whatever process is killed and when. A second, fresh randomization of the same
 answers would cost privacy again. So the randomized reports are stored before the network is used at all, sealed as soon
-as the round's keys can be had, and each retry sends the stored bytes. The answers themselves are never stored. A file
+as the round's keys can be had, and each retry sends the stored bytes. The answers themselves are never stored, but for
+the last state of a question over time, which the next round needs (`memory`). A file
 may hold many devices, as a gateway's does, and several processes may share it. Reports are erased as soon as they are
 sealed, sealed bytes as soon as the shuffler has acknowledged them or no longer takes them.
 """
@@ -24,8 +25,10 @@ from hubbub.client.entry import Drawn as Drawn
 from hubbub.client.entry import Entry as Entry
 from hubbub.client.entry import History as History
 from hubbub.client.entry import Round as Round
+from hubbub.client.erasing import COUNT_OVER, erase_submissions
 from hubbub.client.errors import KeySetChanged, NoRound, OptedOut, OverLimit, StateError
 from hubbub.client.forking import closed_at_forks
+from hubbub.client.memory import Step, erase_memory, find_memories, step_memory
 from hubbub.client.pinned import read_key_set, write_key_set
 from hubbub.client.state_file import close_state, open_state, why_unusable
 from hubbub.protos.keys import KeySet
@@ -99,6 +102,11 @@ class State:
         with self._transaction() as connection:
             return _find(connection, of, devices)
 
+    def memories(self, task_id: bytes, devices: Collection[str]) -> dict[str, str]:
+        """Return what these devices keep of a task from round to round; those without are left out."""
+        with self._transaction() as connection:
+            return find_memories(connection, task_id, devices)
+
     def refusals(self, of: Round, devices: Collection[str], bill: Bill) -> dict[str, OverLimit]:
         """Return those of the devices that must not answer a round, each with the limit that it would pass.
 
@@ -109,12 +117,16 @@ class State:
         with self._transaction() as connection:
             return budget_tables.refusals(connection, *_key(of), devices, bill)
 
-    def keep_reports(self, of: Round, device: str, drawn: Drawn, over_at: float, bill: Bill) -> Entry:
+    def keep_reports(
+        self, of: Round, device: str, drawn: Drawn, over_at: float, bill: Bill, step: Step | None = None
+    ) -> Entry:
         """Store a device's randomized reports, unless it answered the round before; return what is then on disk.
 
-        What they cost is charged in the same transaction: neither is ever on disk without the other.
+        What they cost is charged, and `step` is kept from now on, in the same transaction: none is ever on disk without
+        the others.
 
         Raises:
+            MemoryMoved: where they were drawn from another memory than there is; nothing was stored.
             NoRound: where the round was forgotten: it is no longer known whether this device answered it.
             OptedOut: where the device opted out.
             OverLimit: where the round would pass a limit; nothing was stored.
@@ -135,6 +147,8 @@ class State:
                 for error in budget_tables.refusals(connection, *_key(of), [device], bill).values():
                     raise error
                 budget_tables.charge(connection, *_key(of), [device], bill)
+                if step is not None:
+                    step_memory(connection, of, device, step)
             return _find(connection, of, [device])[device]
 
     def seal(self, of: Round, submissions: Mapping[str, Submission]) -> dict[str, Entry]:
@@ -157,14 +171,15 @@ class State:
         return found
 
     def keep(
-        self, of: Round, submissions: Mapping[str, Submission], bill: Bill
+        self, of: Round, submissions: Mapping[str, Submission], bill: Bill, steps: Mapping[str, Step] | None = None
     ) -> tuple[dict[str, Entry], dict[str, OverLimit]]:
         """Store each device's submission, unless the device has one already; return what is then on disk.
 
-        What they cost is charged in the same transaction. Nothing is stored of devices that would pass a limit, which
-        are returned beside the others with the reason.
+        What they cost is charged, and `steps` are kept from now on, in the same transaction. Nothing is stored of
+        devices that would pass a limit, which are returned beside the others with the reason.
 
         Raises:
+            MemoryMoved: where one was drawn from another memory than there is; nothing was stored.
             NoRound: where the round was forgotten meanwhile.
             StateError: where they could not be stored; nothing may be sent then.
         """
@@ -179,6 +194,8 @@ class State:
             insert = "INSERT INTO submission (round, device, id, envelope, sealed) VALUES (?, ?, ?, ?, 1)"
             connection.executemany(insert, rows)
             budget_tables.charge(connection, *_key(of), kept, bill)
+            for device in kept.keys() & (steps or {}).keys():
+                step_memory(connection, of, device, (steps or {})[device])
         return found | {device: Entry(one.id, one.envelope, None) for device, one in kept.items()}, refused
 
     def accounts(self, task_id: bytes, tariff: Tariff, device: str) -> list[Account]:
@@ -222,10 +239,11 @@ class State:
         """
         with self._transaction() as connection:
             over = connection.execute("SELECT task, round FROM round WHERE over_at < ?", (now,)).fetchall()
-            connection.execute(_COUNT_OVER, (now,))
+            connection.execute(COUNT_OVER, (now,))
             mark = "INSERT INTO forgotten VALUES (?, ?, 0) ON CONFLICT DO UPDATE SET round = max(round, excluded.round)"
             connection.executemany(mark, over)
             connection.execute("DELETE FROM round WHERE over_at < ?", (now,))
+            connection.execute("DELETE FROM memory WHERE over_at < ?", (now,))
         if over:
             self._truncate()
         return len(over)
@@ -267,7 +285,7 @@ class State:
         """Take nothing for a device from now on, and erase what waits to be sent for it, in all tasks."""
         with self._transaction() as connection:
             connection.execute("INSERT INTO opted_out VALUES (?) ON CONFLICT DO NOTHING", (device,))
-            _erase(connection, device, "outcome IS NULL")
+            erase_submissions(connection, device, "outcome IS NULL")
         self._truncate()
 
     def opt_in(self, device: str) -> None:
@@ -279,10 +297,11 @@ class State:
         """Erase a device's reports, sealed bytes and submission ids, in all tasks.
 
         Which rounds it answered is remembered until they are over, and how many it answered for good: without that it
-        would answer a round twice.
+        would answer a round twice. That a question over time was answered is remembered until its task is over.
         """
         with self._transaction() as connection:
-            _erase(connection, device, "true")
+            erase_submissions(connection, device, "true")
+            erase_memory(connection, device)
         self._truncate()
 
     @contextmanager
@@ -358,26 +377,6 @@ def _last_forgotten(connection: sqlite3.Connection, task_id: bytes) -> int:
 def _opted_out(connection: sqlite3.Connection, devices: Collection[str]) -> set[str]:
     query = "SELECT device FROM opted_out WHERE device IN (SELECT value FROM json_each(?))"
     return {device for (device,) in connection.execute(query, (json.dumps(list(devices)),))}
-
-
-def _erase(connection: sqlite3.Connection, device: str, which: str) -> None:
-    """Erase those of a device's submissions that fulfil a condition in SQL."""
-    # What was never sealed never left: the round may still be answered. What was sealed may have been sent, so it
-    # leaves a mark that the round is answered.
-    connection.execute(f"DELETE FROM submission WHERE device = ? AND reports IS NOT NULL AND {which}", (device,))  # noqa: S608
-    connection.execute(
-        f"UPDATE submission SET id = zeroblob(16), envelope = NULL, outcome = ? WHERE device = ? AND {which}",  # noqa: S608
-        (ERASED_HERE, device),
-    )
-
-
-_COUNT_OVER = """
-INSERT INTO history (task, device, answered, sealed)
-SELECT round.task, submission.device, count(*), sum(submission.sealed)
-FROM submission JOIN round ON submission.round = round.number WHERE round.over_at < ? GROUP BY 1, 2
-ON CONFLICT DO UPDATE SET answered = answered + excluded.answered, sealed = sealed + excluded.sealed
-"""
-"""Counts the submissions of rounds that are about to be forgotten."""
 
 
 def _find(connection: sqlite3.Connection, of: Round, devices: Collection[str]) -> dict[str, Entry]:

@@ -17,6 +17,7 @@ from hubbub.deploy.planning import Plan, expected_errors
 from hubbub.deploy.views.compared import query_document
 from hubbub.protos.results import QueryResult, QueryState
 from hubbub.queries.draws import Random
+from hubbub.queries.over_rounds import Batch, Moment
 from hubbub.queries.query import Query
 from hubbub.queries.question import Value
 from hubbub.queries.randomizer import Tally
@@ -43,7 +44,8 @@ def simulate(
         tally = people + query.randomizer.tally(query.randomizer.dummies(dummies, random))
         # The minimum is about people: dummies hide them, but do not count as reports.
         state = QueryState.PUBLISHED if released else QueryState.WITHHELD
-        result = QueryResult(query.name, state, valid, valid, {}, query.estimates(tally, dummies) if released else None)
+        estimates = query.estimates_over(0, {0: Batch(tally, dummies)}) if released else None
+        result = QueryResult(query.name, state, valid, valid, {}, estimates)
         truth = truth_of(dataset, query.question)
         queries.append(query_document(result, query.question.kind, truth, query.question.optional))
         counted.append(QueryCount(query.name, query.mechanism, valid, valid, {}))
@@ -71,7 +73,7 @@ def tally_of(query: Query, answers: Sequence[Value], progress: Callable[[int], N
     # Counted a thousand at a time, so that memory does not grow with the data.
     for start in range(0, len(answers), 1000):
         some = answers[start : start + 1000]
-        reports = b"".join(query.randomize(query.encode(value, random), random) for value in some)
+        reports = b"".join(query.randomize(query.encode_at(value, Moment(0), random).symbol, random) for value in some)
         tally += query.randomizer.tally(reports)
         progress(len(some))
     return tally

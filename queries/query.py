@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from hubbub.accountant.mechanisms import LocalMechanism
+from hubbub.accountant.mechanisms import LocalMechanism, paid_rounds
 from hubbub.queries.draws import Random
 from hubbub.queries.errors import AnswerError
 from hubbub.queries.fields import DEFAULT_RANDOMIZER, Fields
+from hubbub.queries.over_rounds import Batch, Encoded, Moment, OverRounds, Repeated
 from hubbub.queries.question import Question, Value, symbols_of
 from hubbub.queries.randomizer import Randomizer, task_content
 from hubbub.queries.registry import question_of, randomizer_of
@@ -45,15 +47,31 @@ class Query:
         """Length of a report, the same for every answer and device."""
         return self.randomizer.report_bytes
 
+    @property
+    def horizon(self) -> int | None:
+        """How many rounds are promised together; None where each stands for itself."""
+        return self.randomizer.rounds if isinstance(self.randomizer, OverRounds) else None
+
     # On the device
 
-    def local_cost(self, answered: int) -> float:  # noqa: ARG002 - what is answered over rounds may need it
+    def encode_at(self, answer: Value, moment: Moment, random: Random) -> Encoded:
+        """Return the symbol that encodes `answer` in a round, and what the device must keep for the next one.
+
+        Raises:
+            AnswerError: where it does not fit the question, or the round.
+        """
+        if isinstance(self.randomizer, OverRounds):
+            return self.randomizer.encode_at(answer, self.question.encode, moment, random)
+        return Encoded(self.encode(answer, random))
+
+    def local_cost(self, answered: int) -> float:
         """Return the local ε of answering one more round after `answered` rounds, never below the truth.
 
-        Added up over a device's rounds it is what they cost together. Each round is randomized anew, so each costs the
-        randomizer's ε.
+        Added up over a device's rounds it is what they cost together. What is drawn once for all rounds is paid for
+        with the first of them; what is randomized anew, in each.
         """
-        return self.mechanism.epsilon_local
+        paid = paid_rounds(self.mechanism, answered + 1) - (paid_rounds(self.mechanism, answered) if answered else 0)
+        return paid * self.mechanism.epsilon_local
 
     def encode(self, answer: Value, random: Random) -> int:
         """Return the symbol, in range(symbols), that encodes `answer`.
@@ -83,10 +101,25 @@ class Query:
 
         return self.question.estimates(Debiased(self.randomizer, tally, dummies))
 
+    def estimates_over(self, number: int, batches: Mapping[int, Batch]) -> Estimates:
+        """Return the published estimates after round `number`, from the published batches of the rounds up to it.
+
+        Raises:
+            ValueError: where a tally cannot be this query's.
+        """
+        if isinstance(self.randomizer, OverRounds):
+            from hubbub.queries.rows import Estimates
+
+            return Estimates(self.question.kind, self.randomizer.rows(number, batches))
+        batch = batches[number]
+        return self.estimates(batch.tally, batch.dummies)
+
     # In a task
 
     def content(self) -> dict[str, Any]:
         """Return the query as a member of a task's JSON."""
+        if isinstance(self.randomizer, OverRounds):
+            return self.question.content() | self.randomizer.content()
         return self.question.content() | task_content(self.randomizer, DEFAULT_RANDOMIZER)
 
     @classmethod
@@ -99,6 +132,8 @@ class Query:
         fields = Fields(table, content, planned=True)
         question = question_of(table, fields["kind"]).read(fields)
         question.check(table)
+        if isinstance(question, Repeated):
+            return cls(question, question.read_randomizer(fields))
         return cls(question, randomizer_of(table, question.randomizer, "mechanism").read(fields, symbols_of(question)))
 
 

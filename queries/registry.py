@@ -8,6 +8,7 @@ from typing import TypeVar
 from hubbub.queries.errors import FieldError, shown
 from hubbub.queries.histogram import Histogram
 from hubbub.queries.krr import KRandomizedResponse
+from hubbub.queries.longitudinal.question import Longitudinal
 from hubbub.queries.number import Number
 from hubbub.queries.question import Question
 from hubbub.queries.randomizer import Randomizer
@@ -16,6 +17,7 @@ from hubbub.queries.unary import UnaryEncoding
 QUESTIONS: Mapping[str, type[Question]] = {
     Histogram.kind: Histogram,
     Number.kind: Number,
+    Longitudinal.kind: Longitudinal,
 }
 
 RANDOMIZERS: Mapping[str, type[Randomizer]] = {

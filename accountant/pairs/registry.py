@@ -9,7 +9,17 @@ from collections.abc import Callable, Mapping
 from typing import Any, overload
 
 from hubbub.accountant.errors import AccountingError, OutsideConditions, shown
-from hubbub.accountant.mechanisms import KRR, RAPPOR, AnyMechanism, Finite, Gaussian, Generic, Laplace, LocalMechanism
+from hubbub.accountant.mechanisms import (
+    KRR,
+    RAPPOR,
+    AnyMechanism,
+    Finite,
+    Gaussian,
+    Generic,
+    Laplace,
+    LocalMechanism,
+    Sequence,
+)
 from hubbub.accountant.pairs.base import LocalPairs, MechanismPairs
 from hubbub.accountant.pairs.finite import FinitePairs
 from hubbub.accountant.pairs.gaussian import GaussianPairs
@@ -17,6 +27,7 @@ from hubbub.accountant.pairs.generic import GenericPairs
 from hubbub.accountant.pairs.krr import KrrPairs
 from hubbub.accountant.pairs.laplace import LaplacePairs
 from hubbub.accountant.pairs.rappor import RapporPairs
+from hubbub.accountant.pairs.sequence import SequencePairs
 from hubbub.accountant.pairs.two_rr import TwoRRPairs
 
 
@@ -27,6 +38,7 @@ def _krr(mechanism: KRR) -> KrrPairs:
 PAIRS: Mapping[type, Callable[[Any], MechanismPairs[Any]]] = {
     KRR: _krr,
     Generic: GenericPairs,
+    Sequence: SequencePairs,
     RAPPOR: RapporPairs,
     Laplace: LaplacePairs,
     Finite: FinitePairs,

@@ -19,6 +19,7 @@ from hubbub.queries.errors import FieldError
 from hubbub.queries.fields import DEFAULT_RANDOMIZER
 from hubbub.queries.histogram import Histogram
 from hubbub.queries.krr import KRandomizedResponse
+from hubbub.queries.longitudinal.question import Longitudinal
 from hubbub.queries.number import Number
 from hubbub.queries.query import Query
 from hubbub.queries.registry import QUESTIONS, RANDOMIZERS, question_of, randomizer_of
@@ -56,7 +57,9 @@ def changed(task: Task, **members: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize("kind", UNKNOWN, ids=lambda kind: f"{kind!s:.10}")
 def test_an_unknown_kind_is_an_error_that_names_the_known(kind: Any) -> None:
-    with pytest.raises(FieldError, match=r"query\[0\].kind is .*; it must be 'histogram' or 'sum'$") as caught:
+    with pytest.raises(
+        FieldError, match=r"query\[0\].kind is .*; it must be 'histogram' or 'sum' or 'longitudinal'$"
+    ) as caught:
         question_of("query[0]", kind)
     assert len(str(caught.value)) < 200
     with pytest.raises(FieldError, match=r"query\[0\].randomizer is .*; it must be 'krr' or 'unary'$") as caught:
@@ -65,7 +68,11 @@ def test_an_unknown_kind_is_an_error_that_names_the_known(kind: Any) -> None:
 
 
 def test_every_known_kind_is_found_by_its_own_word() -> None:
-    assert {kind: question_of("t", kind) for kind in QUESTIONS} == {"histogram": Histogram, "sum": Number}
+    assert {kind: question_of("t", kind) for kind in QUESTIONS} == {
+        "histogram": Histogram,
+        "sum": Number,
+        "longitudinal": Longitudinal,
+    }
     assert {kind: randomizer_of("t", kind) for kind in RANDOMIZERS} == {
         "krr": KRandomizedResponse,
         "unary": UnaryEncoding,
@@ -84,7 +91,7 @@ def test_a_randomizer_s_kind_is_its_mechanism_s() -> None:
 
 @pytest.mark.parametrize("kind", [kind for kind in UNKNOWN if kind is not None], ids=lambda kind: f"{kind!s:.10}")
 def test_a_frozen_task_of_an_unknown_kind_is_refused(kind: Any) -> None:
-    with pytest.raises(TaskError, match=r"query\[0\].kind is .*; it must be 'histogram' or 'sum'$"):
+    with pytest.raises(TaskError, match=r"query\[0\].kind is .*; it must be 'histogram' or 'sum' or 'longitudinal'$"):
         read_task(changed(KRR_TASK, kind=kind))
     for task in (KRR_TASK, UNARY_TASK):
         with pytest.raises(TaskError, match=r"query\[0\].mechanism is .*; it must be 'krr' or 'unary'$"):
@@ -120,7 +127,9 @@ def test_a_draft_with_an_unknown_randomizer_is_refused_at_its_line(written: str)
 
 @pytest.mark.parametrize("written", ['"median"', '"number"', '""', "1", "[]"])
 def test_a_draft_with_an_unknown_kind_is_refused_at_its_line(written: str) -> None:
-    with pytest.raises(TaskError, match=r"^line 14: query\[0\].kind is .*; it must be 'histogram' or 'sum'$"):
+    with pytest.raises(
+        TaskError, match=r"^line 14: query\[0\].kind is .*; it must be 'histogram' or 'sum' or 'longitudinal'$"
+    ):
         read_draft(DRAFT.replace('"histogram"', written))
 
 
