@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import math
 import os
 import sqlite3
 import threading
@@ -17,6 +18,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hubbub.accountant.mechanisms.longitudinal import Horizon, Vector
 from hubbub.client import Device, Gateway, Limits, OverLimit, Recorder, StateError, UsageError
 from hubbub.client.budget import PAST, Account, Bill, Charges, Proven, Tariff, check_limits, local_cost, rounded_up
 from hubbub.client.budget_tables import accounts_of
@@ -24,6 +26,10 @@ from hubbub.client.spent import budget_of
 from hubbub.client.state import Drawn, Round, State
 from hubbub.protos.messages import Submission
 from hubbub.protos.task import Privacy, Schedule, Task
+from hubbub.queries.longitudinal.direct import SendingStates
+from hubbub.queries.longitudinal.question import Longitudinal
+from hubbub.queries.longitudinal.signs import SendingVector
+from hubbub.queries.query import Query
 from support.bills import BILL, bill
 from support.fake_shuffler import Clock, FakeShuffler
 from support.samples import START, Parties, sample_task, signed
@@ -453,3 +459,20 @@ def test_promises_are_taken_from_the_task(parties: Parties) -> None:
     task = sample_task(parties, privacy=privacy)
     exact = sum((Fraction(query.mechanism.epsilon_local) for query in task.queries), Fraction(0))
     assert Tariff.of(task) == Tariff("flights", exact, 7.0, 1e-3, 9.0)
+
+
+@pytest.mark.parametrize(
+    ("randomizer", "rounds_paid"),
+    [
+        (SendingVector(Vector.best(Horizon(8, 2), 2.0), 100), 1),
+        (SendingStates(2, 2**31, Horizon(8, 2)), 8),
+    ],
+    ids=["drawn once for all rounds", "drawn anew in each round"],
+)
+def test_the_rounds_of_a_question_over_time_cost_together_what_its_law_says(
+    randomizer: SendingVector | SendingStates, rounds_paid: int
+) -> None:
+    query = Query(Longitudinal("active", 2, periods=8), randomizer)
+    costs = [query.local_cost(answered) for answered in range(8)]
+    assert costs[0] == query.mechanism.epsilon_local
+    assert math.fsum(costs) == rounds_paid * query.mechanism.epsilon_local
