@@ -12,6 +12,9 @@ task, each promised (ε, δ), the smallest of these is taken; each is a bound on
   history, and those after it. Taken where 1 + m ≤ n, so that δ does not grow.
 - the local ε, at δ = 0.
 
+Where reports of several rounds hang together (`Tariff.linked`), the ε of single rounds do not add up to that of all:
+the sums of the first and the third bound are left out, and what is left is charged with the first round.
+
 A certificate's ε at the reports that came is never used to lower a number: how many came may depend on earlier results,
 and such numbers do not add up (docs/accounting.md). It raises one where it is above the promise.
 """
@@ -50,19 +53,25 @@ def rounded_up(exact: Fraction) -> float:
 
 @dataclass(frozen=True)
 class Tariff:
-    """What a task costs: the local ε of a first round, (ε, δ) promised for a round, and the cap on all rounds."""
+    """What a task costs: the local ε of a first round, (ε, δ) promised for a round, and the cap on all rounds.
+
+    `linked` is whether reports of several rounds hang together.
+    """
 
     name: str
     local: Fraction
     epsilon: float
     delta: float
     epsilon_total: float | None
+    linked: bool = False
 
     @classmethod
     def of(cls, task: Task) -> Tariff:
         """Take it from a task."""
         privacy = task.privacy
-        return cls(task.name, local_cost(task, 0), privacy.epsilon, privacy.delta, privacy.epsilon_total)
+        # What a later round does not cost anew was drawn with the first.
+        linked = any(query.local_cost(1) < query.local_cost(0) for query in task.queries)
+        return cls(task.name, local_cost(task, 0), privacy.epsilon, privacy.delta, privacy.epsilon_total, linked)
 
 
 def local_cost(task: Task, answered: int) -> Fraction:
@@ -148,12 +157,12 @@ class Account:
     def _bounds(self, tariff: Tariff) -> list[tuple[Fraction, Fraction]]:
         epsilon, delta, rounds = Fraction(tariff.epsilon), Fraction(tariff.delta), self.rounds
         excess = self._excess(epsilon)
-        bounds = [(rounds * epsilon + excess, rounds * delta)]
+        bounds = [] if tariff.linked else [(rounds * epsilon + excess, rounds * delta)]
         if tariff.epsilon_total is not None and not excess:
             bounds.append((Fraction(tariff.epsilon_total), delta))
         if self.proven is not None:
             besides = self.proven.missing + max(0, max(each.last for each in self.charges) - self.proven.last)
-            if besides < rounds:
+            if besides < (1 if tariff.linked else rounds):
                 bounds.append((self.proven.epsilon + besides * epsilon + excess, (1 + besides) * delta))
         if self.local is not None:
             bounds.append((self.local, Fraction(0)))

@@ -10,6 +10,7 @@ import sqlite3
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -454,6 +455,16 @@ def test_the_cap_on_all_rounds_and_the_local_epsilon_bound_what_many_rounds_cost
     assert broken.central == (6, 5 * Fraction(1e-6))
 
 
+def test_rounds_that_hang_together_are_never_added_up() -> None:
+    """One report over all rounds: no sum of single rounds is a bound; the cap, a whole certificate and local ε are."""
+    once = (Charges(0, Fraction(9), 1, 0, 0), Charges(0, Fraction(0), 3, 1, 3))
+    capped = Account(TASK_ID, Tariff("t", Fraction(9), 0.5, 1e-6, 4.0, linked=True), once)
+    assert capped.central == (4, Fraction(1e-6))
+    assert replace(capped, proven=Proven(2, 0, Fraction(1))).central == capped.central
+    assert replace(capped, proven=Proven(3, 0, Fraction(1))).central == (1, Fraction(1e-6))
+    assert replace(capped, exceeded={2: Fraction(3)}).central == (9, 0)
+
+
 def test_promises_are_taken_from_the_task(parties: Parties) -> None:
     privacy = Privacy(epsilon=7.0, delta=1e-3, epsilon_local=20.0, epsilon_total=9.0)
     task = sample_task(parties, privacy=privacy)
@@ -475,4 +486,5 @@ def test_the_rounds_of_a_question_over_time_cost_together_what_its_law_says(
     query = Query(Longitudinal("active", 2, periods=8), randomizer)
     costs = [query.local_cost(answered) for answered in range(8)]
     assert costs[0] == query.mechanism.epsilon_local
+    assert (costs[1] == 0) is (rounds_paid == 1)
     assert math.fsum(costs) == rounds_paid * query.mechanism.epsilon_local
