@@ -190,7 +190,10 @@ def _facts(connection: sqlite3.Connection, tasks: Collection[bytes]) -> dict[byt
 def _tariff(connection: sqlite3.Connection, task_id: bytes) -> Tariff | None:
     query = "SELECT name, local, epsilon, delta, epsilon_total, linked FROM tariff WHERE task = ?"
     row = connection.execute(query, (task_id,)).fetchone()
-    return None if row is None else Tariff(row[0], Fraction(row[1]), *row[2:5], linked=bool(row[5]))
+    if row is None:
+        return None
+    name, local, epsilon, delta, epsilon_total, linked = row
+    return Tariff(name, Fraction(local), epsilon, delta, epsilon_total, bool(linked))
 
 
 def _certified(connection: sqlite3.Connection, task_id: bytes) -> tuple[Proven | None, Mapping[int, Fraction]]:
