@@ -12,8 +12,8 @@ task, each promised (ε, δ), the smallest of these is taken; each is a bound on
   history, and those after it. Taken where 1 + m ≤ n, so that δ does not grow.
 - the local ε, at δ = 0.
 
-Where a task's rounds are pieces of one report (`queries.over_rounds`), the first one that is answered pays its local ε
-for all of them, and ε above is the local one (`Tariff.of`).
+Where reports of several rounds hang together (`Tariff.linked`), the ε of single rounds do not add up to that of all:
+the sums of the first and the third bound are left out, and what is left is charged with the first round.
 
 A certificate's ε at the reports that came is never used to lower a number: how many came may depend on earlier results,
 and such numbers do not add up (docs/accounting.md). It raises one where it is above the promise.
@@ -27,7 +27,6 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from fractions import Fraction
 
-from hubbub.accountant.mechanisms import paid_rounds
 from hubbub.client.errors import OverLimit
 from hubbub.client.limits import NO_LIMITS, Limits
 from hubbub.protos.task import Task
@@ -54,25 +53,25 @@ def rounded_up(exact: Fraction) -> float:
 
 @dataclass(frozen=True)
 class Tariff:
-    """What a task costs: the local ε of a first round, (ε, δ) promised for a round, and the cap on all rounds."""
+    """What a task costs: the local ε of a first round, (ε, δ) promised for a round, and the cap on all rounds.
+
+    `linked` is whether reports of several rounds hang together.
+    """
 
     name: str
     local: Fraction
     epsilon: float
     delta: float
     epsilon_total: float | None
+    linked: bool = False
 
     @classmethod
     def of(cls, task: Task) -> Tariff:
-        """Take it from a task.
-
-        Where rounds are pieces of one report, what a round promises by itself does not add up over them: the local ε is
-        taken in its place, and `epsilon_total`, which all rounds keep to, is what makes the sum smaller.
-        """
-        privacy, local = task.privacy, local_cost(task, 0)
-        linked = any(paid_rounds(query.mechanism, 2) < 2 for query in task.queries)
-        epsilon = rounded_up(local) if linked else privacy.epsilon
-        return cls(task.name, local, epsilon, privacy.delta, privacy.epsilon_total)
+        """Take it from a task."""
+        privacy = task.privacy
+        # What a later round does not cost anew was drawn with the first.
+        linked = any(query.local_cost(1) < query.local_cost(0) for query in task.queries)
+        return cls(task.name, local_cost(task, 0), privacy.epsilon, privacy.delta, privacy.epsilon_total, linked)
 
 
 def local_cost(task: Task, answered: int) -> Fraction:
@@ -157,27 +156,26 @@ class Account:
 
     def _bounds(self, tariff: Tariff) -> list[tuple[Fraction, Fraction]]:
         epsilon, delta, rounds = Fraction(tariff.epsilon), Fraction(tariff.delta), self.rounds
-        broken = self._broken()
-        excess = sum((max(Fraction(0), above - epsilon) for above in broken), Fraction(0))
-        bounds = [(rounds * epsilon + excess, rounds * delta)]
-        if tariff.epsilon_total is not None and not broken:
+        excess = self._excess(epsilon)
+        bounds = [] if tariff.linked else [(rounds * epsilon + excess, rounds * delta)]
+        if tariff.epsilon_total is not None and not excess:
             bounds.append((Fraction(tariff.epsilon_total), delta))
         if self.proven is not None:
             besides = self.proven.missing + max(0, max(each.last for each in self.charges) - self.proven.last)
-            if besides < rounds:
+            if besides < (1 if tariff.linked else rounds):
                 bounds.append((self.proven.epsilon + besides * epsilon + excess, (1 + besides) * delta))
         if self.local is not None:
             bounds.append((self.local, Fraction(0)))
         return bounds
 
-    def _broken(self) -> list[Fraction]:
-        """Return the ε of the rounds that were answered and whose promise was broken."""
+    def _excess(self, epsilon: Fraction) -> Fraction:
         # Which of the rounds between first and last were answered is not kept: each of them may have been.
-        return [
+        answered = [
             above
             for number, above in self.exceeded.items()
             if any(each.first <= number <= each.last for each in self.charges)
         ]
+        return sum((above - epsilon for above in answered), Fraction(0))
 
 
 def check_limits(accounts: Sequence[Account], task_id: bytes, round_number: int, bill: Bill) -> None:

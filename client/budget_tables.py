@@ -21,7 +21,8 @@ CREATE TABLE tariff (
     local TEXT NOT NULL,
     epsilon REAL NOT NULL,
     delta REAL NOT NULL,
-    epsilon_total REAL
+    epsilon_total REAL,
+    linked INTEGER NOT NULL
 ) WITHOUT ROWID;
 CREATE TABLE spent (
     device TEXT NOT NULL,
@@ -69,8 +70,8 @@ def charge_what_was_answered(connection: sqlite3.Connection) -> None:
 
 def note_tariff(connection: sqlite3.Connection, task_id: bytes, tariff: Tariff) -> None:
     """Keep what a task costs; its id is a hash of it, so that it never changes."""
-    values = (tariff.name, str(tariff.local), tariff.epsilon, tariff.delta, tariff.epsilon_total)
-    connection.execute("INSERT INTO tariff VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING", (task_id, *values))
+    values = (tariff.name, str(tariff.local), tariff.epsilon, tariff.delta, tariff.epsilon_total, tariff.linked)
+    connection.execute("INSERT INTO tariff VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING", (task_id, *values))
 
 
 def refusals(
@@ -187,9 +188,12 @@ def _facts(connection: sqlite3.Connection, tasks: Collection[bytes]) -> dict[byt
 
 
 def _tariff(connection: sqlite3.Connection, task_id: bytes) -> Tariff | None:
-    query = "SELECT name, local, epsilon, delta, epsilon_total FROM tariff WHERE task = ?"
+    query = "SELECT name, local, epsilon, delta, epsilon_total, linked FROM tariff WHERE task = ?"
     row = connection.execute(query, (task_id,)).fetchone()
-    return None if row is None else Tariff(row[0], Fraction(row[1]), *row[2:])
+    if row is None:
+        return None
+    name, local, epsilon, delta, epsilon_total, linked = row
+    return Tariff(name, Fraction(local), epsilon, delta, epsilon_total, bool(linked))
 
 
 def _certified(connection: sqlite3.Connection, task_id: bytes) -> tuple[Proven | None, Mapping[int, Fraction]]:

@@ -25,6 +25,7 @@ from hubbub.client.entry import Drawn as Drawn
 from hubbub.client.entry import Entry as Entry
 from hubbub.client.entry import History as History
 from hubbub.client.entry import Round as Round
+from hubbub.client.erasing import COUNT_OVER, erase_submissions
 from hubbub.client.errors import KeySetChanged, NoRound, OptedOut, OverLimit, StateError
 from hubbub.client.forking import closed_at_forks
 from hubbub.client.memory import Step, erase_memory, find_memories, step_memory
@@ -121,8 +122,8 @@ class State:
     ) -> Entry:
         """Store a device's randomized reports, unless it answered the round before; return what is then on disk.
 
-        What they cost is charged in the same transaction: neither is ever on disk without the other. `step` is what the
-        device keeps from now on, and is stored with them.
+        What they cost is charged, and `step` is kept from now on, in the same transaction: none is ever on disk without
+        the others.
 
         Raises:
             MemoryMoved: where they were drawn from another memory than there is; nothing was stored.
@@ -174,9 +175,8 @@ class State:
     ) -> tuple[dict[str, Entry], dict[str, OverLimit]]:
         """Store each device's submission, unless the device has one already; return what is then on disk.
 
-        What they cost is charged in the same transaction. Nothing is stored of devices that would pass a limit, which
-        are returned beside the others with the reason. `steps` are what devices keep from now on, of those that keep
-        something.
+        What they cost is charged, and `steps` are kept from now on, in the same transaction. Nothing is stored of
+        devices that would pass a limit, which are returned beside the others with the reason.
 
         Raises:
             MemoryMoved: where one was drawn from another memory than there is; nothing was stored.
@@ -194,9 +194,8 @@ class State:
             insert = "INSERT INTO submission (round, device, id, envelope, sealed) VALUES (?, ?, ?, ?, 1)"
             connection.executemany(insert, rows)
             budget_tables.charge(connection, *_key(of), kept, bill)
-            for device, step in (steps or {}).items():
-                if device in kept:
-                    step_memory(connection, of, device, step)
+            for device in kept.keys() & (steps or {}).keys():
+                step_memory(connection, of, device, (steps or {})[device])
         return found | {device: Entry(one.id, one.envelope, None) for device, one in kept.items()}, refused
 
     def accounts(self, task_id: bytes, tariff: Tariff, device: str) -> list[Account]:
@@ -240,7 +239,7 @@ class State:
         """
         with self._transaction() as connection:
             over = connection.execute("SELECT task, round FROM round WHERE over_at < ?", (now,)).fetchall()
-            connection.execute(_COUNT_OVER, (now,))
+            connection.execute(COUNT_OVER, (now,))
             mark = "INSERT INTO forgotten VALUES (?, ?, 0) ON CONFLICT DO UPDATE SET round = max(round, excluded.round)"
             connection.executemany(mark, over)
             connection.execute("DELETE FROM round WHERE over_at < ?", (now,))
@@ -286,7 +285,7 @@ class State:
         """Take nothing for a device from now on, and erase what waits to be sent for it, in all tasks."""
         with self._transaction() as connection:
             connection.execute("INSERT INTO opted_out VALUES (?) ON CONFLICT DO NOTHING", (device,))
-            _erase(connection, device, "outcome IS NULL")
+            erase_submissions(connection, device, "outcome IS NULL")
         self._truncate()
 
     def opt_in(self, device: str) -> None:
@@ -301,7 +300,7 @@ class State:
         would answer a round twice. That a question over time was answered is remembered until its task is over.
         """
         with self._transaction() as connection:
-            _erase(connection, device, "true")
+            erase_submissions(connection, device, "true")
             erase_memory(connection, device)
         self._truncate()
 
@@ -378,26 +377,6 @@ def _last_forgotten(connection: sqlite3.Connection, task_id: bytes) -> int:
 def _opted_out(connection: sqlite3.Connection, devices: Collection[str]) -> set[str]:
     query = "SELECT device FROM opted_out WHERE device IN (SELECT value FROM json_each(?))"
     return {device for (device,) in connection.execute(query, (json.dumps(list(devices)),))}
-
-
-def _erase(connection: sqlite3.Connection, device: str, which: str) -> None:
-    """Erase those of a device's submissions that fulfil a condition in SQL."""
-    # What was never sealed never left: the round may still be answered. What was sealed may have been sent, so it
-    # leaves a mark that the round is answered.
-    connection.execute(f"DELETE FROM submission WHERE device = ? AND reports IS NOT NULL AND {which}", (device,))  # noqa: S608
-    connection.execute(
-        f"UPDATE submission SET id = zeroblob(16), envelope = NULL, outcome = ? WHERE device = ? AND {which}",  # noqa: S608
-        (ERASED_HERE, device),
-    )
-
-
-_COUNT_OVER = """
-INSERT INTO history (task, device, answered, sealed)
-SELECT round.task, submission.device, count(*), sum(submission.sealed)
-FROM submission JOIN round ON submission.round = round.number WHERE round.over_at < ? GROUP BY 1, 2
-ON CONFLICT DO UPDATE SET answered = answered + excluded.answered, sealed = sealed + excluded.sealed
-"""
-"""Counts the submissions of rounds that are about to be forgotten."""
 
 
 def _find(connection: sqlite3.Connection, of: Round, devices: Collection[str]) -> dict[str, Entry]:

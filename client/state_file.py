@@ -95,18 +95,24 @@ def _from_1(connection: sqlite3.Connection) -> None:
 
 
 def _from_2(connection: sqlite3.Connection) -> None:
-    """Version 2 counted rounds, and not what they cost; it knew no questions over time, so nothing is kept of any."""
-    for statement in statements(_MEMORY + _BUDGET_TABLES):
+    """Version 2 knew no questions over time, so there is nothing to be kept of any."""
+    for statement in statements(_MEMORY):
+        connection.execute(statement)
+
+
+def _with_budget(connection: sqlite3.Connection) -> None:
+    """Version 3 counted rounds, and not what they cost."""
+    for statement in statements(_BUDGET_TABLES):
         connection.execute(statement)
     charge_what_was_answered(connection)
 
 
 STATE = Layout(
     what="state file",
-    version=3,
+    version=4,
     older="use the program that wrote it until its rounds are over, then name another file",
     script=_TABLES + _MEMORY + _BUDGET_TABLES,
-    migrations={1: _from_1, 2: _from_2},
+    migrations={1: _from_1, 2: _from_2, 3: _with_budget},
 )
 """The tables of a state file."""
 

@@ -54,15 +54,6 @@ class Query:
 
     # On the device
 
-    def local_cost(self, answered: int) -> float:
-        """Return the local ε of answering one more round after `answered` rounds, never below the truth.
-
-        Added up over a device's rounds it is what they cost together. Where each round is randomized anew, each costs
-        the randomizer's ε. Where all rounds together are one report, the first one pays for all.
-        """
-        more = paid_rounds(self.mechanism, answered + 1) - paid_rounds(self.mechanism, answered)
-        return more * self.mechanism.epsilon_local
-
     def encode_at(self, answer: Value, moment: Moment, random: Random) -> Encoded:
         """Return the symbol that encodes `answer` in a round, and what the device must keep for the next one.
 
@@ -72,6 +63,15 @@ class Query:
         if isinstance(self.randomizer, OverRounds):
             return self.randomizer.encode_at(answer, self.question.encode, moment, random)
         return Encoded(self.encode(answer, random))
+
+    def local_cost(self, answered: int) -> float:
+        """Return the local ε of answering one more round after `answered` rounds, never below the truth.
+
+        Added up over a device's rounds it is what they cost together. What is drawn once for all rounds is paid for
+        with the first of them; what is randomized anew, in each.
+        """
+        paid = paid_rounds(self.mechanism, answered + 1) - (paid_rounds(self.mechanism, answered) if answered else 0)
+        return paid * self.mechanism.epsilon_local
 
     def encode(self, answer: Value, random: Random) -> int:
         """Return the symbol, in range(symbols), that encodes `answer`.

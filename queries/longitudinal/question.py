@@ -68,11 +68,6 @@ class Longitudinal:
         return (self,)
 
     @property
-    def planned_for(self) -> str:
-        """What the expected error is of."""
-        return "the count after a round"
-
-    @property
     def horizon(self) -> Horizon:
         """The periods and changes of a frozen task's question."""
         if self.periods is None:
@@ -188,6 +183,11 @@ class Longitudinal:
         if answers != self.answers:
             raise ValueError(f"a longitudinal question has 2 states, not {answers}")
         return self
+
+    @property
+    def planned_for(self) -> str:
+        """What the expected error is of."""
+        return "the count after a period"
 
     @property
     def extent(self) -> float:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import gzip
 import json
+import math
 import os
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hubbub.accountant.mechanisms.longitudinal import Horizon, Vector
 from hubbub.client import Device, Gateway, Limits, OverLimit, Recorder, StateError, UsageError
 from hubbub.client.budget import PAST, Account, Bill, Charges, Proven, Tariff, check_limits, local_cost, rounded_up
 from hubbub.client.budget_tables import accounts_of
@@ -24,6 +27,10 @@ from hubbub.client.spent import budget_of
 from hubbub.client.state import Drawn, Round, State
 from hubbub.protos.messages import Submission
 from hubbub.protos.task import Privacy, Schedule, Task
+from hubbub.queries.longitudinal.direct import SendingStates
+from hubbub.queries.longitudinal.question import Longitudinal
+from hubbub.queries.longitudinal.signs import SendingVector
+from hubbub.queries.query import Query
 from support.bills import BILL, bill
 from support.fake_shuffler import Clock, FakeShuffler
 from support.samples import START, Parties, sample_task, signed
@@ -354,18 +361,18 @@ def brought_forward(path: Path, version: int) -> bytes:
     return bytes.fromhex(json.loads(vector.with_suffix(".json").read_text())["task"])
 
 
-@pytest.mark.parametrize(("version", "rounds"), [(1, 3), (2, 4), (3, 4)])
+@pytest.mark.parametrize(("version", "rounds"), [(1, 3), (2, 4), (3, 4), (4, 4)])
 def test_what_an_earlier_version_answered_is_charged(state: State, path: Path, version: int, rounds: int) -> None:
-    """Version 1 forgot round 0 without counting it; 1 and 2 had no price until a device of the task is made."""
+    """Version 1 forgot round 0 without counting it; 1 to 3 had no price until a device of the task is made."""
     task_id = brought_forward(path, version)
-    if version < 3:
+    if version < 4:
         (unknown,) = (each for each in state.accounts(OTHER_ID, BILL.tariff, "kiosk") if each.task_id == task_id)
         assert (unknown.tariff, unknown.local, unknown.central, unknown.rounds) == (None, None, None, rounds)
     (known,) = (each for each in state.accounts(task_id, BILL.tariff, "kiosk") if each.task_id == task_id)
     assert (known.rounds, known.local) == (rounds, rounds * Fraction(3, 2))
     # Of rounds that are not forgotten nobody knows when they were answered; they count today.
     today = known.since(0)
-    assert today.rounds == (rounds if version == 3 else rounds - 1)
+    assert today.rounds == (rounds if version == 4 else rounds - 1)
 
 
 def test_what_nobody_knows_the_price_of_is_refused_until_it_is_known_or_the_day_is_over(
@@ -448,8 +455,36 @@ def test_the_cap_on_all_rounds_and_the_local_epsilon_bound_what_many_rounds_cost
     assert broken.central == (6, 5 * Fraction(1e-6))
 
 
+def test_rounds_that_hang_together_are_never_added_up() -> None:
+    """One report over all rounds: no sum of single rounds is a bound; the cap, a whole certificate and local ε are."""
+    once = (Charges(0, Fraction(9), 1, 0, 0), Charges(0, Fraction(0), 3, 1, 3))
+    capped = Account(TASK_ID, Tariff("t", Fraction(9), 0.5, 1e-6, 4.0, linked=True), once)
+    assert capped.central == (4, Fraction(1e-6))
+    assert replace(capped, proven=Proven(2, 0, Fraction(1))).central == capped.central
+    assert replace(capped, proven=Proven(3, 0, Fraction(1))).central == (1, Fraction(1e-6))
+    assert replace(capped, exceeded={2: Fraction(3)}).central == (9, 0)
+
+
 def test_promises_are_taken_from_the_task(parties: Parties) -> None:
     privacy = Privacy(epsilon=7.0, delta=1e-3, epsilon_local=20.0, epsilon_total=9.0)
     task = sample_task(parties, privacy=privacy)
     exact = sum((Fraction(query.mechanism.epsilon_local) for query in task.queries), Fraction(0))
     assert Tariff.of(task) == Tariff("flights", exact, 7.0, 1e-3, 9.0)
+
+
+@pytest.mark.parametrize(
+    ("randomizer", "rounds_paid"),
+    [
+        (SendingVector(Vector.best(Horizon(8, 2), 2.0), 100), 1),
+        (SendingStates(2, 2**31, Horizon(8, 2)), 8),
+    ],
+    ids=["drawn once for all rounds", "drawn anew in each round"],
+)
+def test_the_rounds_of_a_question_over_time_cost_together_what_its_law_says(
+    randomizer: SendingVector | SendingStates, rounds_paid: int
+) -> None:
+    query = Query(Longitudinal("active", 2, periods=8), randomizer)
+    costs = [query.local_cost(answered) for answered in range(8)]
+    assert costs[0] == query.mechanism.epsilon_local
+    assert (costs[1] == 0) is (rounds_paid == 1)
+    assert math.fsum(costs) == rounds_paid * query.mechanism.epsilon_local
