@@ -195,7 +195,7 @@ def expected_errors(queries: Sequence[PlannedQuery]) -> list[dict[str, object]]:
 
 def randomizer_words(query: Query) -> dict[str, object]:
     """Return a randomizer's members for people to read: each exact ratio as one text, and its kind."""
-    content = query.mechanism.content()
+    content = query.randomizer.content()
     ratios = {key: f"{value[0]}/{value[1]}" for key, value in content.items() if isinstance(value, list)}
     return {"randomizer": content["mechanism"], **ratios}
 

@@ -86,7 +86,7 @@ def _budget_text(planned: Plan, budget: Outlook) -> str:
 
 def _randomizer(query: Query) -> str:
     """Say a randomizer's kind and its probabilities, to six digits."""
-    content = query.mechanism.content()
+    content = query.randomizer.content()
     ratios = [f"{key} {value[0] / value[1]:.6f}" for key, value in content.items() if isinstance(value, list)]
     return ", ".join([content["mechanism"], *ratios])
 

@@ -20,7 +20,7 @@ from hubbub.accountant.pairs.finite import finite_points
 Law = tuple[tuple[Fraction, ...], ...]
 
 
-def law_of(*rows: Sequence[str | int]) -> Law:
+def law_of(*rows: Sequence[str | int | Fraction]) -> Law:
     return tuple(tuple(map(Fraction, row)) for row in rows)
 
 
