@@ -267,7 +267,7 @@ def _strategies(planned: PlannedQuery) -> dict[str, object]:
 
 def randomizer_words(query: Query) -> dict[str, object]:
     """Return a randomizer's members for people to read: each exact ratio as one text, and its kind."""
-    content = query.mechanism.content()
+    content = query.randomizer.content()
     ratios = {key: f"{value[0]}/{value[1]}" for key, value in content.items() if isinstance(value, list)}
     sizes = {key: value for key, value in content.items() if isinstance(value, int) and key != "categories"}
     return {"randomizer": content["mechanism"], **sizes, **ratios}

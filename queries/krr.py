@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from hubbub.accountant.mechanisms import KRR
 from hubbub.queries.draws import DRAW_BYTES, Random, draw, uniform
@@ -32,6 +32,10 @@ class KRandomizedResponse:
     def mechanism(self) -> KRR:
         """The exact law of a report, for the accountant."""
         return KRR.from_numerator(self.symbols, self.gamma)
+
+    def content(self) -> dict[str, Any]:
+        """Return the mechanism's own form."""
+        return self.mechanism.content()
 
     @property
     def report_bytes(self) -> int:

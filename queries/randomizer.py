@@ -57,7 +57,7 @@ class Randomizer(Protocol):
     """
 
     kind: ClassVar[str]
-    """The word for it in drafts, and the mechanism's in tasks, ledgers and certificates."""
+    """The word for it in drafts and tasks; ledgers and certificates name the mechanism."""
 
     most_symbols: ClassVar[int]
     """Most symbols that it takes."""
@@ -69,6 +69,13 @@ class Randomizer(Protocol):
     @property
     def mechanism(self) -> LocalMechanism:
         """The exact law of a report, for the accountant."""
+
+    def content(self) -> dict[str, Any]:
+        """Return what `read` reads, as JSON values: `mechanism`, which is the kind, and exact numbers as [w, 2³²].
+
+        Where the mechanism has a form of its own, as kRR and unary encoding have, that is it; its number of categories
+        is the question's. A law can be long, so who states one writes the numbers that it follows from.
+        """
 
     @property
     def report_bytes(self) -> int:
@@ -146,7 +153,7 @@ def task_content(randomizer: Randomizer, default: str) -> dict[str, Any]:
     The number of categories is the question's, and the default kind is not named: tasks were written so before there
     was a second one.
     """
-    content = {key: value for key, value in randomizer.mechanism.content().items() if key != "categories"}
+    content = {key: value for key, value in randomizer.content().items() if key != "categories"}
     if content["mechanism"] == default:
         del content["mechanism"]
     return content

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from hubbub.accountant.mechanisms import RAPPOR
 from hubbub.queries.draws import DRAW_BYTES, Random
@@ -42,6 +42,10 @@ class UnaryEncoding:
     def mechanism(self) -> RAPPOR:
         """The exact law of a report, for the accountant."""
         return RAPPOR.from_numerators(self.symbols, self.truthful, self.other)
+
+    def content(self) -> dict[str, Any]:
+        """Return the mechanism's own form."""
+        return self.mechanism.content()
 
     @property
     def report_bytes(self) -> int:

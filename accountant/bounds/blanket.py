@@ -16,7 +16,7 @@ from hubbub.accountant.bounds.bound import (
 )
 from hubbub.accountant.bounds.sum_bound import probabilities
 from hubbub.accountant.divergence.logs import ZERO, LogBracket
-from hubbub.accountant.divergence.search import FINE, EpsilonEnds, find_epsilon, gaussian_guess, narrowed
+from hubbub.accountant.divergence.search import FINE, EpsilonEnds, Evaluate, find_epsilon, gaussian_guess, narrowed
 from hubbub.accountant.mechanisms import AnyMechanism
 from hubbub.accountant.numbers import checked_delta, checked_epsilon, checked_reports
 from hubbub.accountant.pairs import pairs_of
@@ -99,10 +99,10 @@ class BlanketBound:
         missing = delta * _CUT if pairs.cuts_tail else 0.0
         guess = gaussian_guess(pairs.blanket_sum(reports + dummies, 0.0, missing), delta)
 
-        def evaluate(epsilon: float, precision: float) -> LogBracket:
-            return self.log_delta(mechanism, reports, epsilon, dummies, precision, missing)
+        def search(evaluate: Evaluate) -> EpsilonEnds:
+            return find_epsilon(evaluate, delta, largest, guess, refine=not dummies and pairs.exact_blanket)
 
-        found = find_epsilon(evaluate, delta, largest, guess, refine=not dummies and pairs.exact_blanket)
+        found = pairs.blanket_epsilon(reports, dummies, missing, delta, search)
         return at_most_without(found, self.epsilon(mechanism, reports, delta)) if dummies else found
 
     @answering

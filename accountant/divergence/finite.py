@@ -30,6 +30,7 @@ from hubbub.accountant.divergence.binomials import Array
 from hubbub.accountant.divergence.blankets import Point
 from hubbub.accountant.divergence.contour import positive_part
 from hubbub.accountant.divergence.logs import LogBracket
+from hubbub.accountant.divergence.search import COARSE, FINE, gaussian_guess
 from hubbub.accountant.divergence.sums import IidSum, points_sum
 from hubbub.accountant.mechanisms import Finite, exp_decimal
 from hubbub.accountant.numbers import UNIT_ROUNDOFF
@@ -73,10 +74,18 @@ class FinitePoints:
             found = LogBracket(max(found.lower, seen.lower), max(found.upper, seen.upper))
         return found
 
-    def likely(self, people: int, epsilon: float, precision: float) -> LogBracket:
-        """Return ends of ln δ(`epsilon`) of the pair that is probably the worst: where to look, not a bound."""
-        place = int(np.argmax(self.ceilings(people, epsilon)))
-        return positive_part(self.sum_at(place, people, epsilon), precision)
+    def likely_first(self, people: int, delta: float) -> list[int]:
+        """Return all pairs, those first that probably are the worst at about the ε of `delta`."""
+        near = gaussian_guess(self.sum_at(self.widest(), people, 0.0), delta)
+        return [int(place) for place in np.argsort(-self.ceilings(people, near), kind="stable")]
+
+    def at_most(self, place: int, people: int, epsilon: float, log_delta: float) -> bool:
+        """Whether ln δ(`epsilon`) of a pair is surely at most `log_delta`."""
+        if self.ceilings(people, epsilon)[place] <= log_delta:
+            return True
+        sums = self.sum_at(place, people, epsilon)
+        # Most pairs are told from the worst with much smoothing, which costs a tenth.
+        return any(positive_part(sums, precision).upper <= log_delta for precision in (COARSE, COARSE / 4, FINE))
 
     def ceilings(self, people: int, epsilon: float) -> Array:
         """Return for each pair a number never below ln δ(`epsilon`), by Chernoff's bound; infinity if it is alone."""

@@ -10,7 +10,7 @@ fixed before the round, so pairs compose over rounds, adaptively (Zhu, Dong and 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from math import inf
@@ -18,7 +18,8 @@ from typing import ClassVar, TypeVar
 from typing import Generic as Of
 
 from hubbub.accountant.divergence.binomials import Array
-from hubbub.accountant.divergence.logs import LogBracket
+from hubbub.accountant.divergence.logs import ZERO, LogBracket
+from hubbub.accountant.divergence.search import EpsilonEnds, Evaluate
 from hubbub.accountant.divergence.sums import IidSum
 from hubbub.accountant.errors import AccountingError, OutsideConditions
 from hubbub.accountant.losses.grid import LossGrid, connect_dots, merge_dots
@@ -29,6 +30,9 @@ from hubbub.accountant.pairs.variable import Amplification
 
 M_co = TypeVar("M_co", bound=AnyMechanism, covariant=True)
 L_co = TypeVar("L_co", bound=LocalMechanism, covariant=True)
+
+Search = Callable[[Evaluate], EpsilonEnds]
+"""Finds both ends of ε where a δ that falls in ε is what is asked for."""
 
 ABOVE = 1 + Fraction(1, 10**45)
 """Brings a number that was rounded down beyond 50 digits back above the truth."""
@@ -44,6 +48,7 @@ class MechanismPairs(ABC, Of[M_co]):
         has_blanket: whether its own blanket is known, not only its local ε.
         exact_blanket: whether that blanket is summed as it is, not between two layings on points.
         cuts_tail: whether laying its blanket on points loses some mass, which is charged to δ.
+        attack_smoothing: the least smoothing of an attack's sums: more of it only lowers what is shown to be reached.
     """
 
     mechanism: M_co
@@ -52,6 +57,7 @@ class MechanismPairs(ABC, Of[M_co]):
     has_blanket: ClassVar[bool] = True
     exact_blanket: ClassVar[bool] = False
     cuts_tail: ClassVar[bool] = False
+    attack_smoothing: ClassVar[float] = 0.0
 
     @abstractmethod
     def described(self) -> str:
@@ -110,6 +116,17 @@ class MechanismPairs(ABC, Of[M_co]):
     def blanket_delta(self, reports: int, epsilon: float, dummies: int, precision: float, missing: float) -> LogBracket:
         """Return ends of ln δ of the blanket at an ε below the local one; what is cut is charged."""
         raise self._no_blanket()
+
+    def blanket_epsilon(self, reports: int, dummies: int, missing: float, delta: float, search: Search) -> EpsilonEnds:
+        """Return ends of the blanket's ε at `delta`, by `search`, which finds them for one (ε, precision) → ln δ."""
+
+        def evaluate(epsilon: float, precision: float) -> LogBracket:
+            # From the ceiling on δ is 0.
+            if epsilon >= self.ceiling:
+                return ZERO
+            return self.blanket_delta(reports, epsilon, dummies, precision, missing)
+
+        return search(evaluate)
 
     def attack_sums(self, reports: int, epsilon: float) -> tuple[IidSum, ...]:
         """Return sums whose positive parts are divergences of data sets where everyone else holds one value."""

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from typing import ClassVar
 
+from hubbub.accountant.divergence.contour import positive_part
 from hubbub.accountant.divergence.finite import FinitePoints, finite_points
 from hubbub.accountant.divergence.finite_attack import finite_attack_sums
-from hubbub.accountant.divergence.logs import LogBracket
-from hubbub.accountant.divergence.search import COARSE
+from hubbub.accountant.divergence.logs import ZERO, LogBracket
+from hubbub.accountant.divergence.search import EpsilonEnds
 from hubbub.accountant.divergence.sums import IidSum
 from hubbub.accountant.losses.walks import Walk
 from hubbub.accountant.mechanisms import Finite
 from hubbub.accountant.mechanisms.exact import log_above
+from hubbub.accountant.numbers import log_down
+from hubbub.accountant.pairs.base import Search
 from hubbub.accountant.pairs.curved import CurvedPairs
 from hubbub.accountant.pairs.part import Part
 from hubbub.accountant.pairs.variable import Amplification, around
@@ -24,6 +28,7 @@ class FinitePairs(CurvedPairs[Finite]):
     """All that follows from the matrix; a law that is kRR's has tighter or faster pairs of its own as `KRR`."""
 
     exact_blanket: ClassVar[bool] = True
+    attack_smoothing: ClassVar[float] = 0.03
 
     def described(self) -> str:
         """Return it in a few words."""
@@ -63,13 +68,26 @@ class FinitePairs(CurvedPairs[Finite]):
         return points.sum_at(points.widest(), people, epsilon)
 
     def blanket_delta(self, reports: int, epsilon: float, dummies: int, precision: float, missing: float) -> LogBracket:
-        """Return ends of ln of the largest δ: nothing was cut or joined.
-
-        Coarsely, of one pair alone: a search that looks for the neighbourhood of a root shows nothing with it.
-        """
-        if precision >= COARSE:
-            return self.curve_points().likely(reports + dummies, epsilon, precision)
+        """Return ends of ln of the largest δ: nothing was cut or joined."""
         return self.curve_points().bracket(reports + dummies, epsilon, precision)
+
+    def blanket_epsilon(self, reports: int, dummies: int, missing: float, delta: float, search: Search) -> EpsilonEnds:
+        """Return the largest ends of all neighbours: one search, and a look at the others there.
+
+        δ falls in ε: whose δ is small enough at some ε has it small enough at any larger one.
+        """
+        points, people, found = self.curve_points(), reports + dummies, None
+        for place in points.likely_first(people, delta):
+            if found is not None and points.at_most(place, people, found.upper, log_down(delta)):
+                continue
+            seen = search(partial(self._delta_of, place, people))
+            found = seen if found is None else EpsilonEnds(max(found.upper, seen.upper), max(found.lower, seen.lower))
+        return found or EpsilonEnds(0.0, 0.0)
+
+    def _delta_of(self, place: int, people: int, epsilon: float, precision: float) -> LogBracket:
+        if epsilon >= self.ceiling:
+            return ZERO
+        return positive_part(self.curve_points().sum_at(place, people, epsilon), precision)
 
     def attack_sums(self, reports: int, epsilon: float) -> tuple[IidSum, ...]:
         """The data set that reveals most of those tried."""

@@ -346,7 +346,7 @@ def _part(
 
 def _chosen(design: Design, chosen: Calibration[Randomizer]) -> dict[str, Any]:
     query = design.query(chosen.size, chosen.randomizer)
-    content = chosen.mechanism.content()
+    content = chosen.randomizer.content()
     ratios = {key: value for key, value in content.items() if isinstance(value, list)}
     return {
         "query": design.question.kind,

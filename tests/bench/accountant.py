@@ -7,6 +7,7 @@ import resource
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
+from fractions import Fraction
 from functools import partial
 
 from elsewhere import clones_closed, renyi_composed, stronger_clones_closed, sum_by_theorem
@@ -18,7 +19,7 @@ from hubbub.accountant.brackets import EpsilonBracket
 from hubbub.accountant.calibration.calibrate import calibrate
 from hubbub.accountant.composition import compose
 from hubbub.accountant.library.dp_accounting import to_dp_accounting
-from hubbub.accountant.mechanisms import KRR, Generic, Mechanism
+from hubbub.accountant.mechanisms import KRR, Finite, Generic, Mechanism
 from hubbub.accountant.pairs import Part
 from hubbub.queries.design import Design
 from hubbub.queries.fields import DENOMINATOR
@@ -29,6 +30,15 @@ EPSILON_LOCAL, DELTA = 4.0, 1e-6
 """One round: a local ε at which amplification matters most."""
 
 ONE_ROUND = (("krr", KRR.from_local_epsilon(16, EPSILON_LOCAL)), ("generic", Generic(EPSILON_LOCAL)))
+WHOLE_NUMBERS = tuple(20 + place * place * 7919 % 61 for place in range(64))
+LAW = Finite(
+    tuple(
+        tuple(Fraction(weight, sum(WHOLE_NUMBERS)) for weight in (*WHOLE_NUMBERS[turn:], *WHOLE_NUMBERS[:turn]))
+        for turn in (0, 1, 3)
+    )
+)
+"""A law of 64 outputs, all of which tell inputs apart differently."""
+
 SCALES = (("1e6", 10**6, 50.0), ("1e9", 10**9, 150.0))
 """Name, reports and the goal in milliseconds."""
 
@@ -80,6 +90,9 @@ def one_round() -> Iterator[Outcome]:
     for name, mechanism in ONE_ROUND:
         for scale, reports, limit in SCALES:
             yield from _one_round(f"account_{name}_{scale}", mechanism, reports, limit)
+    seconds, found = timed(partial(epsilon_bracket, LAW, SCALES[0][1], DELTA))
+    yield Row("account_finite_1e6_time", seconds * 1e3, "ms", SCALES[0][2])
+    yield Row("account_finite_1e6_slack", found.numerical_slack, "", SLACK)
 
 
 def _one_round(name: str, mechanism: Mechanism, reports: int, limit: float) -> Iterator[Outcome]:

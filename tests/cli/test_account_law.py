@@ -15,7 +15,7 @@ from hubbub.accountant import KRR, Finite, Part, compose, epsilon_bracket
 from hubbub.deploy.cli import main
 from support.command import Ran
 
-ROWS = [["1/2", "0.25", 0.25], ["1/4", "1/2", "1/4"], ["1/8", "1/8", "3/4"]]
+ROWS: list[list[Any]] = [["1/2", "0.25", 0.25], ["1/4", "1/2", "1/4"], ["1/8", "1/8", "3/4"]]
 LAW = Finite(tuple(tuple(Fraction(str(value)) for value in row) for row in ROWS), dummy=(Fraction(1, 3),) * 3)
 CONTENT: dict[str, Any] = {"law": ROWS, "dummy": ["1/3", "1/3", "1/3"]}
 ASKED = ("--reports", "1000", "--delta", "1e-6")
