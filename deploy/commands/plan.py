@@ -43,7 +43,11 @@ def command(
         task_id = _write(planned, out, trust or task.parent / "trust") if out is not None else None
         budget = outlook_of(planned)
         if as_json:
-            members = {"task": planned.draft.name, "task_id": task_id, "queries": expected_errors(planned.queries)}
+            members: dict[str, object] = {
+                "task": planned.draft.name,
+                "task_id": task_id,
+                "queries": expected_errors(planned.queries),
+            }
             compared = {name: [each.as_json() for each in found] for name, found in candidates_of(planned).items()}
             members |= {"compared": compared} if compared else {}
             print_json(members | {"budget": _budget_document(planned, budget)})
