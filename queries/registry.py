@@ -13,6 +13,7 @@ from hubbub.queries.krr import KRandomizedResponse
 from hubbub.queries.number import Number
 from hubbub.queries.question import Question
 from hubbub.queries.randomizer import Randomizer
+from hubbub.queries.top import Top
 from hubbub.queries.unary import UnaryEncoding
 from hubbub.queries.variance import Variance
 
@@ -22,6 +23,7 @@ QUESTIONS: Mapping[str, type[Question]] = {
     Distribution.kind: Distribution,
     Grouped.kind: Grouped,
     Variance.kind: Variance,
+    Top.kind: Top,
 }
 
 RANDOMIZERS: Mapping[str, type[Randomizer]] = {

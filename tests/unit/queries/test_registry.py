@@ -24,6 +24,7 @@ from hubbub.queries.krr import KRandomizedResponse
 from hubbub.queries.number import Number
 from hubbub.queries.query import Query
 from hubbub.queries.registry import QUESTIONS, RANDOMIZERS, question_of, randomizer_of
+from hubbub.queries.top import Top
 from hubbub.queries.unary import UnaryEncoding
 from hubbub.queries.variance import Variance
 from support.queries import unary_query
@@ -40,7 +41,7 @@ CARRIER, DELAY = (query.question for query in KRR_TASK.queries)
 UNARY_TASK = sample_task(
     PARTIES, queries=(unary_query(CARRIER, 3 * 2**30, 2**30), unary_query(DELAY, HALF, 5, levels=7))
 )
-KINDS = "'histogram' or 'sum' or 'distribution' or 'grouped' or 'variance'"
+KINDS = "'histogram' or 'sum' or 'distribution' or 'grouped' or 'variance' or 'top'"
 UNKNOWN: list[Any] = ["", "rappor", "KRR", "krr ", None, 1, True, ["krr"], {"krr": 1}, "x" * 10_000]
 
 
@@ -75,6 +76,7 @@ def test_every_known_kind_is_found_by_its_own_word() -> None:
         "distribution": Distribution,
         "grouped": Grouped,
         "variance": Variance,
+        "top": Top,
     }
     assert {kind: randomizer_of("t", kind) for kind in RANDOMIZERS} == {
         "krr": KRandomizedResponse,
