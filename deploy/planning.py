@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from hubbub.accountant.calibration.calibrate import calibrate
@@ -13,17 +13,20 @@ from hubbub.accountant.certificate.terms import Terms
 from hubbub.accountant.errors import AccountingError
 from hubbub.accountant.mechanisms import LocalMechanism, check_categories
 from hubbub.accountant.spending.budget import Outlook, outlook
+from hubbub.deploy.comparing import Aim, Candidate, compared
 from hubbub.protos.draft import check_draft
 from hubbub.protos.errors import TaskError
 from hubbub.protos.task import MAXIMUM_REPORTS, Draft, Identities, Task
 from hubbub.protos.times import at, first_not_cut
 from hubbub.queries.design import Design
+from hubbub.queries.fields import AUTO, MAXIMUM_SYMBOLS, check_share
 from hubbub.queries.histogram import Histogram
 from hubbub.queries.number import Number
 from hubbub.queries.query import Query
 from hubbub.queries.question import Question
 from hubbub.queries.randomizer import Randomizer
 from hubbub.queries.registry import randomizer_of
+from hubbub.queries.text import Text
 
 HALF_WIDTH_ERRORS = 1.96
 """Standard errors on each side of a 95 % interval."""
@@ -181,7 +184,7 @@ def expected_errors(queries: Sequence[PlannedQuery]) -> list[dict[str, object]]:
         {
             "name": planned.query.name,
             "kind": planned.query.question.kind,
-            "symbols": planned.query.symbols,
+            "symbols": symbols_named(planned.query),
             "levels": _levels(planned.query.question.content()),
             **randomizer_words(planned.query),
             "epsilon_local": planned.epsilon_local,
@@ -205,7 +208,13 @@ def randomizer_words(query: Query) -> dict[str, object]:
     """Return a randomizer's members for people to read: each exact ratio as one text, and its kind."""
     content = query.mechanism.content()
     ratios = {key: f"{value[0]}/{value[1]}" for key, value in content.items() if isinstance(value, list)}
-    return {"randomizer": content["mechanism"], **ratios}
+    sizes = {key: value for key, value in content.items() if isinstance(value, int) and key != "categories"}
+    return {"randomizer": content["mechanism"], **sizes, **ratios}
+
+
+def symbols_named(query: Query) -> int | None:
+    """Return how many symbols a query has; None where they stand for any text."""
+    return query.symbols if query.symbols <= MAXIMUM_SYMBOLS else None
 
 
 def question_for(kind: str, categories: int | None, optional: bool, randomizer: str) -> Question:
@@ -215,10 +224,58 @@ def question_for(kind: str, categories: int | None, optional: bool, randomizer: 
         AccountingError: where the number of categories and the kind do not go together.
         FieldError: where the randomizer is unknown.
     """
-    randomizer_of("calibrate", randomizer)
+    if randomizer != AUTO:
+        randomizer_of("calibrate", randomizer)
     if (kind == Number.kind) != (categories is None):
         raise AccountingError("a histogram needs --categories; a sum has levels, which are chosen here")
     if categories is None:
         return Number("value", 0.0, 1.0, optional=optional, randomizer=randomizer)
     check_categories(categories)
+    if categories > MAXIMUM_SYMBOLS:
+        raise AccountingError(f"categories is {categories}, must be at most {MAXIMUM_SYMBOLS}; ask for a text instead")
     return Histogram("value", tuple(map(str, range(categories))), optional, randomizer=randomizer)
+
+
+def candidates_of(plan: Plan) -> dict[str, tuple[Candidate, ...]]:
+    """Return what was compared for each query whose randomizer the draft leaves to planning, by the query's name.
+
+    Of several queries each is compared at its share of δ and of the cap, and at the ε that it was given.
+    """
+    draft, found = plan.draft, {}
+    total = sum(question.weight for question in draft.questions)
+    for question, planned in zip(draft.questions, plan.queries, strict=True):
+        if question.randomizer == AUTO:
+            share, privacy = question.weight / total, draft.privacy
+            epsilon = privacy.epsilon if len(plan.queries) == 1 else planned.epsilon_upper
+            aimed = planned.query.question
+            aim = Aim(
+                epsilon,
+                privacy.delta * share,
+                draft.minimum_reports,
+                privacy.epsilon_local * share,
+                privacy.honest_share,
+            )
+            listed = aimed if symbols_named(planned.query) is not None else None
+            found[question.name] = compared(aimed, aim, privacy.dummies, listed)
+    return found
+
+
+def counted_questions(
+    kind: str, categories: int | None, optional: bool, share: float
+) -> tuple[Question, Question | None]:
+    """Return a nameless question whose counts are compared, and the one that names its answers, where they are known.
+
+    Raises:
+        AccountingError: where there are no categories for a histogram, too many, or counts are not asked for.
+        FieldError: where the share is none.
+    """
+    check_share("calibrate", share)
+    if kind == Number.kind:
+        raise AccountingError("kinds of randomizer are compared by the errors of counts; a sum is asked through one")
+    listed: Any = None if categories is None else question_for(Histogram.kind, categories, optional, AUTO)
+    listed = None if listed is None else replace(listed, share=share)
+    if kind == Text.kind:
+        return Text("value", optional=optional, share=share), listed
+    if listed is None:
+        raise AccountingError("a histogram needs --categories; a text has as many as people write")
+    return listed, listed

@@ -16,9 +16,12 @@ from hubbub.deploy.data import Dataset, truth_of
 from hubbub.deploy.planning import Plan, expected_errors
 from hubbub.deploy.views.compared import query_document
 from hubbub.protos.results import QueryResult, QueryState
+from hubbub.queries.debiased import Debiased
 from hubbub.queries.draws import Random
+from hubbub.queries.lookup import Decodable
 from hubbub.queries.query import Query
 from hubbub.queries.randomizer import Tally
+from hubbub.queries.rows import Estimates, Truth
 
 
 def simulate(
@@ -42,8 +45,9 @@ def simulate(
         tally = people + query.randomizer.tally(query.randomizer.dummies(dummies, random))
         # The minimum is about people: dummies hide them, but do not count as reports.
         state = QueryState.PUBLISHED if released else QueryState.WITHHELD
-        result = QueryResult(query.name, state, valid, valid, {}, query.estimates(tally, dummies) if released else None)
         truth = truth_of(dataset, query.question)
+        estimates = _estimates(query, tally, dummies, truth) if released else None
+        result = QueryResult(query.name, state, valid, valid, {}, estimates)
         queries.append(query_document(result, query.question.kind, truth, query.question.optional))
         counted.append(QueryCount(query.name, query.mechanism, valid, valid, {}))
     return {
@@ -56,6 +60,14 @@ def simulate(
         "queries": queries,
         "privacy": statement(Terms.of(plan.draft), [RoundCounts(0, tuple(counted))]) if released else None,
     }
+
+
+def _estimates(query: Query, tally: Tally, dummies: int, truth: Truth) -> Estimates:
+    """Return what is published; texts are looked up, with those that the data holds as candidates."""
+    if not isinstance(query.question, Decodable):
+        return query.estimates(tally, dummies)
+    candidates = [category for _, category in truth if category is not None]
+    return query.question.decode(Debiased(query.randomizer, tally, dummies), candidates)
 
 
 def _tally(query: Query, dataset: Dataset, progress: Callable[[int], None], random: Random) -> Tally:

@@ -36,7 +36,7 @@ import numpy as np
 from hubbub.queries.randomizer import Randomizer, Tally
 from hubbub.queries.rows import Estimate
 from hubbub.queries.simultaneous import Z_95
-from hubbub.queries.zero import p_values
+from hubbub.queries.zero import bounded_p_values, exact_p_values
 
 if TYPE_CHECKING:
     from hubbub.queries.randomizer import Vector
@@ -56,15 +56,12 @@ class Debiased:
     dummies: int = 0
 
     def __post_init__(self) -> None:
-        counts, valid = self.tally.counts, self.tally.valid
+        valid = self.tally.valid
         if self.randomizer.keep == 0:
             raise ValueError(
                 f"the reports of {self.randomizer!r} say nothing; choose a randomizer that is less private"
             )
-        if counts.shape != (self.randomizer.symbols,) or (counts < 0).any() or (counts > valid).any():
-            raise ValueError(
-                f"counts of shape {counts.shape}, {self.randomizer.symbols} counts from 0 to {valid} are expected"
-            )
+        self.randomizer.check(self.tally)
         if not 0 <= self.dummies <= valid:
             raise ValueError(f"{self.dummies} dummies among {valid} counted; there are from 0 to all of them")
 
@@ -74,10 +71,18 @@ class Debiased:
         return self.tally.valid - self.dummies
 
     @cached_property
+    def _debiased(self) -> tuple[Vector, Vector]:
+        return self.randomizer.debias(self.tally, self.dummies)
+
+    @property
     def counts(self) -> Vector:
         """ĉ_j, shape (symbols,): unbiased, possibly negative."""
-        expected = self.reports * self.randomizer.base + self.dummies * self.randomizer.dummy_mean
-        return np.asarray((self.tally.counts - expected) / self.randomizer.keep, dtype=np.float64)
+        return self._debiased[0]
+
+    @property
+    def further(self) -> Vector:
+        """By how much each ĉ_j's variance differs from that of its reports, shape (symbols,): where hashes collide."""
+        return self._debiased[1]
 
     def total(self, weights: Vector) -> float:
         """L_w = Σ_j w_j ĉ_j."""
@@ -87,7 +92,8 @@ class Debiased:
         """Return the estimated variance of L_w; `rounding` is the sum of the ρ_i."""
         each = self.randomizer.variances(weights)
         people = self._clipped(float(each @ self.counts), float(each.min()), float(each.max()))
-        return rounding + people + self.dummies * self.randomizer.dummy_variance(weights)
+        dummies = self.dummies * self.randomizer.dummy_variance(weights)
+        return max(0.0, rounding + people + dummies + float(self.further @ weights**2))
 
     def _clipped(self, spread: float, least: float, most: float) -> float:
         return min(max(spread, self.reports * least), self.reports * most)
@@ -99,10 +105,13 @@ class Debiased:
 
     def every_symbol(self) -> list[Estimate]:
         """Return every ĉ_j with its interval: `variance` of every indicator, at once."""
-        return self.intervals_of_sums(self.counts, 1)
+        return self.intervals_of_sums(self.counts, 1, self.further)
 
-    def intervals_of_sums(self, sums: Vector, symbols: int) -> list[Estimate]:
-        """Return sums of the ĉ_j of so many symbols each, with their intervals: `variance` of every such indicator."""
+    def intervals_of_sums(self, sums: Vector, symbols: int, further: Vector) -> list[Estimate]:
+        """Return sums of the ĉ_j of so many symbols each, with their intervals: `variance` of every such indicator.
+
+        `further` is summed up over the symbols of each.
+        """
         # All symbols are alike to a randomizer, so one indicator's variances are every one's: of those who encoded one
         # of the symbols (hit), and of all others (miss).
         indicator = np.zeros(self.randomizer.symbols)
@@ -111,13 +120,26 @@ class Debiased:
         hit, miss = float(each[0]), float(each[-1])
         clipped = np.clip(sums, 0, self.reports)
         people = clipped * hit + (self.reports - clipped) * miss
-        variances = people + self.dummies * self.randomizer.dummy_variance(indicator)
-        pairs = zip(sums.tolist(), variances.tolist(), strict=True)
+        variances = people + self.dummies * self.randomizer.dummy_variance(indicator) + further
+        pairs = zip(sums.tolist(), np.maximum(variances, 0.0).tolist(), strict=True)
         return [self.interval(count, variance) for count, variance in pairs]
 
     def p_values(self) -> Vector:
-        """Return, by symbol, how often noise alone counts as many where nobody encoded it: exactly (`zero`)."""
-        return p_values(self)
+        """Return, by symbol, how often noise alone counts as many where nobody encoded it (`zero`).
+
+        Exactly, where counts are those of the reports; a bound, where they are decoded from a tally of another kind.
+        """
+        if type(self.tally) is Tally:
+            return exact_p_values(self.randomizer, self.tally, self.dummies)
+        return bounded_p_values(self.counts * self.randomizer.keep, self.noise_of_sums(1) * self.randomizer.keep**2)
+
+    def noise_of_sums(self, symbols: int) -> Vector:
+        """Return the variance of each ĉ_j where nobody encoded it; of a sum of so many, without what is `further`."""
+        indicator = np.zeros(self.randomizer.symbols)
+        indicator[:symbols] = 1.0
+        noise = self.reports * float(self.randomizer.variances(indicator)[-1])
+        noise += self.dummies * self.randomizer.dummy_variance(indicator)
+        return noise + (self.further if symbols == 1 else np.zeros(1))
 
     def silent(self, answers: int) -> Vector:
         """Return 1 for "no answer", the symbol after the first `answers` ones where there is one, and 0 elsewhere."""

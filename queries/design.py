@@ -6,13 +6,15 @@ Only planning uses it; it imports numpy.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 from hubbub.queries.errors import TaskError
+from hubbub.queries.fields import AUTO
 from hubbub.queries.query import Query
 from hubbub.queries.question import Question, symbols_of
 from hubbub.queries.randomizer import Family, Randomizer
-from hubbub.queries.registry import randomizer_of
+from hubbub.queries.registry import RANDOMIZERS, randomizer_of
 
 
 @dataclass(frozen=True)
@@ -31,22 +33,27 @@ class Design:
         """The numbers of answers that it may be encoded into: those of the question that its randomizer takes."""
         sizes = self.question.sizes
         # The search for the least error steps upwards; beyond this a step would be an error that ends it.
-        most = self._kind.most_symbols - (1 if self.question.optional else 0)
+        most = min(kind.most_symbols for kind in self._kinds) - (1 if self.question.optional else 0)
         # The first one stays, so that `families` can say what is too large.
         return range(sizes.start, max(sizes.start + 1, min(sizes.stop, most + 1)), sizes.step)
 
     @property
-    def _kind(self) -> type[Randomizer]:
-        return randomizer_of(f"query {self.question.name}", self.question.randomizer)
+    def _kinds(self) -> Sequence[type[Randomizer]]:
+        """Return the kind that the question names, or those that take its symbols where it is to be chosen."""
+        if self.question.randomizer != AUTO:
+            return (randomizer_of(f"query {self.question.name}", self.question.randomizer),)
+        least = self.question.sizes.start + (1 if self.question.optional else 0)
+        return tuple(kind for kind in RANDOMIZERS.values() if least <= kind.most_symbols)
 
     def families(self, size: int) -> Sequence[Family]:
-        """Return the families of its randomizer for that encoding.
+        """Return the families of its randomizer, or of all that may be chosen, for that encoding.
 
         Raises:
             TaskError: where the randomizer does not take so many symbols.
         """
         try:
-            return self._kind.families(symbols_of(self.question.sized(size)))
+            symbols = symbols_of(self.question.sized(size))
+            return tuple(family for kind in self._kinds for family in kind.families(symbols))
         except TaskError as error:
             raise TaskError(f"query {self.question.name}: {error}") from error
 
@@ -65,4 +72,6 @@ class Design:
 
     def query(self, size: int, randomizer: Randomizer) -> Query:
         """Return the query that was chosen."""
-        return Query(self.question.sized(size), randomizer)
+        sized: Any = self.question.sized(size)
+        # Every question is a frozen dataclass with this field; what it names may be that planning is to choose.
+        return Query(replace(sized, randomizer=randomizer.kind), randomizer)

@@ -29,6 +29,12 @@ DENOMINATOR = 2**32
 DEFAULT_RANDOMIZER = "krr"
 """The randomizer of a query that does not name one; a task leaves it out too."""
 
+AUTO = "auto"
+"""What a draft says where planning is to choose the kind of randomizer; no task has it."""
+
+TYPICAL_SHARE = 0.01
+"""The largest share of people that hold one answer of a large domain, where the draft does not say it."""
+
 _SHARED = frozenset({"name", "kind"})
 _SHARED_OPTIONAL = frozenset({"optional", "weight", "randomizer"})
 
@@ -83,13 +89,18 @@ class Fields:
             raise FieldError(self.table, key, f"is {shown(value)}; it must be a list of {what}")
         return tuple(value)
 
-    def shared(self) -> dict[str, Any]:
-        """Return what every question has: its name, weight, whether it is optional, and its randomizer's kind."""
+    def shared(self, randomizer: str = DEFAULT_RANDOMIZER) -> dict[str, Any]:
+        """Return what every question has: its name, weight, whether it is optional, and its randomizer's kind.
+
+        A draft that names no `randomizer` has that one; a task names every one but the default.
+        """
         return {
             "name": self["name"],
             "optional": self.get("optional", False),
             "weight": self.number("weight", 1.0),
-            "randomizer": self.get("mechanism" if self.planned else "randomizer", DEFAULT_RANDOMIZER),
+            "randomizer": self.get("mechanism", DEFAULT_RANDOMIZER)
+            if self.planned
+            else self.get("randomizer", randomizer),
         }
 
     def ratio(self, key: str, remedy: str) -> int:
@@ -181,6 +192,16 @@ def check_shared(table: str, name: Any, optional: Any, weight: Any) -> None:
         raise FieldError(table, "optional", f"is {shown(optional)}; it must be true or false")
     if not isinstance(weight, float) or not 1e-6 <= weight <= 1e6:
         raise FieldError(table, "weight", f"is {shown(weight)}; it must be a number from 1e-6 to 1e6")
+
+
+def check_share(table: str, share: Any) -> None:
+    """Return only if a share of people is above 0 and at most 1.
+
+    Raises:
+        FieldError: otherwise.
+    """
+    if not isinstance(share, float) or not 0 < share <= 1:
+        raise FieldError(table, "share", f"is {shown(share)}; it must be a number above 0 and at most 1, such as 0.01")
 
 
 def is_finite_number(value: Any) -> bool:

@@ -4,13 +4,23 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from hubbub.queries.draws import Random
 from hubbub.queries.errors import AnswerError, FieldError, shown
-from hubbub.queries.fields import DEFAULT_RANDOMIZER, MAXIMUM_LABEL_LENGTH, MAXIMUM_SYMBOLS, Fields, check_shared
+from hubbub.queries.fields import (
+    AUTO,
+    DEFAULT_RANDOMIZER,
+    MAXIMUM_LABEL_LENGTH,
+    MAXIMUM_SYMBOLS,
+    TYPICAL_SHARE,
+    Fields,
+    check_share,
+    check_shared,
+)
+from hubbub.queries.hashed import HashedResponse
 from hubbub.queries.question import Value, listed, symbols_of
 from hubbub.queries.rows import Estimates, Row, Truth
 
@@ -21,7 +31,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Histogram:
-    """How many hold each of the named categories; `optional` where a device may have no answer."""
+    """How many hold each of the named categories; `optional` where a device may have no answer.
+
+    `share` is for planning, and not in a task: what is made smallest is the largest error of a category that up to that
+    share of people hold.
+    """
 
     kind: ClassVar[str] = "histogram"
     column: ClassVar[type] = str
@@ -31,6 +45,7 @@ class Histogram:
     optional: bool = False
     weight: float = 1.0
     randomizer: str = DEFAULT_RANDOMIZER
+    share: float = field(default=1.0, compare=False)
 
     @property
     def answers(self) -> int:
@@ -45,12 +60,17 @@ class Histogram:
     @classmethod
     def read(cls, fields: Fields) -> Histogram:
         """Read a table; see `Question.read`."""
-        fields.check_keys({"categories"})
-        return cls(categories=fields.items("categories", "names"), **fields.shared())
+        fields.check_keys({"categories"}, {"share"})
+        shared = fields.shared()
+        # Where there is only one kind of randomizer to size, the worst case tells it; many cells serve rare categories.
+        usual = TYPICAL_SHARE if shared["randomizer"] in (AUTO, HashedResponse.kind) else 1.0
+        share = fields.number("share", usual)
+        return cls(categories=fields.items("categories", "names"), share=share, **shared)
 
     def check(self, table: str) -> None:
         """Check the shared fields, and that the categories are distinct printable texts and not too few or many."""
         check_shared(table, self.name, self.optional, self.weight)
+        check_share(table, self.share)
         # One category is enough where "no answer" is the second symbol.
         least = 1 if self.optional else 2
         if not least <= len(self.categories) < MAXIMUM_SYMBOLS:
@@ -115,8 +135,10 @@ class Histogram:
         return weights
 
     def worst(self, variances: Vector) -> float:
-        """Return the largest of them: a category is encoded without rounding, so nothing is added."""
-        return float(variances.max())
+        """Return the largest where up to `share` of people hold a category: it is encoded without rounding."""
+        # All categories but the headline's, the first, are alike to it.
+        hit, miss = float(variances[0]), float(variances[1])
+        return max(miss, self.share * hit + (1 - self.share) * miss)
 
     def estimates(self, debiased: Debiased) -> Estimates:
         """Return a count for each category, with its consistent projection, and how many answered."""

@@ -76,6 +76,18 @@ class KRandomizedResponse:
         counts = np.bincount(inside, minlength=self.symbols).astype(np.int64)
         return Tally(counts, len(inside), len(found) - len(inside))
 
+    def check(self, tally: Tally) -> None:
+        """Return only if the tally can be this randomizer's; raises ValueError otherwise."""
+        from hubbub.queries.counting import check_counts
+
+        check_counts(tally, self.symbols)
+
+    def debias(self, tally: Tally, dummies: int) -> tuple[Vector, Vector]:
+        """Return the symbols' counts, linear in those of the reports."""
+        from hubbub.queries.counting import debiased
+
+        return debiased(self, tally, dummies)
+
     @property
     def _gamma(self) -> float:
         return self.gamma / DENOMINATOR

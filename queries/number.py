@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 from hubbub.queries.draws import Random, happens
 from hubbub.queries.errors import FieldError, TaskError, shown
 from hubbub.queries.fields import (
+    AUTO,
     DEFAULT_RANDOMIZER,
     MAXIMUM_SYMBOLS,
     Fields,
@@ -85,6 +86,9 @@ class Number:
     def check(self, table: str) -> None:
         """Check what is shared, the interval, the unit, and the levels where they are chosen."""
         check_shared(table, self.name, self.optional, self.weight)
+        if self.randomizer == AUTO:
+            limit = "planning compares randomizers by the errors of counts; name krr or unary, or leave it out"
+            raise FieldError(table, "randomizer", f"is 'auto'; {limit}")
         for key in ("lower", "upper"):
             value = getattr(self, key)
             if not is_finite_number(value) or abs(value) > LARGEST_BOUND:

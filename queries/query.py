@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from hubbub.accountant.mechanisms import LocalMechanism
 from hubbub.queries.draws import Random
 from hubbub.queries.errors import AnswerError
-from hubbub.queries.fields import DEFAULT_RANDOMIZER, Fields
+from hubbub.queries.fields import AUTO, DEFAULT_RANDOMIZER, Fields
 from hubbub.queries.question import Question, Value, symbols_of
 from hubbub.queries.randomizer import Randomizer, task_content
 from hubbub.queries.registry import question_of, randomizer_of
@@ -104,5 +104,6 @@ def read_question(table: str, content: dict[str, Any]) -> Question:
     """
     fields = Fields(table, content)
     question = question_of(table, fields.get("kind", None)).read(fields)
-    randomizer_of(table, question.randomizer)
+    if question.randomizer != AUTO:
+        randomizer_of(table, question.randomizer)
     return question

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 class Tally:
     """A batch's counts: one for each symbol, the number of valid reports, and the number of invalid ones.
 
-    A report may count for several symbols, or for none, so `valid` is not the sum of the counts.
+    A report may count for several symbols, or for none, so `valid` is not the sum of the counts. A randomizer of more
+    symbols than can be counted keeps what was reported instead, as a subclass of this: its counts are for it to read.
     """
 
     counts: Counts
@@ -52,7 +53,7 @@ class Randomizer(Protocol):
 
     Its numbers are linear: N_j counted for symbol j among n reports and D dummies has the mean
     keep·c_j + base·n + dummy_mean·D, where c_j people encoded j. So ĉ_j = (N_j − base·n − dummy_mean·D)/keep is
-    unbiased.
+    unbiased. Means and variances are over the reports, and over hash functions where it has some.
     """
 
     kind: ClassVar[str]
@@ -103,6 +104,22 @@ class Randomizer(Protocol):
 
     def tally(self, reports: bytes) -> Tally:
         """Count reports that are joined without separators; a report that no symbol can give is invalid."""
+
+    def check(self, tally: Tally) -> None:
+        """Return only if a tally, read back from its counts, can be this randomizer's.
+
+        Raises:
+            ValueError: otherwise.
+        """
+
+    def debias(self, tally: Tally, dummies: int) -> tuple[Vector, Vector]:
+        """Return ĉ_j by symbol, and by how much each one's variance differs from what `variances` say; (symbols,) both.
+
+        It differs where reports of one symbol have more in common than the symbol: where hash functions collide.
+
+        Raises:
+            ValueError: where there are too many symbols for all to be counted.
+        """
 
     @property
     def keep(self) -> float:

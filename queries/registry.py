@@ -8,11 +8,13 @@ from typing import TypeVar
 from hubbub.queries.distribution import Distribution
 from hubbub.queries.errors import FieldError, shown
 from hubbub.queries.grouped import Grouped
+from hubbub.queries.hashed import HashedResponse
 from hubbub.queries.histogram import Histogram
 from hubbub.queries.krr import KRandomizedResponse
 from hubbub.queries.number import Number
 from hubbub.queries.question import Question
 from hubbub.queries.randomizer import Randomizer
+from hubbub.queries.text import Text
 from hubbub.queries.top import Top
 from hubbub.queries.unary import UnaryEncoding
 from hubbub.queries.variance import Variance
@@ -24,11 +26,13 @@ QUESTIONS: Mapping[str, type[Question]] = {
     Grouped.kind: Grouped,
     Variance.kind: Variance,
     Top.kind: Top,
+    Text.kind: Text,
 }
 
 RANDOMIZERS: Mapping[str, type[Randomizer]] = {
     KRandomizedResponse.kind: KRandomizedResponse,
     UnaryEncoding.kind: UnaryEncoding,
+    HashedResponse.kind: HashedResponse,
 }
 
 T = TypeVar("T")

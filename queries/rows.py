@@ -73,6 +73,7 @@ class Estimates:
     """A query's rows. Where values were clipped to a range before they were counted, the range is `clipped_to`.
 
     `notes` are sentences about all of them, such as the error rate of a selection.
+    Where answers are decoded later, from candidates, `table` is what they are decoded from (`queries.lookup`).
     """
 
     kind: str
@@ -80,6 +81,7 @@ class Estimates:
     unit: str = ""
     clipped_to: tuple[float, float] | None = None
     notes: tuple[str, ...] = ()
+    table: bytes = b""
 
 
 Truth = Mapping[tuple[str, str | None], float]

@@ -110,6 +110,18 @@ class UnaryEncoding:
             counts += bits.sum(axis=0, dtype=np.int64)
         return Tally(counts, len(good), len(rows) - len(good))
 
+    def check(self, tally: Tally) -> None:
+        """Return only if the tally can be this randomizer's; raises ValueError otherwise."""
+        from hubbub.queries.counting import check_counts
+
+        check_counts(tally, self.symbols)
+
+    def debias(self, tally: Tally, dummies: int) -> tuple[Vector, Vector]:
+        """Return the symbols' counts, linear in those of the reports."""
+        from hubbub.queries.counting import debiased
+
+        return debiased(self, tally, dummies)
+
     @property
     def _truthful(self) -> float:
         return self.truthful / DENOMINATOR

@@ -4,6 +4,7 @@ Where nobody encoded symbol j, each of n people's reports counts for j with prob
 of D dummies with `dummy_mean`: N_j is a sum of two binomials, exactly, whatever everybody else answered. The p-value is
 P(N_j ≥ what was counted): no normal law is assumed, which counts that are expected to be a few would not have. A count
 of several symbols together, a total over groups, is compared with the normal law of the noise that there would be.
+Counts that are decoded from hashes have a bound of the chance instead, Bennett's.
 
 `held` bounds the chance that any of a query's empty categories is said to be held (Holm 1979), and `discovered` the
 expected share of empty ones among those that are said to be (Benjamini and Yekutieli 2001, Thm 1.3). Both hold under
@@ -22,8 +23,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from hubbub.queries.debiased import Debiased
-    from hubbub.queries.randomizer import Vector
+    from hubbub.queries.randomizer import Randomizer, Tally, Vector
 
 ERROR_RATE = 0.025
 """The most chance that an empty category of a query is said to be held: that of the lower ends of a 95 % band."""
@@ -32,13 +32,13 @@ _FAR = 12
 """Standard deviations and a few more on either side: binomial mass beyond it is below 1e-18, and is added."""
 
 
-def p_values(debiased: Debiased) -> Vector:
+def exact_p_values(randomizer: Randomizer, tally: Tally, dummies: int) -> Vector:
     """Return, by symbol, the chance of a count as large where nobody encoded the symbol; shape (symbols,)."""
     import numpy as np
 
-    counts, place = np.unique(debiased.tally.counts, return_inverse=True)
-    base, dummy_mean = debiased.randomizer.base, debiased.randomizer.dummy_mean
-    found: Vector = _tails(counts, debiased.reports, base, debiased.dummies, dummy_mean)[place]
+    counts, place = np.unique(tally.counts, return_inverse=True)
+    tails = _tails(counts, tally.valid - dummies, randomizer.base, dummies, randomizer.dummy_mean)
+    found: Vector = tails[place]
     return found
 
 
@@ -71,14 +71,28 @@ def _at_least(counts: npt.NDArray[np.int64], people: int, chance: float) -> Vect
     return found
 
 
-def normal_p_values(counts: Vector, variance: float) -> Vector:
-    """Return the chance that normal noise of that variance is at least as large as each count."""
+def bounded_p_values(excess: Vector, variances: Vector) -> Vector:
+    """Return bounds of the chance that a count of reports is that far above its mean where nobody holds the symbol.
+
+    Bennett's: a sum whose terms are at most 1 above their means, of variance v, is above its mean by x with a chance of
+    at most exp(−v·h(x/v)), h(u) = (1+u)·ln(1+u) − u.
+    """
+    import numpy as np
+
+    spread = np.maximum(variances, 1e-300)
+    over = np.maximum(excess, 0.0) / spread
+    found: Vector = np.exp(-spread * ((1 + over) * np.log1p(over) - over))
+    return found
+
+
+def normal_p_values(counts: Vector, variances: Vector) -> Vector:
+    """Return the chance that normal noise of each variance is at least as large as the count."""
     import numpy as np
     from scipy import special
 
-    if variance <= 0:
-        return np.where(counts > 0, 0.0, 1.0)
-    return np.asarray(special.ndtr(-counts / variance**0.5))
+    errors = np.sqrt(np.maximum(variances, 0.0))
+    certain = np.where(counts > 0, 0.0, 1.0)
+    return np.where(errors > 0, special.ndtr(-counts / np.where(errors > 0, errors, 1.0)), certain)
 
 
 def held(values: Sequence[float], rate: float = ERROR_RATE) -> list[bool]:

@@ -5,6 +5,7 @@ Several queries that one person answers in one round share (ε, δ) by weight; w
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from math import inf, sqrt
 from typing import Any
@@ -16,6 +17,9 @@ from hubbub.accountant.calibration.search import certified, impossible, least, s
 from hubbub.accountant.errors import AccountingError, shown
 from hubbub.accountant.numbers import EPSILON_MOST, real
 from hubbub.accountant.pairs import Part
+
+PRECISE_FAMILIES = 2
+"""Of more families than this, the quick search tells the best; so many are compared precisely."""
 
 _DOWN = 1 - 1e-12
 """Shares are taken a little smaller, so that their rounded sum is not above the whole."""
@@ -137,23 +141,47 @@ def _composed(calibrations: Sequence[Calibration[R]], target: Target) -> float:
 def _calibrated(design: Design[R], target: Target) -> Calibration[R]:
     """Return the family with the least error at its best size; sizes are compared quickly, the best one precisely."""
     candidates = []
-    for place in range(len(design.families(design.sizes[0]))):
+    for place in _promising(design, target):
         candidates += _candidate(design, place, target)
     if not candidates:
         raise impossible(target)
     return min(candidates, key=lambda each: each.mse)
 
 
-def _candidate(design: Design[R], place: int, target: Target) -> list[Calibration[R]]:
-    """Return the best of one family, in a list that is empty where a design has others and this one cannot do it."""
+def _promising(design: Design[R], target: Target) -> list[int]:
+    """Return the places of the families that are worth a precise search: all where they are few."""
+    places = range(len(design.families(design.sizes[0])))
+    if len(places) <= PRECISE_FAMILIES:
+        return list(places)
+    errors = {}
+    for place in places:
+        with contextlib.suppress(AccountingError):
+            errors[place] = _error_at_best(design, place, target)
+    return sorted(errors, key=lambda place: errors[place])[:PRECISE_FAMILIES]
+
+
+def _error_at_best(design: Design[R], place: int, target: Target) -> float:
+    error = _errors(design, place, target)
+    size = _best_size(error, design.sizes)
+    return error(size)
+
+
+def _errors(design: Design[R], place: int, target: Target) -> Callable[[int], float]:
+    """Return what tells the error of a family at each size, quickly."""
 
     def error(size: int) -> float:
         family = design.families(size)[place]
         chosen = family.at(search_of(family).quick(family, target))
         return design.mse(size, chosen, target.reports, target.dummies)
 
+    return error
+
+
+def _candidate(design: Design[R], place: int, target: Target) -> list[Calibration[R]]:
+    """Return the best of one family, in a list that is empty where a design has others and this one cannot do it."""
     try:
-        size = design.sizes[_least_error(lambda place: error(design.sizes[place]), len(design.sizes))]
+        error = _errors(design, place, target)
+        size = _best_size(error, design.sizes)
         randomizer = least(design.families(size)[place], target)
     except AccountingError:
         if len(design.families(design.sizes[0])) == 1:
@@ -162,6 +190,10 @@ def _candidate(design: Design[R], place: int, target: Target) -> list[Calibratio
     mse = design.mse(size, randomizer, target.reports, target.dummies)
     upper = certified(randomizer.mechanism, target)
     return [Calibration(randomizer, size, randomizer.mechanism.epsilon_local, upper, mse, sqrt(mse))]
+
+
+def _best_size(error: Callable[[int], float], sizes: range) -> int:
+    return sizes[_least_error(lambda place: error(sizes[place]), len(sizes))]
 
 
 def _least_error(error: Callable[[int], float], places: int) -> int:

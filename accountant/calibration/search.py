@@ -11,7 +11,7 @@ from hubbub.accountant import bounds
 from hubbub.accountant.calibration import krr
 from hubbub.accountant.calibration.design import STRENGTHS, Family, R, Target
 from hubbub.accountant.errors import AccountingError
-from hubbub.accountant.mechanisms import KRR, LocalMechanism
+from hubbub.accountant.mechanisms import KRR, Hashed, LocalMechanism
 
 COARSE_STEPS = 64
 """The quick search ends when a step is a 64th of the strength: errors of neighbouring encodings differ by more."""
@@ -57,12 +57,14 @@ class OfKRR:
 
 def _categories(family: Family[R]) -> int:
     mechanism = family.at(1).mechanism
-    if not isinstance(mechanism, KRR):
+    # The bound of hashed answers is kRR's over the cells of a row, so γ is found as for that.
+    krr = mechanism.krr if isinstance(mechanism, Hashed) else mechanism
+    if not isinstance(krr, KRR):
         raise AccountingError(f"the family's mechanism is {mechanism!r}, must be kRR; use the bisection for others")
-    return mechanism.categories
+    return krr.categories
 
 
-_SEARCHES: dict[type, Search] = {KRR: OfKRR()}
+_SEARCHES: dict[type, Search] = {KRR: OfKRR(), Hashed: OfKRR()}
 """Searches of mechanisms that have a faster one than bisection."""
 
 

@@ -14,6 +14,7 @@ from hubbub.accountant.mechanisms.exact import (
 )
 from hubbub.accountant.mechanisms.gaussian import Gaussian
 from hubbub.accountant.mechanisms.generic import Generic
+from hubbub.accountant.mechanisms.hashed import Hashed
 from hubbub.accountant.mechanisms.krr import CATEGORIES_LIMIT, KRR, check_categories
 from hubbub.accountant.mechanisms.laplace import Laplace
 from hubbub.accountant.mechanisms.rappor import RAPPOR
@@ -30,6 +31,7 @@ __all__ = [
     "AnyMechanism",
     "Gaussian",
     "Generic",
+    "Hashed",
     "Laplace",
     "LocalMechanism",
     "Mechanism",
@@ -45,5 +47,5 @@ __all__ = [
 Mechanism = KRR | Generic
 """What a task can ask for, and what is certified."""
 
-AnyMechanism = KRR | Generic | Laplace | RAPPOR | Gaussian
+AnyMechanism = KRR | Generic | Laplace | RAPPOR | Hashed | Gaussian
 """What the accountant can be asked about."""

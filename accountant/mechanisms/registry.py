@@ -8,15 +8,16 @@ from typing import Any
 
 from hubbub.accountant.errors import AccountingError, shown
 from hubbub.accountant.mechanisms.generic import Generic
+from hubbub.accountant.mechanisms.hashed import Hashed
 from hubbub.accountant.mechanisms.krr import KRR
 from hubbub.accountant.mechanisms.laplace import Laplace
 from hubbub.accountant.mechanisms.rappor import RAPPOR
 from hubbub.accountant.mechanisms.written import Fits
 
-LocalMechanism = KRR | Generic | Laplace | RAPPOR
+LocalMechanism = KRR | Generic | Laplace | RAPPOR | Hashed
 """What has a local ε, and so composes over rounds and has Rényi divergences."""
 
-KINDS: Mapping[str, type[LocalMechanism]] = {each.kind: each for each in (KRR, RAPPOR, Generic, Laplace)}
+KINDS: Mapping[str, type[LocalMechanism]] = {each.kind: each for each in (KRR, RAPPOR, Generic, Laplace, Hashed)}
 """Each mechanism under the name that its content gives in the member `mechanism`.
 
 Gaussian noise is left out: it has no local ε, so no task may ask for it and no ledger can charge it.

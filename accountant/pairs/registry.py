@@ -9,10 +9,11 @@ from collections.abc import Callable, Mapping
 from typing import Any, overload
 
 from hubbub.accountant.errors import AccountingError, OutsideConditions, shown
-from hubbub.accountant.mechanisms import KRR, RAPPOR, AnyMechanism, Gaussian, Generic, Laplace, LocalMechanism
+from hubbub.accountant.mechanisms import KRR, RAPPOR, AnyMechanism, Gaussian, Generic, Hashed, Laplace, LocalMechanism
 from hubbub.accountant.pairs.base import LocalPairs, MechanismPairs
 from hubbub.accountant.pairs.gaussian import GaussianPairs
 from hubbub.accountant.pairs.generic import GenericPairs
+from hubbub.accountant.pairs.hashed import HashedPairs
 from hubbub.accountant.pairs.krr import KrrPairs
 from hubbub.accountant.pairs.laplace import LaplacePairs
 from hubbub.accountant.pairs.rappor import RapporPairs
@@ -27,6 +28,7 @@ PAIRS: Mapping[type, Callable[[Any], MechanismPairs[Any]]] = {
     KRR: _krr,
     Generic: GenericPairs,
     RAPPOR: RapporPairs,
+    Hashed: HashedPairs,
     Laplace: LaplacePairs,
     Gaussian: GaussianPairs,
 }

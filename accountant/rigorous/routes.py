@@ -13,7 +13,7 @@ from fractions import Fraction
 from typing import Any, ClassVar
 
 from hubbub.accountant.errors import shown
-from hubbub.accountant.mechanisms import KRR, RAPPOR, LocalMechanism
+from hubbub.accountant.mechanisms import KRR, RAPPOR, Hashed, LocalMechanism
 from hubbub.accountant.rigorous.balls import Enclosure
 from hubbub.accountant.rigorous.blanket import blanket_delta
 from hubbub.accountant.rigorous.proof import NotProvenError, Progress
@@ -122,10 +122,15 @@ def _krr(mechanism: KRR) -> Route:
     return TwoRRRoute(mechanism) if mechanism.categories == 2 else BlanketRoute(mechanism)
 
 
-ROUTES: Mapping[type, Callable[[Any], Route]] = {KRR: _krr, RAPPOR: RapporRoute}
+def _hashed(mechanism: Hashed) -> Route:
+    # kRR's bound over the cells of one row is the one that is certified (`pairs.hashed`).
+    return BlanketRoute(mechanism.krr)
+
+
+ROUTES: Mapping[type, Callable[[Any], Route]] = {KRR: _krr, RAPPOR: RapporRoute, Hashed: _hashed}
 """What can be proven of a batch, by the type of the mechanism."""
 
-EXACT_RATIO: tuple[type, ...] = (KRR, RAPPOR)
+EXACT_RATIO: tuple[type, ...] = (KRR, RAPPOR, Hashed)
 """Mechanisms whose `likelihood_ratio` is exact. That of others is rounded up: it could refute what is true."""
 
 

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from hubbub.accountant.calibration.design import Calibration
     from hubbub.accountant.mechanisms import AnyMechanism
     from hubbub.accountant.pairs import Part
+    from hubbub.deploy.comparing import Aim
     from hubbub.queries.design import Design
     from hubbub.queries.randomizer import Randomizer
 
@@ -207,7 +208,14 @@ def calibrate(
     reports: Reports,
     categories: Annotated[int | None, typer.Option("--categories", help="Categories of the histogram.")] = None,
     optional: Annotated[bool, typer.Option("--optional", help="Devices may have no answer.")] = False,
-    randomizer: Annotated[str, typer.Option("--randomizer", help="Kind of randomizer, as a task names it.")] = "krr",
+    randomizer: Annotated[
+        str,
+        typer.Option("--randomizer", help="Kind of randomizer, as a task names it; auto compares them all."),
+    ] = "krr",
+    share: Annotated[
+        float,
+        typer.Option("--share", help="Largest share of people with one answer, where kinds are compared."),
+    ] = 0.01,
     honest_share: HonestShare = 1.0,
     dummies: Dummies = 0,
     local_epsilon_cap: Cap = None,
@@ -215,16 +223,25 @@ def calibrate(
 ) -> None:
     """Choose the randomizer with the smallest error that meets (ε, δ) at n reports.
 
-    Example: hubbub account calibrate --query sum --epsilon 0.5 --delta 1e-8 --reports 1000000
+    For a text, and with --randomizer auto, all kinds are compared by the exact errors of a count, with and without
+    --dummies; --categories says how many texts there would be if they were named.
+
+    Examples: hubbub account calibrate --query sum --epsilon 0.5 --delta 1e-8 --reports 1000000;
+    hubbub account calibrate --query text --categories 1000000 --epsilon 1 --delta 1e-6 --reports 1000000
     """
     with failures(as_json), option_values():
         from hubbub.accountant.calibration.calibrate import calibrate as choose
+        from hubbub.deploy import comparing
         from hubbub.deploy.errors import bad_use
         from hubbub.deploy.planning import question_for
         from hubbub.queries.design import Design
         from hubbub.queries.errors import FieldError
 
         started = time.perf_counter()
+        if query is QueryKind.TEXT or randomizer == "auto":
+            aim = comparing.Aim(epsilon, delta, reports, local_epsilon_cap, honest_share)
+            _compare(query, categories, optional, share, aim, dummies, started, as_json)
+            return
         with bad_use(FieldError):
             design = Design(question_for(query.value, categories, optional, randomizer))
         (chosen,) = choose(
@@ -237,6 +254,36 @@ def calibrate(
             dummies=dummies,
         )
         _show(_chosen(design, chosen), started, as_json)
+
+
+def _compare(
+    query: QueryKind,
+    categories: int | None,
+    optional: bool,
+    share: float,
+    aim: Aim,
+    dummies: int,
+    started: float,
+    as_json: bool,
+) -> None:
+    from hubbub.deploy.comparing import best, compared
+    from hubbub.deploy.errors import bad_use
+    from hubbub.deploy.planning import counted_questions
+    from hubbub.deploy.views.candidates import print_candidates
+    from hubbub.queries.errors import FieldError
+
+    with bad_use(FieldError):
+        question, listed = counted_questions(query.value, categories, optional, share)
+    candidates = compared(question, aim, dummies, listed)
+    chosen = best(candidates, dummies)
+    if chosen is None:
+        raise AccountingError("; ".join(dict.fromkeys(each.why_not for each in candidates if each.why_not)))
+    if as_json:
+        documents = [each.as_json() for each in candidates]
+        found = {"query": query.value, "share": share, "candidates": documents, "chosen": chosen.as_json()}
+        print_json({**found, "seconds": time.perf_counter() - started})
+        return
+    print_candidates(console(), candidates, chosen)
 
 
 def _mechanism(

@@ -28,6 +28,7 @@ class QueryKind(StrEnum):
 
     HISTOGRAM = "histogram"
     SUM = "sum"
+    TEXT = "text"
 
 
 class LocalMechanismName(StrEnum):

@@ -34,7 +34,7 @@ def command(
         import time
 
         from hubbub.deploy.files import draft_in, naming
-        from hubbub.deploy.planning import check_not_over, expected_errors, outlook_of, plan
+        from hubbub.deploy.planning import candidates_of, check_not_over, expected_errors, outlook_of, plan
 
         draft = draft_in(task)
         with naming(task):
@@ -43,7 +43,13 @@ def command(
         task_id = _write(planned, out, trust or task.parent / "trust") if out is not None else None
         budget = outlook_of(planned)
         if as_json:
-            members = {"task": planned.draft.name, "task_id": task_id, "queries": expected_errors(planned.queries)}
+            members: dict[str, object] = {
+                "task": planned.draft.name,
+                "task_id": task_id,
+                "queries": expected_errors(planned.queries),
+            }
+            compared = {name: [each.as_json() for each in found] for name, found in candidates_of(planned).items()}
+            members |= {"compared": compared} if compared else {}
             print_json(members | {"budget": _budget_document(planned, budget)})
         else:
             _print(planned, budget, out)
@@ -88,10 +94,18 @@ def _randomizer(query: Query) -> str:
     """Say a randomizer's kind and its probabilities, to six digits."""
     content = query.mechanism.content()
     ratios = [f"{key} {value[0] / value[1]:.6f}" for key, value in content.items() if isinstance(value, list)]
-    return ", ".join([content["mechanism"], *ratios])
+    sizes = [f"{key} {value}" for key, value in content.items() if isinstance(value, int) and key != "categories"]
+    return ", ".join([content["mechanism"], *sizes, *ratios])
+
+
+def _words(query: Query) -> str:
+    return f"{query.name}: {_randomizer(query)}; the error is of {query.question.planned_for}"
 
 
 def _print(planned: Plan, budget: Outlook, out: Path | None) -> None:
+    from hubbub.deploy.comparing import best
+    from hubbub.deploy.planning import candidates_of, symbols_named
+    from hubbub.deploy.views.candidates import print_candidates
     from hubbub.deploy.views.digits import significant
     from hubbub.deploy.views.tables import print_table
 
@@ -103,7 +117,7 @@ def _print(planned: Plan, budget: Outlook, out: Path | None) -> None:
         query = each.query
         table.add_row(
             query.name,
-            str(query.symbols),
+            str(symbols_named(query) or "any text"),
             f"{each.epsilon_local:.4f}",
             f"{each.epsilon_upper:.4f}",
             *significant((each.expected_error, each.half_width), each.expected_error),
@@ -117,9 +131,11 @@ def _print(planned: Plan, budget: Outlook, out: Path | None) -> None:
         soft_wrap=True,
     )
     print_table(printer, table)
+    for name, candidates in candidates_of(planned).items():
+        printer.print(f"{name}: kinds of randomizer compared by the standard errors of a count", soft_wrap=True)
+        print_candidates(printer, candidates, best(candidates, privacy.dummies))
     for each in planned.queries:
-        words = f"{_randomizer(each.query)}; the error is of {each.query.question.planned_for}"
-        printer.print(f"{each.query.name}: {words}", markup=False, soft_wrap=True)
+        printer.print(_words(each.query), markup=False, soft_wrap=True)
     printer.print("errors are worst cases at the minimum", markup=False, soft_wrap=True)
     printer.print(_budget_text(planned, budget), markup=False, soft_wrap=True)
     if out is not None:

@@ -27,6 +27,10 @@ def command(
     ] = 0,
     csv: Annotated[Path | None, typer.Option("--csv", help="Also save the estimates as CSV.")] = None,
     parquet: Annotated[Path | None, typer.Option("--parquet", help="Also save the estimates as Parquet.")] = None,
+    candidates: Annotated[
+        Path | None,
+        typer.Option("--candidates", help="Texts to look up in queries of kind text, one a line; it costs no privacy."),
+    ] = None,
     certificate: Annotated[Path | None, typer.Option("--certificate", help="Also save the certificate.")] = None,
     simultaneous: Annotated[
         bool, typer.Option("--simultaneous", help="Show intervals that all hold at once, with a chance of 95 %.")
@@ -37,6 +41,7 @@ def command(
 
     Of a query with many rows some single intervals miss; --simultaneous shows wider ones, which hold all at once. JSON,
     CSV and Parquet have both; docs/formats.md names their columns. While it waits it says on stderr what for.
+    Of the candidates those are shown whose counts stand out of the noise, with a false-discovery rate of 5 %.
 
     Example: hubbub results deployment/operator/operator.toml --wait 60 --certificate certificate.json
     """
@@ -46,7 +51,14 @@ def command(
         from hubbub.deploy.views.results import print_results, results_document
         from hubbub.service.settings import load
 
+        texts = None
+        if candidates is not None:
+            from hubbub.deploy.candidates import decoded, read_candidates
+
+            texts = read_candidates(candidates)
         results = _fetch(load(settings, OperatorSettings, "operator"), task, round_number, wait)
+        if texts is not None:
+            results = decoded(results, texts)
         if csv is not None or parquet is not None:
             # Only these two need the table library, which takes a moment to load.
             from hubbub.deploy.views.export import write_csv, write_parquet

@@ -198,6 +198,12 @@ def print_results(console: Console, results: RoundResults, simultaneous: bool = 
             print_table(console, _table(query, simultaneous))
             for note in query.estimates.notes:
                 console.print(note, markup=False, soft_wrap=True)
+            if query.estimates.table and not any(row.category for row in query.estimates.rows):
+                console.print(
+                    "  its texts are not in the task; look some up: hubbub results … --candidates FILE, one a line",
+                    markup=False,
+                    soft_wrap=True,
+                )
 
 
 def _table(result: QueryResult, simultaneous: bool) -> Table:

@@ -312,8 +312,11 @@ class Estimates(_message.Message):
     UNIT_FIELD_NUMBER: _builtins.int
     CLIPPED_TO_FIELD_NUMBER: _builtins.int
     NOTES_FIELD_NUMBER: _builtins.int
+    TABLE_FIELD_NUMBER: _builtins.int
     kind: _builtins.str
     unit: _builtins.str
+    table: _builtins.bytes
+    """What texts are decoded from: the sorted cells that were reported, as queries/lookup.py packs them. Else empty."""
     @_builtins.property
     def rows(self) -> _containers.RepeatedCompositeFieldContainer[Global___Row]: ...
     @_builtins.property
@@ -332,10 +335,11 @@ class Estimates(_message.Message):
         unit: _builtins.str = ...,
         clipped_to: Global___Interval | None = ...,
         notes: _abc.Iterable[_builtins.str] | None = ...,
+        table: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_clipped_to", b"_clipped_to", "clipped_to", b"clipped_to"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_clipped_to", b"_clipped_to", "clipped_to", b"clipped_to", "kind", b"kind", "notes", b"notes", "rows", b"rows", "unit", b"unit"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_clipped_to", b"_clipped_to", "clipped_to", b"clipped_to", "kind", b"kind", "notes", b"notes", "rows", b"rows", "table", b"table", "unit", b"unit"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__clipped_to: _TypeAlias = _typing.Literal["clipped_to"]  # noqa: Y015
     _WhichOneofArgType__clipped_to: _TypeAlias = _typing.Literal["_clipped_to", b"_clipped_to"]  # noqa: Y015

@@ -75,6 +75,7 @@ def _write_estimates(estimates: Estimates) -> results_pb2.Estimates:
         unit=estimates.unit,
         rows=[_write_row(row) for row in estimates.rows],
         notes=estimates.notes,
+        table=estimates.table,
     )
     if estimates.clipped_to is not None:
         message.clipped_to.lower, message.clipped_to.upper = estimates.clipped_to
@@ -86,7 +87,7 @@ def _read_estimates(message: results_pb2.Estimates) -> Estimates:
     interval = message.clipped_to
     clipped_to = (interval.lower, interval.upper) if message.HasField("clipped_to") else None
     notes = tuple(codec.plain(note) for note in message.notes)
-    return Estimates(codec.plain(message.kind), rows, codec.plain(message.unit), clipped_to, notes)
+    return Estimates(codec.plain(message.kind), rows, codec.plain(message.unit), clipped_to, notes, message.table)
 
 
 def _write_row(row: Row) -> results_pb2.Row:

@@ -26,7 +26,7 @@ from hubbub.accountant import (
     rdp_upper,
 )
 from hubbub.accountant.answering import answering
-from hubbub.accountant.mechanisms import AnyMechanism, LocalMechanism
+from hubbub.accountant.mechanisms import AnyMechanism, Hashed, LocalMechanism
 
 ALL_BUT_ONE = Fraction(2**32 - 1, 2**32)
 
@@ -42,6 +42,7 @@ private = st.one_of(
     st.builds(Generic, local, st.booleans()),
     st.builds(RAPPOR.from_local_epsilon, categories, local),
     st.builds(Laplace, local),
+    st.builds(Hashed, st.sampled_from([3, 16, 2**20]), st.just(256), gammas),
 )
 noisy = st.builds(Gaussian, st.one_of(st.sampled_from([0.05, 1.0, 1e6]), st.floats(0.05, 3.0)))
 reports = st.one_of(st.integers(1, 200), st.floats(0, 13).map(lambda power: int(10**power)))

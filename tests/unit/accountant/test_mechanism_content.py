@@ -14,6 +14,7 @@ from hubbub.accountant.mechanisms import (
     RAPPOR,
     Gaussian,
     Generic,
+    Hashed,
     Laplace,
     LocalMechanism,
     mechanism_kind,
@@ -23,6 +24,7 @@ from hubbub.accountant.mechanisms import (
 
 KRR_FORM = {"mechanism": "krr", "categories": 16, "gamma": [2**30, 2**32]}
 UNARY_FORM = {"mechanism": "unary", "categories": 3, "truthful": [3 * 2**30, 2**32], "other": [2**30, 2**32]}
+HASHED_FORM = {"mechanism": "hashed", "cells": 4096, "gamma": [2**30, 2**32], "rows": 256}
 
 NUMERATOR = st.integers(1, 2**32 - 1)
 LOCAL = st.floats(1e-20, 40.0)
@@ -35,6 +37,7 @@ MECHANISMS: st.SearchStrategy[LocalMechanism] = st.one_of(
     ),
     st.builds(Generic, LOCAL, st.booleans()),
     st.builds(Laplace, LOCAL),
+    st.builds(Hashed.from_numerator, st.integers(3, 2**20), st.integers(1, 2**12), st.integers(1, 2**32)),
 )
 
 
@@ -43,6 +46,7 @@ MECHANISMS: st.SearchStrategy[LocalMechanism] = st.one_of(
     [
         (KRR(16, Fraction(1, 4)), KRR_FORM),
         (RAPPOR.from_numerators(3, 3 * 2**30, 2**30), UNARY_FORM),
+        (Hashed.from_numerator(4096, 256, 2**30), HASHED_FORM),
         (
             Generic(0.5, mixed=True),
             {"mechanism": "generic", "epsilon_local_hex": "0x1.0000000000000p-1", "mixed": True},
@@ -77,7 +81,7 @@ def test_a_probability_that_is_no_numerator_cannot_be_written(mechanism: LocalMe
         mechanism.content()
 
 
-@pytest.mark.parametrize("kind", ["hashed", "KRR", "", None, 1, ["krr"], {}])
+@pytest.mark.parametrize("kind", ["hash", "KRR", "", None, 1, ["krr"], {}])
 def test_an_unknown_kind_is_an_error_and_never_another(kind: object) -> None:
     with pytest.raises(AccountingError, match="must be one of krr, unary"):
         read_mechanism({**KRR_FORM, "mechanism": kind})

@@ -19,11 +19,13 @@ from hubbub.queries.distribution import Distribution
 from hubbub.queries.errors import FieldError
 from hubbub.queries.fields import DEFAULT_RANDOMIZER
 from hubbub.queries.grouped import Grouped
+from hubbub.queries.hashed import HashedResponse
 from hubbub.queries.histogram import Histogram
 from hubbub.queries.krr import KRandomizedResponse
 from hubbub.queries.number import Number
 from hubbub.queries.query import Query
 from hubbub.queries.registry import QUESTIONS, RANDOMIZERS, question_of, randomizer_of
+from hubbub.queries.text import Text
 from hubbub.queries.top import Top
 from hubbub.queries.unary import UnaryEncoding
 from hubbub.queries.variance import Variance
@@ -41,7 +43,8 @@ CARRIER, DELAY = (query.question for query in KRR_TASK.queries)
 UNARY_TASK = sample_task(
     PARTIES, queries=(unary_query(CARRIER, 3 * 2**30, 2**30), unary_query(DELAY, HALF, 5, levels=7))
 )
-KINDS = "'histogram' or 'sum' or 'distribution' or 'grouped' or 'variance' or 'top'"
+QUESTION_KINDS = " or ".join(f"'{kind}'" for kind in QUESTIONS)
+RANDOMIZER_KINDS = " or ".join(f"'{kind}'" for kind in RANDOMIZERS)
 UNKNOWN: list[Any] = ["", "rappor", "KRR", "krr ", None, 1, True, ["krr"], {"krr": 1}, "x" * 10_000]
 
 
@@ -61,10 +64,10 @@ def changed(task: Task, **members: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize("kind", UNKNOWN, ids=lambda kind: f"{kind!s:.10}")
 def test_an_unknown_kind_is_an_error_that_names_the_known(kind: Any) -> None:
-    with pytest.raises(FieldError, match=rf"query\[0\].kind is .*; it must be {KINDS}$") as caught:
+    with pytest.raises(FieldError, match=rf"query\[0\].kind is .*; it must be {QUESTION_KINDS}$") as caught:
         question_of("query[0]", kind)
     assert len(str(caught.value)) < 200
-    with pytest.raises(FieldError, match=r"query\[0\].randomizer is .*; it must be 'krr' or 'unary'$") as caught:
+    with pytest.raises(FieldError, match=rf"query\[0\].randomizer is .*; it must be {RANDOMIZER_KINDS}$") as caught:
         randomizer_of("query[0]", kind)
     assert len(str(caught.value)) < 200
 
@@ -77,10 +80,12 @@ def test_every_known_kind_is_found_by_its_own_word() -> None:
         "grouped": Grouped,
         "variance": Variance,
         "top": Top,
+        "text": Text,
     }
     assert {kind: randomizer_of("t", kind) for kind in RANDOMIZERS} == {
         "krr": KRandomizedResponse,
         "unary": UnaryEncoding,
+        "hashed": HashedResponse,
     }
     for kind, each in (*QUESTIONS.items(), *RANDOMIZERS.items()):
         assert each.kind == kind
@@ -88,7 +93,7 @@ def test_every_known_kind_is_found_by_its_own_word() -> None:
 
 def test_a_randomizer_s_kind_is_its_mechanism_s() -> None:
     """Tasks, ledgers and certificates name the mechanism: it must be the randomizer that a device runs."""
-    made = (KRandomizedResponse(3, HALF), UnaryEncoding(3, HALF, 1))
+    made = (KRandomizedResponse(3, HALF), UnaryEncoding(3, HALF, 1), HashedResponse(3, 16, 4, HALF))
     assert {each.kind for each in made} == set(RANDOMIZERS)
     for each in made:
         assert each.mechanism.content()["mechanism"] == each.kind
@@ -96,10 +101,10 @@ def test_a_randomizer_s_kind_is_its_mechanism_s() -> None:
 
 @pytest.mark.parametrize("kind", [kind for kind in UNKNOWN if kind is not None], ids=lambda kind: f"{kind!s:.10}")
 def test_a_frozen_task_of_an_unknown_kind_is_refused(kind: Any) -> None:
-    with pytest.raises(TaskError, match=rf"query\[0\].kind is .*; it must be {KINDS}$"):
+    with pytest.raises(TaskError, match=rf"query\[0\].kind is .*; it must be {QUESTION_KINDS}$"):
         read_task(changed(KRR_TASK, kind=kind))
     for task in (KRR_TASK, UNARY_TASK):
-        with pytest.raises(TaskError, match=r"query\[0\].mechanism is .*; it must be 'krr' or 'unary'$"):
+        with pytest.raises(TaskError, match=rf"query\[0\].mechanism is .*; it must be {RANDOMIZER_KINDS}$"):
             read_task(changed(task, mechanism=kind))
 
 
@@ -126,13 +131,13 @@ categories = ["AA", "B6", "UA"]
 
 @pytest.mark.parametrize("written", ['"rappor"', '""', '"KRR"', "1", "true", '["krr"]', "{krr = 1}"])
 def test_a_draft_with_an_unknown_randomizer_is_refused_at_its_line(written: str) -> None:
-    with pytest.raises(TaskError, match=r"^line 16: query\[0\].randomizer is .*; it must be 'krr' or 'unary'$"):
+    with pytest.raises(TaskError, match=rf"^line 16: query\[0\].randomizer is .*; it must be {RANDOMIZER_KINDS}$"):
         read_draft(f"{DRAFT}randomizer = {written}\n")
 
 
 @pytest.mark.parametrize("written", ['"median"', '"number"', '""', "1", "[]"])
 def test_a_draft_with_an_unknown_kind_is_refused_at_its_line(written: str) -> None:
-    with pytest.raises(TaskError, match=rf"^line 14: query\[0\].kind is .*; it must be {KINDS}$"):
+    with pytest.raises(TaskError, match=rf"^line 14: query\[0\].kind is .*; it must be {QUESTION_KINDS}$"):
         read_draft(DRAFT.replace('"histogram"', written))
 
 

@@ -18,7 +18,7 @@ from hubbub.queries.query import Query
 from hubbub.queries.randomizer import Randomizer, Tally
 from hubbub.queries.rows import Estimate, Estimates, Row
 from hubbub.queries.unary import UnaryEncoding
-from hubbub.queries.zero import discovered, held, normal_p_values, p_values, with_verdicts
+from hubbub.queries.zero import bounded_p_values, discovered, held, normal_p_values, with_verdicts
 
 NAMES = ("a", "b", "c", "d")
 KRR = KRandomizedResponse(4, 2**30)
@@ -42,12 +42,12 @@ def test_a_p_value_is_the_exact_chance_of_as_many(
     people = 20
     law = np.convolve(np.array(binomial(people, base)), np.array(binomial(dummies, dummy)))
     counts = np.array([0, 2, 7, min(20, people + dummies)])
-    found = p_values(Debiased(randomizer, Tally(counts, people + dummies), dummies))
+    found = Debiased(randomizer, Tally(counts, people + dummies), dummies).p_values()
     assert found.tolist() == pytest.approx([float(sum(law[count:])) for count in counts], rel=1e-9)
 
 
 def test_small_p_values_keep_their_digits() -> None:
-    found = p_values(Debiased(KRandomizedResponse(4, 2**10), Tally(np.array([30, 40, 0, 5000]), 5070)))
+    found = Debiased(KRandomizedResponse(4, 2**10), Tally(np.array([30, 40, 0, 5000]), 5070)).p_values()
     rate = Fraction(2**10, 2**34)
     chance = sum(comb(5070, each) * rate**each * (1 - rate) ** (5070 - each) for each in range(30, 60))
     assert found[0] == pytest.approx(float(chance), rel=1e-9)
@@ -59,7 +59,7 @@ def test_millions_of_dummies_are_convolved_where_their_mass_is() -> None:
     randomizer, people, dummies = KRandomizedResponse(1000, 2**31), 10**6, 10**6
     mean = people / 2000 + dummies / 1000
     counts = np.full(1000, round(mean + 2 * (people / 2000 + dummies / 1000) ** 0.5))
-    found = p_values(Debiased(randomizer, Tally(counts, people + dummies), dummies))
+    found = Debiased(randomizer, Tally(counts, people + dummies), dummies).p_values()
     assert found[0] == pytest.approx(0.0228, rel=0.12)
 
 
@@ -86,8 +86,10 @@ def test_discoveries_are_those_up_to_the_last_under_its_line(values: list[float]
 
 
 def test_normal_chances_of_totals() -> None:
-    assert normal_p_values(np.array([0.0, 1.96, -3.0]), 1.0).tolist() == pytest.approx([0.5, 0.025, 0.99865], rel=1e-3)
-    assert normal_p_values(np.array([0.0, 2.0]), 0.0).tolist() == [1.0, 0.0]
+    assert normal_p_values(np.array([0.0, 1.96, -3.0]), np.ones(3)).tolist() == pytest.approx(
+        [0.5, 0.025, 0.99865], rel=1e-3
+    )
+    assert normal_p_values(np.array([0.0, 2.0]), np.zeros(2)).tolist() == [1.0, 0.0]
 
 
 def test_a_histogram_says_which_counts_are_not_told_from_zero() -> None:
@@ -101,13 +103,13 @@ def test_a_group_s_cells_are_tested_exactly_and_its_totals_by_the_normal_law() -
     question = Grouped("theme", (Histogram("region", ("n", "s")),), Histogram("theme", ("a", "b")))
     tally = Tally(np.array([400, 60, 66, 500]), 1026)
     found = Query(question, KRR).estimates(tally, 0)
-    exact = p_values(Debiased(KRR, tally)).tolist()
+    exact = Debiased(KRR, tally).p_values().tolist()
     cells = [row.p_value for row in found.rows if row.group and row.statistic == "count"]
     assert cells == pytest.approx(exact)
     whole = [row for row in found.rows if not row.group and row.statistic == "count"]
     noise = 1026 * float(KRR.variances(np.array([1.0, 1.0, 0.0, 0.0]))[-1])
     sums = np.array([row.estimate.value for row in whole if row.estimate])
-    assert [row.p_value for row in whole] == pytest.approx(normal_p_values(sums, noise).tolist())
+    assert [row.p_value for row in whole] == pytest.approx(normal_p_values(sums, np.full(2, noise)).tolist())
 
 
 def test_a_verdict_that_stands_is_kept() -> None:
@@ -117,3 +119,11 @@ def test_a_verdict_that_stands_is_kept() -> None:
         Row("answered", Estimate(1.0, 1.0, 0.0, 2.0)),
     )
     assert [row.told_from_zero for row in with_verdicts(Estimates("histogram", rows)).rows] == [True, True, None]
+
+
+@given(st.integers(1, 40), st.sampled_from([0.01, 0.1, 0.4]))
+def test_a_bounded_chance_is_never_below_the_exact_one(count: int, chance: float) -> None:
+    law = [float(each) for each in binomial(40, Fraction(chance))]
+    variance = 40 * chance * (1 - chance)
+    (bound,) = bounded_p_values(np.array([count - 40 * chance]), np.array([variance]))
+    assert bound >= sum(law[count:]) * (1 - 1e-12)

@@ -1,0 +1,210 @@
+"""Hashed kRR: for large domains and for texts. A report is a cell (row, hash), in four bytes, however many symbols.
+
+A row r is drawn uniformly and is public; the symbol's hash h_r, one of g cells, goes through kRR over these. Counts are
+decoded afterwards (`queries.decoding`).
+
+The hash functions are fixed by the randomizer's numbers alone, so nobody chooses them. A symbol's 64 bits are mixed,
+x = (x₀, x₁) of 32 bits each, and with words a₀, a₁, b of 64 bits, drawn for each row by BLAKE2b,
+
+    h_r(x) = ⌊g · ⌊((a₀x₀ + a₁x₁ + b) mod 2⁶⁴) / 2³²⌋ / 2³²⌋.
+
+Vector multiply-shift (Dietzfelbinger 1996; Thorup, "High speed hashing for integers and strings", 2015) is strongly
+universal: for uniform words and two symbols the inner floors are independent and uniform on 2³² values. So two symbols
+collide in a row with probability exactly κ = (m(q+1)² + (g−m)q²)/2⁶⁴, where 2³² = qg + m: 1/g where g is a power of
+two, and less than 1 + (g/2³²)²/4 times that always. Mixing takes differences of neighbours' numbers apart, which
+multiplication would keep. Privacy needs none of this: it holds whatever the functions are.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, ClassVar
+
+from hubbub.accountant.mechanisms import Hashed
+from hubbub.queries.draws import DRAW_BYTES, Random, draw, uniform
+from hubbub.queries.errors import FieldError
+from hubbub.queries.fields import DENOMINATOR, Fields, check_count
+
+if TYPE_CHECKING:
+    from hubbub.queries.randomizer import Family, Tally, Vector
+
+ROWS = 256
+"""Rows of a planned randomizer. Collisions add about Σc²/(gR) to a variance, and decoding takes R steps a text."""
+
+MOST_ROWS = 2**12
+MOST_CELLS = 2**20
+"""Most rows, and most cells of a row: together they fit the 32 bits of a report."""
+
+LEAST_CELLS = 3
+
+_CELL_BYTES = 4
+_WORD = 2**64
+_HALF_WORD = 2**32
+
+_STEPS = (*(round(2 ** (quarter / 4)) for quarter in range(14, 80)), MOST_CELLS)
+"""Numbers of cells to plan with: each about a fifth more than the one before, powers of two among them."""
+
+
+@dataclass(frozen=True)
+class HashedResponse:
+    """Uniform on all cells of the row with probability γ = `gamma` / 2³², else the symbol's own cell."""
+
+    kind: ClassVar[str] = "hashed"
+    most_symbols: ClassVar[int] = _WORD
+
+    symbols: int
+    cells: int
+    rows: int
+    gamma: int
+
+    @cached_property
+    def mechanism(self) -> Hashed:
+        """The exact law of a report, for the accountant."""
+        return Hashed.from_numerator(self.cells, self.rows, self.gamma)
+
+    @property
+    def report_bytes(self) -> int:
+        """Length of a report."""
+        return _CELL_BYTES
+
+    @classmethod
+    def read(cls, fields: Fields, symbols: int) -> HashedResponse:
+        """Read γ as [w, 2³²], and the numbers of rows and cells."""
+        check_count(fields.table, "cells", fields["cells"], LEAST_CELLS, MOST_CELLS)
+        check_count(fields.table, "rows", fields["rows"], 1, MOST_ROWS)
+        gamma = fields.ratio("gamma", "at 0 there is no privacy, at 1 no answer")
+        if symbols > cls.most_symbols:
+            raise FieldError(fields.table, "mechanism", f"is hashed, which takes at most 2**64 symbols, not {symbols}")
+        return cls(symbols, fields["cells"], fields["rows"], gamma)
+
+    @classmethod
+    def families(cls, symbols: int) -> Sequence[Family]:
+        """Return one for each number of cells, in which γ rises: few cells for common symbols, many for rare ones."""
+        return tuple(OfCells(symbols, cells) for cells in _STEPS)
+
+    # On the device
+
+    def place(self, row: int, symbol: int) -> int:
+        """Return the cell of a symbol in a row: h_r."""
+        low, high, shift = words(self.cells, self.rows, self.gamma, row)
+        mixed = mix(symbol)
+        hashed = (low * (mixed % _HALF_WORD) + high * (mixed // _HALF_WORD) + shift) % _WORD // _HALF_WORD
+        return hashed * self.cells // _HALF_WORD
+
+    def randomize(self, symbol: int, random: Random) -> bytes:
+        """Return the report for a symbol in range(symbols).
+
+        A 32-bit draw is compared with w, row and uniform cell are drawn by rejection: the law is exactly the one that
+        the certificate is computed for.
+        """
+        row = uniform(self.rows, random)
+        uniformly = draw(random, DRAW_BYTES) < self.gamma
+        cell = uniform(self.cells, random) if uniformly else self.place(row, symbol)
+        return (row * self.cells + cell).to_bytes(_CELL_BYTES, "big")
+
+    # At the shuffler
+
+    def dummies(self, count: int, random: Random) -> bytes:
+        """Return uniform cells: the accountant counts each as one more report from the blanket."""
+        from hubbub.queries.counting import uniform_symbols
+
+        return uniform_symbols(count, self.rows * self.cells, random).astype(">u4").tobytes()
+
+    # At the analyzer
+
+    def tally(self, reports: bytes) -> Tally:
+        """Keep the cells themselves, which are fewer than there are counts; a number that is no cell is invalid."""
+        from hubbub.queries.decoding import cells_in
+
+        return cells_in(reports, self.rows * self.cells)
+
+    def check(self, tally: Tally) -> None:
+        """Return only if the tally can be this randomizer's; raises ValueError otherwise."""
+        from hubbub.queries.decoding import check_cells
+
+        check_cells(tally, self.rows * self.cells)
+
+    def debias(self, tally: Tally, dummies: int) -> tuple[Vector, Vector]:
+        """Decode every symbol: return their counts, and what collisions add to each one's variance, or take from it.
+
+        Raises:
+            ValueError: where there are too many symbols to decode them all.
+        """
+        from hubbub.queries.decoding import every_symbol
+
+        return every_symbol(self, tally, dummies)
+
+    @property
+    def collision(self) -> float:
+        """κ: the probability, over the hash functions, that two symbols share a cell of a row."""
+        whole, more = divmod(_HALF_WORD, self.cells)
+        return (more * (whole + 1) ** 2 + (self.cells - more) * whole**2) / _WORD
+
+    @property
+    def truthful(self) -> float:
+        """1 − γ."""
+        return 1 - self.gamma / DENOMINATOR
+
+    @property
+    def keep(self) -> float:
+        """(1−γ)(1−κ): a true report counts for its symbol, and by collision for another one too."""
+        return self.truthful * (1 - self.collision)
+
+    @property
+    def base(self) -> float:
+        """A report of another symbol counts where the two collide, or by a uniform draw."""
+        return self.truthful * self.collision + self.gamma / DENOMINATOR / self.cells
+
+    @property
+    def dummy_mean(self) -> float:
+        """A dummy is each cell of its row with probability 1/g."""
+        return 1 / self.cells
+
+    def variances(self, weights: Vector) -> Vector:
+        """Return v_p Σ_j w_j² + (v_q − v_p) w_y², over the report and the hash functions.
+
+        v_q = q(1−q)/keep² for the symbol's own count, q = 1−γ+γ/g, and v_p = p(1−p)/keep² for another, p = `base`.
+        Whether different symbols are hit is uncorrelated, as their hashes are. What people of one symbol have in
+        common, since their collisions are the same, is not in here: `debias` states it.
+        """
+        own, other = self.keep + self.base, self.base
+        hit, miss = own * (1 - own) / self.keep**2, other * (1 - other) / self.keep**2
+        variances: Vector = miss * float(weights @ weights) + (hit - miss) * weights**2
+        return variances
+
+    def dummy_variance(self, weights: Vector) -> float:
+        """Return (1/g)(1−1/g) Σ_j w_j² / keep²."""
+        return self.dummy_mean * (1 - self.dummy_mean) * float(weights @ weights) / self.keep**2
+
+
+def mix(symbol: int) -> int:
+    """Return the 64 bits of a symbol mixed, one to one (the finalizer of SplitMix64)."""
+    mixed = symbol
+    mixed = (mixed ^ mixed >> 30) * 0xBF58476D1CE4E5B9 % _WORD
+    mixed = (mixed ^ mixed >> 27) * 0x94D049BB133111EB % _WORD
+    return mixed ^ mixed >> 31
+
+
+@lru_cache(maxsize=2 * MOST_ROWS)
+def words(cells: int, rows: int, gamma: int, row: int) -> tuple[int, int, int]:
+    """Return a row's words a₀, a₁ and b: BLAKE2b of the randomizer's numbers and the row's."""
+    # A gateway draws the same rows again and again.
+    said = f"{cells} {rows} {gamma} {row}".encode()
+    digest = hashlib.blake2b(said, digest_size=24, person=b"hubbub-hashed-1").digest()
+    low, high, shift = (int.from_bytes(digest[start : start + 8], "little") for start in (0, 8, 16))
+    return low, high, shift
+
+
+@dataclass(frozen=True)
+class OfCells:
+    """The family of one number of cells, in which γ rises."""
+
+    symbols: int
+    cells: int
+
+    def at(self, strength: int) -> HashedResponse:
+        """Return the randomizer whose γ is `strength` / 2³²."""
+        return HashedResponse(self.symbols, self.cells, ROWS, strength)

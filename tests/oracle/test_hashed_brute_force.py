@@ -1,0 +1,132 @@
+"""Hashed kRR, whatever the hash functions: no upper end is below the exact divergence, one round and composed."""
+
+from __future__ import annotations
+
+import itertools
+from fractions import Fraction
+from functools import lru_cache
+
+import pytest
+
+from hubbub.accountant.bounds import delta_bracket
+from hubbub.accountant.composition import compose_delta
+from hubbub.accountant.mechanisms import Hashed
+from hubbub.accountant.mechanisms.exact import exp_decimal
+from hubbub.accountant.pairs import Part
+
+Law = tuple[Fraction, ...]
+View = dict[tuple[int, ...], Fraction]
+
+APART = ((0, 1), (1, 2), (2, 0))
+"""Hashes of three answers in two rows: no two collide anywhere."""
+
+ONCE = ((0, 1), (1, 1), (2, 0))
+"""The first two collide in the second row."""
+
+ALWAYS = ((0, 1), (0, 1), (2, 2))
+"""The first two collide in both rows: nothing tells them apart."""
+
+THREE_ROWS = ((0, 0, 1), (1, 0, 1), (1, 2, 0))
+
+SHARES = (0.0, 0.3, 0.7, 0.95)
+"""Of the local ε: where the divergence is looked at."""
+
+
+@lru_cache(maxsize=4096)
+def view(laws: tuple[Law, ...]) -> View:
+    """The exact law of how often each report is in a shuffled batch."""
+    found: View = {(0,) * len(laws[0]): Fraction(1)}
+    for law in laws:
+        after: View = {}
+        for (counts, mass), (report, p) in itertools.product(found.items(), enumerate(law)):
+            now = (*counts[:report], counts[report] + 1, *counts[report + 1 :])
+            after[now] = after.get(now, Fraction(0)) + mass * p
+        found = after
+    return found
+
+
+def views(mechanism: Hashed, family: tuple[tuple[int, ...], ...], people: int, dummies: int) -> list[tuple[View, View]]:
+    """What is seen with one answer of the victim and with another, over all data sets of the others."""
+    laws = [mechanism.law(places) for places in family]
+    uniform = (Fraction(1, mechanism.cells * mechanism.rows),) * (mechanism.cells * mechanism.rows)
+    return [
+        (view((*others, *[uniform] * dummies, one)), view((*others, *[uniform] * dummies, another)))
+        for others in itertools.combinations_with_replacement(laws, people - 1)
+        for one, another in itertools.permutations(laws, 2)
+    ]
+
+
+def divergence(p: View, q: View, epsilon: float) -> Fraction:
+    power = Fraction(exp_decimal(epsilon))
+    return sum((max(Fraction(0), p[at] - power * q[at]) for at in p), Fraction(0))
+
+
+def twice(p: View, q: View, epsilon: float) -> Fraction:
+    """The divergence of two independent rounds."""
+    power = Fraction(exp_decimal(epsilon))
+    cells = [(p[at], q[at]) for at in p]
+    pairs = itertools.product(cells, cells)
+    return sum((max(Fraction(0), a * c - power * b * d) for (a, b), (c, d) in pairs), Fraction(0))
+
+
+def truths(mechanism: Hashed, family: tuple[tuple[int, ...], ...], people: int, dummies: int) -> list[Fraction]:
+    both = views(mechanism, family, people, dummies)
+    return [max(divergence(p, q, share * mechanism.epsilon_local) for p, q in both) for share in SHARES]
+
+
+def bounds(mechanism: Hashed, people: int, dummies: int) -> list[float]:
+    epsilons = [share * mechanism.epsilon_local for share in SHARES]
+    return [delta_bracket(mechanism, people, epsilon, dummies=dummies).delta_upper for epsilon in epsilons]
+
+
+@pytest.mark.parametrize("gamma", [2**30, 2**31, 2**32 - 2**29])
+@pytest.mark.parametrize(("people", "dummies"), [(1, 0), (2, 0), (3, 0), (1, 1), (2, 1)])
+@pytest.mark.parametrize("family", [APART, ONCE, ALWAYS], ids=["apart", "once", "always"])
+def test_no_upper_end_is_below_the_exact_divergence(
+    family: tuple[tuple[int, ...], ...], people: int, dummies: int, gamma: int
+) -> None:
+    mechanism = Hashed.from_numerator(3, 2, gamma)
+    found = bounds(mechanism, people, dummies)
+    for share, truth, upper in zip(SHARES, truths(mechanism, family, people, dummies), found, strict=True):
+        least = float(truth) * (1 - 1e-12)
+        assert upper >= least
+        part = Part(mechanism, people, dummies=dummies)
+        assert compose_delta([part], share * mechanism.epsilon_local).delta_upper >= least
+
+
+def test_no_upper_end_is_below_it_with_more_rows() -> None:
+    mechanism = Hashed.from_numerator(3, 3, 2**31)
+    for upper, truth in zip(bounds(mechanism, 2, 0), truths(mechanism, THREE_ROWS, 2, 0), strict=True):
+        assert upper >= float(truth) * (1 - 1e-12)
+
+
+@pytest.mark.parametrize(("family", "people", "dummies"), [(APART, 2, 0), (ONCE, 1, 1)])
+def test_two_rounds_compose_to_no_less_than_the_exact_divergence(
+    family: tuple[tuple[int, ...], ...], people: int, dummies: int
+) -> None:
+    mechanism = Hashed.from_numerator(3, 2, 2**31)
+    part = Part(mechanism, people, 2, dummies)
+    both = views(mechanism, family, people, dummies)
+    for share in (0.3, 1.2):
+        epsilon = share * mechanism.epsilon_local
+        truth = max(twice(p, q, epsilon) for p, q in both)
+        assert compose_delta([part], epsilon).delta_upper >= float(truth) * (1 - 1e-12)
+
+
+def test_one_report_attains_the_bound_and_a_blanket_too_large_is_seen() -> None:
+    """The comparison has power: it is an equality somewhere, and a claim of a little more blanket fails it."""
+    mechanism, claimed = Hashed.from_numerator(3, 2, 2**31), Hashed.from_numerator(3, 2, 2**31 + 2**27)
+    truth = float(max(divergence(p, q, 0.5) for p, q in views(mechanism, APART, 1, 0)))
+    assert delta_bracket(mechanism, 1, 0.5).delta_upper == pytest.approx(truth, rel=1e-9)
+    assert delta_bracket(claimed, 1, 0.5).delta_upper < truth
+
+
+@pytest.mark.parametrize("family", [ONCE, ALWAYS, THREE_ROWS], ids=["once", "always", "three rows"])
+def test_a_collision_hides_more(family: tuple[tuple[int, ...], ...]) -> None:
+    """With answers that never collide the divergence is the largest: the convex order that the proof rests on."""
+    rows = len(family[0])
+    mechanism = Hashed.from_numerator(3, rows, 2**31)
+    apart = tuple((x,) * rows for x in range(3))
+    for people in (1, 2):
+        pairs = zip(truths(mechanism, family, people, 0), truths(mechanism, apart, people, 0), strict=True)
+        assert all(some <= most for some, most in pairs)

@@ -1,0 +1,79 @@
+"""Texts through real services: devices report any text, readers look up a list, and the certificate holds."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from pathlib import Path
+
+import pytest
+
+from hubbub.client import Gateway
+from hubbub.deploy.candidates import decoded, read_candidates
+from hubbub.deploy.errors import BadUse
+from hubbub.deploy.local import LocalPipeline
+from hubbub.deploy.verification import Pins, VerificationError, verify
+from hubbub.protos.task import Draft, Privacy, Schedule
+from hubbub.queries.histogram import Histogram
+from hubbub.queries.text import Text
+from support.rows import counts, number
+
+pytestmark = pytest.mark.slow
+
+DEVICES = 300
+HELD = {"straße": 150, "chrome": 100, None: 50}
+DRAFT = Draft(
+    "searches",
+    Schedule(int(time.time()), length=3600, grace=86_400, rounds=1, close="operator"),
+    DEVICES,
+    Privacy(epsilon=20.0, delta=1e-2, epsilon_local=20.0, dummies=200),
+    (Text("word", optional=True), Histogram("theme", ("light", "dark"), randomizer="hashed")),
+)
+
+
+async def answered(pipeline: LocalPipeline) -> int:
+    gateway = Gateway(
+        pipeline.task.encode(),
+        operator_key=pipeline.operator_key,
+        shuffler_key=pipeline.shuffler_key,
+        state=pipeline.folder.of("client") / "gateway.db",
+        shuffler=pipeline.shuffler,
+        authority=pipeline.authority,
+    )
+    words = [word for word, people in HELD.items() for _ in range(people)]
+    async with gateway:
+        named = ((str(place), {"word": word, "theme": "dark"}) for place, word in enumerate(words))
+        return (await gateway.submit_many(named, 0)).accepted
+
+
+async def test_texts_are_looked_up_in_what_real_services_release(tmp_path: Path) -> None:
+    async with asyncio.timeout(240), LocalPipeline(DRAFT, tmp_path / "pipeline") as pipeline:
+        assert await answered(pipeline) == DEVICES
+        await pipeline.close_round(0)
+        results = await pipeline.results(0)
+        identities = pipeline.task.task.identities
+    listed = tmp_path / "candidates.txt"
+    others = "".join(f"word {number}\n" for number in range(2000))
+    listed.write_text(f"straße\r\nchrome\n\nlynx\nchrome\n{others}", encoding="utf-8")
+    word, theme = decoded(results, read_candidates(listed)).queries
+    assert word.estimates is not None
+    found = {row.category: row.estimate for row in word.estimates.rows if row.statistic == "count"}
+    assert list(found) == ["straße", "chrome"]
+    for text, estimate in found.items():
+        assert estimate is not None
+        assert abs(estimate.value - HELD[text]) < 5 * estimate.standard_error
+    silent = number(word.estimates, "answered")
+    assert abs(silent.value - 250) < 5 * silent.standard_error
+    _, dark = counts(theme.estimates)
+    assert abs(dark.value - DEVICES) < 5 * dark.standard_error
+    pins = Pins(identities.operator, identities.shuffler, identities.analyzer)
+    verified = verify(results.certificate, pins)
+    assert [query["mechanism"] for query in verified.content["queries"]] == ["hashed", "hashed"]
+    body = json.loads(results.certificate)["body"]
+    cells = f'"cells":{body["queries"][0]["cells"]}'.encode()
+    assert cells in results.certificate
+    with pytest.raises(VerificationError):
+        verify(results.certificate.replace(cells, b'"cells":3'), pins)
+    with pytest.raises(BadUse, match="no query of this round has texts"):
+        decoded(type(results)(results.id, (theme,), results.certificate), ["straße"])
