@@ -36,6 +36,7 @@ import numpy as np
 from hubbub.queries.randomizer import Randomizer, Tally
 from hubbub.queries.rows import Estimate
 from hubbub.queries.simultaneous import Z_95
+from hubbub.queries.zero import bounded_p_values, exact_p_values
 
 if TYPE_CHECKING:
     from hubbub.queries.randomizer import Vector
@@ -104,10 +105,13 @@ class Debiased:
 
     def every_symbol(self) -> list[Estimate]:
         """Return every ĉ_j with its interval: `variance` of every indicator, at once."""
-        return self.intervals_of_sums(self.counts, 1)
+        return self.intervals_of_sums(self.counts, 1, self.further)
 
-    def intervals_of_sums(self, sums: Vector, symbols: int) -> list[Estimate]:
-        """Return sums of the ĉ_j of so many symbols each, with their intervals: `variance` of every such indicator."""
+    def intervals_of_sums(self, sums: Vector, symbols: int, further: Vector) -> list[Estimate]:
+        """Return sums of the ĉ_j of so many symbols each, with their intervals: `variance` of every such indicator.
+
+        `further` is summed up over the symbols of each.
+        """
         # All symbols are alike to a randomizer, so one indicator's variances are every one's: of those who encoded one
         # of the symbols (hit), and of all others (miss).
         indicator = np.zeros(self.randomizer.symbols)
@@ -116,11 +120,26 @@ class Debiased:
         hit, miss = float(each[0]), float(each[-1])
         clipped = np.clip(sums, 0, self.reports)
         people = clipped * hit + (self.reports - clipped) * miss
-        # Which symbols a sum is of is not said here, so where there are several the largest of what they add is taken.
-        further = self.further if symbols == 1 else symbols * float(self.further.max())
-        noise = self.dummies * self.randomizer.dummy_variance(indicator) + further
-        pairs = zip(sums.tolist(), (people + noise).tolist(), strict=True)
+        variances = people + self.dummies * self.randomizer.dummy_variance(indicator) + further
+        pairs = zip(sums.tolist(), np.maximum(variances, 0.0).tolist(), strict=True)
         return [self.interval(count, variance) for count, variance in pairs]
+
+    def p_values(self) -> Vector:
+        """Return, by symbol, how often noise alone counts as many where nobody encoded it (`zero`).
+
+        Exactly, where counts are those of the reports; a bound, where they are decoded from a tally of another kind.
+        """
+        if type(self.tally) is Tally:
+            return exact_p_values(self.randomizer, self.tally, self.dummies)
+        return bounded_p_values(self.counts * self.randomizer.keep, self.noise_of_sums(1) * self.randomizer.keep**2)
+
+    def noise_of_sums(self, symbols: int) -> Vector:
+        """Return the variance of each ĉ_j where nobody encoded it; of a sum of so many, without what is `further`."""
+        indicator = np.zeros(self.randomizer.symbols)
+        indicator[:symbols] = 1.0
+        noise = self.reports * float(self.randomizer.variances(indicator)[-1])
+        noise += self.dummies * self.randomizer.dummy_variance(indicator)
+        return noise + (self.further if symbols == 1 else np.zeros(1))
 
     def silent(self, answers: int) -> Vector:
         """Return 1 for "no answer", the symbol after the first `answers` ones where there is one, and 0 elsewhere."""

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hubbub.queries.debiased import Debiased
+from hubbub.queries.zero import normal_p_values
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -58,7 +59,15 @@ class Slice(Debiased):
     def every_symbol(self) -> list[Estimate]:
         """Return every ĉ_s with its interval."""
         together = int((self.place >= 0).sum()) // self.size
-        return self.whole.intervals_of_sums(self.counts, together)
+        return self.whole.intervals_of_sums(self.counts, together, self._added(self.whole.further))
+
+    def p_values(self) -> Vector:
+        """Return, by the question's symbol, how often noise alone counts as many where none of them holds it."""
+        inside = self.place >= 0
+        if int(inside.sum()) == self.size:
+            return self._added(self.whole.p_values())
+        noise = self.whole.noise_of_sums(int(inside.sum()) // self.size)
+        return normal_p_values(self.counts, noise + self._added(self.whole.further))
 
     def silent(self, answers: int) -> Vector:
         """Return 1 for the question's "no answer" where there is one, and 0 elsewhere."""

@@ -162,11 +162,8 @@ def _promising(design: Design[R], target: Target) -> list[int]:
 
 def _error_at_best(design: Design[R], place: int, target: Target) -> float:
     error = _errors(design, place, target)
-    return error(_best_size(design, error))
-
-
-def _best_size(design: Design[R], error: Callable[[int], float]) -> int:
-    return design.sizes[_least_error(lambda place: error(design.sizes[place]), len(design.sizes))]
+    size = _best_size(error, design.sizes)
+    return error(size)
 
 
 def _errors(design: Design[R], place: int, target: Target) -> Callable[[int], float]:
@@ -183,7 +180,8 @@ def _errors(design: Design[R], place: int, target: Target) -> Callable[[int], fl
 def _candidate(design: Design[R], place: int, target: Target) -> list[Calibration[R]]:
     """Return the best of one family, in a list that is empty where a design has others and this one cannot do it."""
     try:
-        size = _best_size(design, _errors(design, place, target))
+        error = _errors(design, place, target)
+        size = _best_size(error, design.sizes)
         randomizer = least(design.families(size)[place], target)
     except AccountingError:
         if len(design.families(design.sizes[0])) == 1:
@@ -192,6 +190,10 @@ def _candidate(design: Design[R], place: int, target: Target) -> list[Calibratio
     mse = design.mse(size, randomizer, target.reports, target.dummies)
     upper = certified(randomizer.mechanism, target)
     return [Calibration(randomizer, size, randomizer.mechanism.epsilon_local, upper, mse, sqrt(mse))]
+
+
+def _best_size(error: Callable[[int], float], sizes: range) -> int:
+    return sizes[_least_error(lambda place: error(sizes[place]), len(sizes))]
 
 
 def _least_error(error: Callable[[int], float], places: int) -> int:

@@ -120,6 +120,10 @@ def _print_strategies(printer: Console, each: PlannedQuery) -> None:
             printer.print(f"{found.name} does not apply: {found.why_not}", markup=False, soft_wrap=True)
 
 
+def _words(query: Query) -> str:
+    return f"{query.name}: {_randomizer(query)}; the error is of {query.question.planned_for}"
+
+
 def _print(planned: Plan, budget: Outlook, out: Path | None) -> None:
     from hubbub.deploy.planning import symbols_named
     from hubbub.deploy.views.digits import significant
@@ -149,8 +153,7 @@ def _print(planned: Plan, budget: Outlook, out: Path | None) -> None:
     print_table(printer, table)
     _print_compared(planned)
     for each in planned.queries:
-        words = f"{_randomizer(each.query)}; the error is of {each.query.question.planned_for}"
-        printer.print(f"{each.query.name}: {words}", markup=False, soft_wrap=True)
+        printer.print(_words(each.query), markup=False, soft_wrap=True)
         if each.strategies:
             _print_strategies(printer, each)
     printer.print("errors are worst cases at the minimum", markup=False, soft_wrap=True)
