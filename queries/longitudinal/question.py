@@ -162,7 +162,7 @@ class Longitudinal:
             return int(WORDS[answer.strip().lower()])
         if not isinstance(answer, bool):
             raise AnswerError(
-                f"the answer to {self.name} is not a state; it takes true or false, or the words yes and no"
+                f"the answer to {self.name} is not a state; give true or false, or the words yes and no"
             )
         return int(answer)
 
