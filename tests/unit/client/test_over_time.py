@@ -1,4 +1,4 @@
-"""A question over time on a device: what it keeps changes with the report drawn from it, once a round, or not at all."""
+"""A question over time on a device: what it keeps changes with the report drawn from it, once a round, or never."""
 
 from __future__ import annotations
 
@@ -14,15 +14,14 @@ from hubbub.accountant.mechanisms.longitudinal import Horizon, Vector
 from hubbub.client import AnswerError, Device, Gateway, Unreachable
 from hubbub.client.errors import StateError
 from hubbub.client.memory import MemoryMoved, Step
+from hubbub.client.rounds import RoundKeys
 from hubbub.client.state import Drawn, Round, State
-from hubbub.protos.signed_task import SignedTask
 from hubbub.protos.task import Schedule
 from hubbub.queries.longitudinal.question import Longitudinal
 from hubbub.queries.longitudinal.signs import SendingVector
 from hubbub.queries.query import Query
-from support.fake_shuffler import Clock
-from support.queries import QUERIES
-from support.samples import START, Parties, sample_task, signed
+from support.fake_shuffler import Clock, FakeShuffler
+from support.samples import QUERIES, START, Parties, sample_task, signed
 
 NOBODY = "127.0.0.1:1"
 ROUNDS = 8
@@ -35,16 +34,11 @@ Make = Callable[..., Device]
 
 
 @pytest.fixture
-def settings(document: SignedTask, settings: dict[str, Any], parties: Parties) -> dict[str, Any]:  # noqa: ARG001
+def settings(settings: dict[str, Any], parties: Parties) -> dict[str, Any]:
     """The settings of the other tests, with a task that asks a question over time beside the others."""
     schedule = Schedule(START, length=3600, grace=60, rounds=ROUNDS)
     task = sample_task(parties, schedule=schedule, queries=(*QUERIES, ACTIVE))
     return {**settings, "task": signed(task, parties).encode(), "shuffler": NOBODY}
-
-
-@pytest.fixture
-def clock(clock: Clock) -> Clock:
-    return clock
 
 
 def answers(state: bool) -> dict[str, Any]:
@@ -88,17 +82,19 @@ async def test_a_second_answer_of_a_round_neither_draws_nor_steps(settings: dict
 async def test_a_crash_while_storing_leaves_neither_report_nor_step(
     settings: dict[str, Any], failing: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    reached = False
+
     class Dying(sqlite3.Connection):
         def execute(self, sql: str, *values: Any) -> sqlite3.Cursor:
-            if sql.startswith(failing) and self.in_transaction and armed:
-                raise sqlite3.OperationalError("killed")
+            nonlocal reached
+            reached = armed and (reached or sql.startswith("INSERT INTO submission"))
+            if reached and sql.startswith(failing):
+                raise sqlite3.DatabaseError("killed")
             return super().execute(sql, *values)
 
-    armed = False
+    armed = True
     device = Device(**settings)
     monkeypatch.setattr(device, "_state", State(settings["state"], connection=Dying))
-    device._state.forget(0.0)
-    armed = True
     with pytest.raises(StateError, match="killed"):
         device.keep(answers(True))
     armed = False
@@ -179,13 +175,27 @@ async def test_what_is_kept_is_erased_when_the_task_is_over(settings: dict[str, 
     assert kept(device) == {}
 
 
-async def test_a_gateway_keeps_each_devices_stream(settings: dict[str, Any], clock: Clock) -> None:
+async def test_a_gateway_keeps_each_devices_stream(
+    settings: dict[str, Any], clock: Clock, parties: Parties, monkeypatch: pytest.MonkeyPatch
+) -> None:
     gateway = Gateway(**settings)
-    of = gateway._choose(None)
-    sent = {device: (drawn_, step) for device, (drawn_, step) in draws(gateway, of.number).items()}
-    assert {device: step is not None for device, (_, step) in sent.items()} == {"a": True, "b": True}
-    assert gateway._kept(["a", "b"]) == {}
+    fake = FakeShuffler(gateway.task, parties)
+    everybody = [(name, answers(True)) for name in "abc"]
+    for number in range(2):
+        of = Round(gateway.task.id, number)
+        keys = RoundKeys.read(fake.keys(number)[2], gateway.task, number)
+        gateway._state.pin(of, fake.keys(number)[2], 1e12)
+        # The first time a step is stored, another process has made one already.
+        moved = [MemoryMoved("meanwhile")]
+        keep = gateway._state.keep
+        monkeypatch.setattr(gateway._state, "keep", lambda *given, keep=keep, moved=moved: fail(moved) or keep(*given))
+        parcels, _ = gateway._prepare(of, keys.sealer(clock()), everybody)
+        assert len(parcels) == 3
+        stored = gateway._kept([name for name, _ in everybody])
+        assert {json.loads(each)["active"]["period"] for each in stored.values()} == {number + 1}
+        clock.now += 3600
 
 
-def draws(gateway: Gateway, number: int) -> dict[str, Any]:
-    return {name: gateway._draw(answers(True), number, None) for name in ("a", "b")}
+def fail(errors: list[MemoryMoved]) -> None:
+    if errors:
+        raise errors.pop()
