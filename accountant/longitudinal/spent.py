@@ -4,14 +4,16 @@ The parts are for `accountant.composition`, alone or beside those of other queri
 cover what a person sends. To add a strategy, add a class here and a line to `SPENDINGS`.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from hubbub.accountant.errors import AccountingError, shown
-from hubbub.accountant.mechanisms import Generic
-from hubbub.accountant.mechanisms.longitudinal import AnyStrategy, Direct, Sampled, Vector
-from hubbub.accountant.pairs import Part
+from hubbub.accountant.longitudinal.doubles import covered, single, spared
+from hubbub.accountant.mechanisms import Finite, Generic
+from hubbub.accountant.mechanisms.longitudinal import AnyStrategy, Direct, Horizon, Node, Sampled, Tree, Vector
+from hubbub.accountant.mechanisms.longitudinal.tree import Differences, differences
+from hubbub.accountant.pairs import Part, one_round
 
 Batches = Mapping[int, int]
 """Reports of each level's batch, by level; of `direct`, which has one batch a period, those of level 0."""
@@ -39,8 +41,9 @@ class DirectSpending:
         return (Part(self.strategy.mechanism, _of(batches, 0)),)
 
     def so_far(self, rounds: Sequence[Batches]) -> tuple[Part, ...]:
-        """Return each round at its number of reports."""
-        return _joined([self.round(place, batches)[0] for place, batches in enumerate(rounds, 1)])
+        """Return as many rounds at the smallest number of reports."""
+        fewest = min(_of(batches, 0) for batches in rounds)
+        return (Part(self.strategy.mechanism, fewest, self.strategy.horizon.until(len(rounds))),)
 
 
 @dataclass(frozen=True)
@@ -60,16 +63,57 @@ class SignsSpending:
         So that is what `rounds` must give (a fixed minimum), not how many reports each round had. Everybody is in one
         level only: the smallest one and the largest local ε cover every level.
         """
-        horizon = self.strategy.horizon
-        periods = range(1, horizon.until(len(rounds)) + 1)
-        fewest = min(_of(rounds[end - 1], level) for end in periods for level, _ in horizon.ending(end))
+        fewest = min(_fewest(self.strategy.horizon, rounds).values())
         return (Part(Generic(self.strategy.epsilon_local(len(rounds))), fewest),)
+
+
+@dataclass(frozen=True)
+class TreeSpending:
+    """Every node is a batch; streams differ in few nodes of a level."""
+
+    strategy: Tree
+    cover: Callable[[Node, int], bool] = covered
+
+    def round(self, period: int, batches: Batches) -> tuple[Part, ...]:
+        """Return every node that ends with `period`: streams can differ in all of them."""
+        horizon, nodes = self.strategy.horizon, self.strategy.nodes
+        by_one = [place == 1 or horizon.changes == 1 for _, place in horizon.ending(period)]
+        return _joined(
+            Part(single(nodes[level]) if one else Finite(nodes[level].law), _of(batches, level))
+            for (level, _), one in zip(horizon.ending(period), by_one, strict=True)
+        )
+
+    def so_far(self, rounds: Sequence[Batches]) -> tuple[Part, ...]:
+        """Return for each level as many nodes as streams can differ in, at its smallest number of reports."""
+        found: list[Part] = []
+        for level, fewest in _fewest(self.strategy.horizon, rounds).items():
+            found += _level_parts(self.strategy.nodes[level], fewest, self._differences(level, len(rounds)), self.cover)
+        return _joined(found)
+
+    def _differences(self, level: int, period: int) -> Differences:
+        return differences(self.strategy.horizon, level, period)
+
+
+def _level_parts(node: Node, reports: int, slots: Differences, cover: Callable[[Node, int], bool]) -> list[Part]:
+    """Return one level's batches. A pair is two single differences where these cover a double one.
+
+    Else it is a single one and anything: together these cover both.
+    """
+    anything, singles, pairs = slots.anything, slots.singles, 0
+    if slots.pairs and cover(node, reports):
+        pairs = 2 * slots.pairs
+    else:
+        anything, singles = anything + slots.pairs, singles + slots.pairs
+    counted = [(Finite(node.law), reports, anything), (single(node), reports, singles)]
+    counted.append((single(node), spared(reports), pairs))
+    return [Part(mechanism, people, rounds) for mechanism, people, rounds in counted if rounds]
 
 
 SPENDINGS: Mapping[type, Callable[[Any], Spending]] = {
     Direct: DirectSpending,
     Sampled: SignsSpending,
     Vector: SignsSpending,
+    Tree: TreeSpending,
 }
 """What is known of each strategy's cost, by its type."""
 
@@ -98,8 +142,18 @@ def parts_so_far(strategy: AnyStrategy, rounds: Sequence[Batches]) -> tuple[Part
 
 def parts_of_horizon(strategy: AnyStrategy, reports: int) -> tuple[Part, ...]:
     """Return what the whole horizon reveals, with at least `reports` in each batch."""
-    horizon = strategy.horizon
-    return spending(strategy).so_far([dict.fromkeys(range(horizon.levels), reports)] * horizon.periods)
+    return spending(strategy).so_far(_all_rounds(strategy.horizon, reports))
+
+
+def assumed_parts(strategy: AnyStrategy, reports: int) -> tuple[Part, ...]:
+    """Return what `parts_of_horizon` returns if single differences cover double ones: quick, certifies nothing."""
+    if not isinstance(strategy, Tree):
+        return parts_of_horizon(strategy, reports)
+    return TreeSpending(strategy, lambda *_: True).so_far(_all_rounds(strategy.horizon, reports))
+
+
+def _all_rounds(horizon: Horizon, reports: int) -> list[Batches]:
+    return [dict.fromkeys(range(horizon.levels), reports)] * horizon.periods
 
 
 def _of(batches: Batches, level: int) -> int:
@@ -108,9 +162,19 @@ def _of(batches: Batches, level: int) -> int:
     return batches[level]
 
 
-def _joined(parts: Sequence[Part]) -> tuple[Part, ...]:
+def _fewest(horizon: Horizon, rounds: Sequence[Batches]) -> dict[int, int]:
+    """Return the smallest batch of each level that has a node that ended, in the rounds in which one did."""
+    fewest: dict[int, int] = {}
+    for end in range(1, horizon.until(len(rounds)) + 1):
+        for level, _ in horizon.ending(end):
+            reports = _of(rounds[end - 1], level)
+            fewest[level] = min(reports, fewest.get(level, reports))
+    return fewest
+
+
+def _joined(parts: Iterable[Part]) -> tuple[Part, ...]:
     """Join parts that differ in their rounds only."""
     rounds: dict[Part, int] = {}
     for part in parts:
-        rounds[part] = rounds.get(part, 0) + 1
-    return tuple(Part(part.mechanism, part.reports, count) for part, count in rounds.items())
+        rounds[one_round(part)] = rounds.get(one_round(part), 0) + part.rounds
+    return tuple(replace(part, rounds=count) for part, count in rounds.items())

@@ -13,6 +13,7 @@ import typer
 from hubbub.accountant.errors import AccountingError
 from hubbub.accountant.mechanisms import Gaussian
 from hubbub.deploy.commands.account_bounds import bounds
+from hubbub.deploy.commands.account_longitudinal import longitudinal
 from hubbub.deploy.commands.account_options import (
     Bound,
     Cap,
@@ -60,6 +61,7 @@ FEW_DIGITS = {"numerical_slack": 2, "seconds": 2}
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Ask the accountant.")
 app.command()(bounds)
+app.command()(longitudinal)
 app.command()(plot)
 
 

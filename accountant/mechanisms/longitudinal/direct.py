@@ -42,6 +42,10 @@ class Direct:
         other = self.mechanism.other
         return reports * other * (1 - other) / (1 - self.mechanism.gamma) ** 2
 
+    def largest_variance(self, period: int, reports: int) -> Fraction:
+        """Return that of streams that are 0."""
+        return self.variance(period, reports)
+
     def estimate(self, level: int, total: int, reports: int) -> Fraction:
         """Return (N₁ − nγ/2)/(1 − γ), an estimate of f itself."""
         del level

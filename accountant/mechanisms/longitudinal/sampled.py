@@ -70,6 +70,10 @@ class Sampled:
         del nonzero
         return signs_variance(self.horizon, self.scale, period, reports, ones)
 
+    def largest_variance(self, period: int, reports: int) -> Fraction:
+        """Return that of streams that are 0."""
+        return self.variance(period, reports)
+
     def estimate(self, level: int, total: int, reports: int) -> Fraction:
         """Return `scale` times the sum of the signs."""
         del level, reports

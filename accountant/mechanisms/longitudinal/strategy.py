@@ -30,9 +30,12 @@ class Strategy(Protocol):
     def variance(self, period: int, reports: int, ones: int = 0, nonzero: int = 0) -> Fraction:
         """Return the variance of the estimate of f at `period`, exactly, where `reports` devices took part so far.
 
-        `ones` devices are at 1; of all devices and all nodes that make up [1, period], `nonzero` pairs have a value
-        other than 0 (at most `most_nonzero(period)` a device). What a strategy's error does not depend on it ignores.
+        `ones` devices are at 1; in each of the nodes that make up [1, period], `nonzero` devices have a value other
+        than 0. What a strategy's error does not depend on it ignores.
         """
+
+    def largest_variance(self, period: int, reports: int) -> Fraction:
+        """Return the largest variance over all streams of the devices, or a little more."""
 
     def estimate(self, level: int, total: int, reports: int) -> Fraction:
         """Return the unbiased estimate of the sum of a node's values, or of f itself where `level` is of no matter.

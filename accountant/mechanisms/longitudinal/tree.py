@@ -124,11 +124,16 @@ class Tree:
         return slots.singles * single + slots.anything * max(single, double) + slots.pairs * max(2 * single, double)
 
     def variance(self, period: int, reports: int, ones: int = 0, nonzero: int = 0) -> Fraction:
-        """Return the sum over the nodes of [1, period]; `nonzero` is put where it counts most."""
+        """Return the sum over the nodes of [1, period]."""
         del ones
-        nodes = [self.nodes[level] for level, _ in self.horizon.cover(period)]
-        base = sum((node.variance(reports, 0) for node in nodes), Fraction(0))
-        return base + nonzero * max(node.variance(0, 1) for node in nodes)
+        nodes = (self.nodes[level] for level, _ in self.horizon.cover(period))
+        return sum((node.variance(reports, nonzero) for node in nodes), Fraction(0))
+
+    def largest_variance(self, period: int, reports: int) -> Fraction:
+        """Return it where each device's values are not 0 in the min(k, m) of the m nodes where that counts most."""
+        nodes = (self.nodes[level] for level, _ in self.horizon.cover(period))
+        rises = sorted((node.variance(0, reports) for node in nodes), reverse=True)
+        return self.variance(period, reports) + sum(rises[: self.horizon.changes])
 
     def estimate(self, level: int, total: int, reports: int) -> Fraction:
         """Return (N₊ − N₋ − n·bias)/(1 − γ)."""
