@@ -12,7 +12,7 @@ from hubbub.accountant.certificate.terms import Terms
 from hubbub.accountant.composition import compose_upper
 from hubbub.accountant.errors import AccountingError
 from hubbub.accountant.mechanisms import LocalMechanism, one_round, paid_rounds
-from hubbub.accountant.mechanisms.longitudinal import Direct, Horizon, Sampled, Strategy, Vector
+from hubbub.accountant.mechanisms.longitudinal import Direct, Horizon, Sampled, Strategy, Tree, Vector
 from hubbub.accountant.mechanisms.longitudinal.signs import weight_of
 from hubbub.accountant.numbers import exact_share, honest_reports
 from hubbub.accountant.pairs import Part
@@ -23,6 +23,8 @@ from hubbub.queries.longitudinal.signs import SendingOneChange, SendingVector
 
 STEPS = 15
 """Halvings of a strength on a logarithmic scale of e^±17: the last one changes an error by a part in a thousand."""
+
+_NO_TREE = "devices do not send a tree's levels yet; `hubbub account longitudinal` says how precise it would be"
 
 Sent = SendingStates | SendingVector | SendingOneChange
 
@@ -103,7 +105,8 @@ def candidates(question: Longitudinal, rounds: int, goal: Goal) -> tuple[Candida
     except AccountingError as error:
         return tuple(Candidate(name, why_not=str(error)) for name in wanted)
     steady = max(1, floor(exact_share(question.steady_share) * goal.hiding))
-    return tuple(_candidate(name, horizon, steady, goal) for name in wanted)
+    found = tuple(_candidate(name, horizon, steady, goal) for name in wanted)
+    return (*found, Candidate(Tree.kind, why_not=_NO_TREE)) if question.strategy == AUTO else found
 
 
 def chosen(found: tuple[Candidate, ...]) -> Candidate:
