@@ -11,6 +11,7 @@ from hubbub.accountant.certificate.batches import linked_part, local_sum, lone_p
 from hubbub.accountant.certificate.terms import Terms
 from hubbub.accountant.composition import compose_upper
 from hubbub.accountant.errors import AccountingError
+from hubbub.accountant.longitudinal.calibrate import LEVEL_SHARE, level_reports
 from hubbub.accountant.mechanisms import LocalMechanism, one_round, paid_rounds
 from hubbub.accountant.mechanisms.longitudinal import Direct, Horizon, Sampled, Strategy, Tree, Vector
 from hubbub.accountant.mechanisms.longitudinal.signs import weight_of
@@ -104,7 +105,9 @@ def candidates(question: Longitudinal, rounds: int, goal: Goal) -> tuple[Candida
         horizon = Horizon(rounds, question.changes)
     except AccountingError as error:
         return tuple(Candidate(name, why_not=str(error)) for name in wanted)
-    steady = max(1, floor(exact_share(question.steady_share) * goal.hiding))
+    people = max(1, floor(exact_share(question.steady_share) * goal.hiding))
+    # Who misses a round shows their level to whoever knows everybody else's, so only people of that level hide them.
+    steady = max(1, level_reports(horizon.levels, people, -log(goal.delta * LEVEL_SHARE)))
     found = tuple(_candidate(name, horizon, steady, goal) for name in wanted)
     return (*found, Candidate(Tree.kind, why_not=_NO_TREE)) if question.strategy == AUTO else found
 
