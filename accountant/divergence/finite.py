@@ -50,12 +50,14 @@ class FinitePoints:
         pairs: the points of every two neighbours that differ from all others' points, both ways round.
         places: the rows (x, x') of each, shape (pairs, 2).
         ratios: A_x(y), to half an ulp, shape (inputs, outputs): of outputs that the blanket gives.
+        excess: A_x(y) − 1, likewise: laws that are almost alike keep their difference.
         masses: m(y), likewise, shape (outputs,).
     """
 
     pairs: tuple[tuple[Point, ...], ...]
     places: NDArray[np.int64]
     ratios: Array
+    excess: Array
     masses: Array
 
     def sum_at(self, place: int, people: int, epsilon: float) -> IidSum:
@@ -98,7 +100,10 @@ class FinitePoints:
 
     def _tilts(self, people: int, power: float) -> Array:
         """Return tilts around the minimum of Chernoff's bound for a Gaussian sum of the largest variance."""
-        variance = float(np.max(self._second_moments @ np.array([1.0, -2 * power, power**2])))
+        products = (self.ratios * self.masses) @ self.ratios.T
+        x, other = self.places.T
+        moments = products[x, x] - 2 * power * products[x, other] + power**2 * products[other, other]
+        variance = max(float(np.max(moments)), self.variance(), 1e-200)
         gaussian = (power - 1 + ((power - 1) ** 2 + 8 * variance / people) ** 0.5) / (2 * variance)
         largest = float(self.ratios.max())
         tilts: Array = np.minimum(TILTS * gaussian, _LARGEST / (largest * power))
@@ -116,19 +121,20 @@ class FinitePoints:
         return ceilings
 
     @cached_property
-    def _second_moments(self) -> Array:
-        """Σ m·A_x², Σ m·A_x·A_x' and Σ m·A_x'² of each pair, shape (pairs, 3)."""
-        products = (self.ratios * self.masses) @ self.ratios.T
+    def _variances(self) -> Array:
+        """Y's second moment at ε = 0 of each pair, shape (pairs,)."""
+        products = (self.excess * self.masses) @ self.excess.T
         x, other = self.places.T
-        return np.stack([products[x, x], products[x, other], products[other, other]], axis=1)
+        found: Array = np.maximum(products[x, x] - 2 * products[x, other] + products[other, other], 0.0)
+        return found
 
     def variance(self) -> float:
         """Return the largest second moment of Y at ε = 0."""
-        return float(np.max(self._second_moments @ np.array([1.0, -2.0, 1.0])))
+        return float(np.max(self._variances))
 
     def widest(self) -> int:
         """Return the pair whose Y has the largest second moment at ε = 0: about the worst one, among many people."""
-        return int(np.argmax(self._second_moments @ np.array([1.0, -2.0, 1.0])))
+        return int(np.argmax(self._variances))
 
     def log_upper(self, people: int, epsilon: float, precision: float) -> float:
         """Return the upper end of `bracket`."""
@@ -152,6 +158,7 @@ def finite_points(mechanism: Finite) -> FinitePoints:
         tuple(tuple(sorted(points, key=lambda at: (at.first, at.second))) for points in found),
         np.array(list(found.values()), dtype=np.int64),
         np.array([[float(ratio) for ratio in row] for row in rows]),
+        np.array([[float(ratio - 1) for ratio in row] for row in rows]),
         np.array([float(mass) for mass in masses]),
     )
 

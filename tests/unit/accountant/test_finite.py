@@ -125,6 +125,26 @@ def test_fewer_neighbours_cost_less_and_clones_still_rest_on_all_inputs() -> Non
     assert rdp[0] == rdp[1]
 
 
+@pytest.mark.parametrize(
+    ("law", "local"),
+    [
+        (law_of(("1/2", "1/2"), ("1/2", "1/2")), 0.0),
+        (law_of((1,), (1,)), 0.0),
+        (law_of(("1/2", "1/2", 0), ("1/4", "3/4", 0)), log(2)),
+        (law_of(("1/2", "1/2"), ("1/2", "1/2"), ("1/4", "3/4")), log(2)),
+        (law_of(("1/2", "1/2"), (Fraction(1, 2) + Fraction(1, 2**60), Fraction(1, 2) - Fraction(1, 2**60))), 2.0**-59),
+    ],
+    ids=["alike", "one output", "never sent", "two alike", "almost alike"],
+)
+def test_laws_at_the_edge_are_answered(law: Law, local: float) -> None:
+    mechanism = Finite(law)
+    assert mechanism.epsilon_local == pytest.approx(local)
+    for reports in (1, 1000, 10**12):
+        found = epsilon_bracket(mechanism, reports, 1e-6)
+        assert 0.0 <= (found.epsilon_lower or 0.0) <= found.epsilon_upper <= mechanism.epsilon_local
+        assert compose_upper([Part(mechanism, reports, 3)], 1e-6) <= 3 * mechanism.epsilon_local * (1 + 1e-15)
+
+
 def test_dummies_need_a_law_and_then_count_as_people() -> None:
     with pytest.raises(OutsideConditions, match="does not say what a dummy is"):
         Part(WHOLE, 100, dummies=1)
