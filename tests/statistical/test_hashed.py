@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 from hubbub.queries.decoding import Cells, _hashed, _mixed, decode
-from hubbub.queries.hashed import HashedResponse, words
+from hubbub.queries.hashed import HashedResponse
+from hubbub.queries.hashing import words
 
 pytestmark = pytest.mark.slow
 
