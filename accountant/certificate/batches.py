@@ -62,11 +62,12 @@ def parts_over_rounds(parts: Sequence[Sequence[Part]]) -> list[Part]:
 
     Where all of a person's reports to a query are one report, it is paid for once, at the fewest who hid it.
     """
-    kept: list[Part] = []
+    paid: list[set[int]] = []
     for rounds in zip(*parts, strict=True):
-        paid = paid_rounds(rounds[0].mechanism, len(rounds))
-        kept += sorted(rounds, key=lambda part: part.reports)[:paid] if paid < len(rounds) else rounds
-    return kept
+        by_reports = sorted((part.reports, number) for number, part in enumerate(rounds))
+        paid.append({number for _, number in by_reports[: paid_rounds(rounds[0].mechanism, len(rounds))]})
+    # Round by round, as they always were composed: another order may round otherwise.
+    return [part for number, of in enumerate(parts) for part, kept in zip(of, paid, strict=True) if number in kept]
 
 
 def is_short(terms: Terms, query: QueryCount) -> bool:

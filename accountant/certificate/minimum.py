@@ -46,7 +46,7 @@ def check_minimum(terms: Terms, mechanisms: Sequence[LocalMechanism]) -> None:
             f"the queries' epsilon_local add up to {local:.6g}, the cap is {terms.epsilon_local:g}; "
             "raise gamma or minimum_reports, or the cap"
         )
-    alone = [lone_part(terms, mechanism, _least(terms)) for mechanism in mechanisms]
+    alone = tuple(lone_part(terms, mechanism, _least(terms)) for mechanism in mechanisms)
     reached = compose(alone, terms.delta).epsilon_upper
     if not reached <= terms.epsilon:
         raise AccountingError(
@@ -55,7 +55,9 @@ def check_minimum(terms: Terms, mechanisms: Sequence[LocalMechanism]) -> None:
         )
     if terms.epsilon_total is None:
         return
-    reached = compose(parts_at_minimum(terms, mechanisms), terms.delta).epsilon_upper
+    charged = parts_at_minimum(terms, mechanisms)
+    # What a ledger charges for a first round is more only where it pays for all rounds at once.
+    reached = reached if charged == alone else compose(charged, terms.delta).epsilon_upper
     if reached > terms.epsilon_total:
         raise AccountingError(
             f"one round spends epsilon {reached:.6g} at delta {terms.delta:g}, epsilon_total is "

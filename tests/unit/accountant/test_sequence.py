@@ -71,6 +71,7 @@ def test_a_round_by_itself_shows_one_sign_hidden_by_all_who_came() -> None:
     assert one_round(SEQUENCE) == Sequence(1.5, 1.5, 9_000)
 
 
+@pytest.mark.slow
 def test_the_horizon_is_all_rounds_at_the_minimum() -> None:
     content = stated(rounds(10_000, 12_000))
     horizon, last = content["horizon"], stated(rounds(*[10_000] * 6))
