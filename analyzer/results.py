@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Container
+from collections.abc import Container, Mapping
+from types import MappingProxyType
 
 import numpy as np
 
 from hubbub.analyzer.certify import Certifier, is_published
 from hubbub.analyzer.progress import Obstacles, missing, standing_of
-from hubbub.analyzer.records import StoredBatch
+from hubbub.analyzer.records import History, StoredBatch
 from hubbub.analyzer.store import Store
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.messages import Condition
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.results import QueryResult, QueryState, RoundId, RoundResults, RoundStanding
 from hubbub.protos.task import Task
+from hubbub.queries.over_rounds import Batch
 from hubbub.queries.randomizer import Tally
 from hubbub.service.troubles import Kind, Troubles
+
+_NO_BATCHES: Mapping[int, StoredBatch] = MappingProxyType({})
 
 LONGEST_WAIT_SECONDS = 60.0
 """How long one call waits for a round that is not certified yet; a reader asks again after that."""
@@ -103,9 +107,15 @@ class Results:
         return task
 
     async def _results(self, task: Task, round_number: int, certificate: bytes) -> RoundResults:
-        batches = await self._store.batches(task.id, round_number)
-        queries = await asyncio.to_thread(lambda: tuple(query_result(task, batch) for batch in batches))
+        history = await self._history(task, round_number)
+        queries = await asyncio.to_thread(lambda: results_of(task, history))
         return RoundResults(RoundId(task.id, task.name, round_number), queries, certificate)
+
+    async def _history(self, task: Task, round_number: int) -> History:
+        """Return the round with its batches, after the certified ones before it where estimates need them."""
+        if task.horizon is None:
+            return [(round_number, await self._store.batches(task.id, round_number))]
+        return await self._store.history(task.id, round_number)
 
     async def _missing(self, task: Task, round_number: int) -> Refusal:
         failure = self._certifier.failures.get((task.id, round_number))
@@ -121,8 +131,20 @@ class Results:
         return Obstacles(self._served, self._troubles.count(Kind.STORE) > 0, self._certifier.failures)
 
 
-def query_result(task: Task, batch: StoredBatch) -> QueryResult:
-    """Return one query's part of a round's results, from its committed batch.
+def results_of(task: Task, history: History) -> tuple[QueryResult, ...]:
+    """Return the results of the last round of a history, in the task's order of queries.
+
+    Raises:
+        HubbubError: where a batch is not committed.
+    """
+    return tuple(
+        query_result(task, batch, {number: batches[place] for number, batches in history[:-1]})
+        for place, batch in enumerate(history[-1][1])
+    )
+
+
+def query_result(task: Task, batch: StoredBatch, earlier: Mapping[int, StoredBatch] = _NO_BATCHES) -> QueryResult:
+    """Return one query's part of a round's results, from its committed batch and those of `earlier` rounds.
 
     Raises:
         HubbubError: where the batch is not committed.
@@ -133,7 +155,15 @@ def query_result(task: Task, batch: StoredBatch) -> QueryResult:
     facts = (batch.reports, committed.counted, committed.left_out)
     if batch.counts is None or not is_published(task, batch):
         return QueryResult(query.name, QueryState.WITHHELD, *facts, None)
+    found = {number: _counted(each) for number, each in {**earlier, batch.id.round: batch}.items()}
+    published = {number: each for number, each in found.items() if each is not None}
+    return QueryResult(query.name, QueryState.PUBLISHED, *facts, query.estimates_over(batch.id.round, published))
+
+
+def _counted(batch: StoredBatch) -> Batch | None:
+    """Return the tally of a batch; None where it was withheld."""
+    if batch.counts is None or batch.committed is None:
+        return None
     counts = np.frombuffer(batch.counts, dtype="<i8").astype(np.int64)
     # The counts of a batch hold the dummies too, so its valid reports are theirs and the people's.
-    tally = Tally(counts, committed.counted + batch.dummies)
-    return QueryResult(query.name, QueryState.PUBLISHED, *facts, query.estimates(tally, batch.dummies))
+    return Batch(Tally(counts, batch.committed.counted + batch.dummies), batch.dummies)

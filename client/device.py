@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from hubbub.client.aside import alone, aside
 from hubbub.client.errors import NoRound, UsageError
+from hubbub.client.memory import MemoryMoved
 from hubbub.client.participant import OVER, Participant, checked_name
 from hubbub.client.rounds import RoundKeys
 from hubbub.client.standing import DeviceStatus, Memory, status_of
@@ -246,11 +247,15 @@ class Device(Participant):
         stored = self._stored(of)
         if stored is not None and not self._state.opted_out([self._name]):
             return of, stored, False
-        drawn = self._draw(answers)
         over_at = forgotten_after(self.task.schedule, of.number)
-        # If another call stored first, ours is dropped unsent.
-        stored = self._state.keep_reports(of, self._name, drawn, over_at)
-        return of, stored, stored.submission_id == drawn.submission_id
+        while True:
+            drawn, step = self._draw(answers, of.number, self._kept([self._name]).get(self._name))
+            # If another call stored first, ours is dropped unsent.
+            try:
+                stored = self._state.keep_reports(of, self._name, drawn, over_at, step)
+            except MemoryMoved:
+                continue
+            return of, stored, stored.submission_id == drawn.submission_id
 
     def _stored(self, of: Round) -> Entry | None:
         return self._state.find(of, [self._name]).get(self._name)
@@ -288,11 +293,11 @@ class Device(Participant):
         except Refusal as refusal:
             # Only a refusal for good erases what is stored; after any other it may be sent again.
             if refusal.reason not in OVER:
-                raise explained(refusal, self._kept(of, used)) from refusal
+                raise explained(refusal, self._told(of, used)) from refusal
             await aside(self._state.settle, of, {self._name: refusal.reason.value})
             raise
         except Unreachable as error:
-            raise explained(error, self._kept(of, used)) from error
+            raise explained(error, self._told(of, used)) from error
 
     async def _seal_and_send(self, link: Link, of: Round, stored: Entry, pacing: Pacing) -> Receipt:
         keys = await self._keys(link, of, pacing)
@@ -311,7 +316,7 @@ class Device(Participant):
             raise NoRound(f"the answers to round {of.number} were erased on this device before they were sent")
         return found[self._name]
 
-    def _kept(self, of: Round, used: bool) -> str:
+    def _told(self, of: Round, used: bool) -> str:
         until = datetime.fromtimestamp(self.task.schedule.cut(of.number), UTC)
         kept = f"the answers {'' if used else 'given earlier '}to round {of.number} are kept on this device, randomized"
         unused = "" if used else ", and those of this call are not used"

@@ -7,15 +7,24 @@ says what would fit but never repeats the answer, because messages end up in log
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 
 from hubbub.protos.task import Task
 from hubbub.queries.draws import Random
 from hubbub.queries.errors import AnswerError
+from hubbub.queries.over_rounds import Encoded, Memory, Moment
 from hubbub.queries.question import Value, listed
 
+_NOTHING: Mapping[str, Memory] = MappingProxyType({})
 
-def encode_all(task: Task, answers: Mapping[str, Value], random: Random) -> tuple[int, ...]:
+
+def encode_all(
+    task: Task, answers: Mapping[str, Value], random: Random, number: int = 0, memories: Mapping[str, Memory] = _NOTHING
+) -> tuple[Encoded, ...]:
     """Return one symbol per query, in the task's order; a query that `answers` does not name has no answer.
+
+    `number` is the round, and `memories` what the device kept of the last one, by query. With each symbol comes what is
+    to be kept of this one, where something is.
 
     Raises:
         AnswerError: where an answer does not fit its query, or the task has no query of its name.
@@ -23,4 +32,7 @@ def encode_all(task: Task, answers: Mapping[str, Value], random: Random) -> tupl
     names = [query.name for query in task.queries]
     if not set(answers) <= set(names):
         raise AnswerError(f"an answer belongs to no query of task {task.name}; it asks {listed(names)}")
-    return tuple(query.encode(answers.get(query.name), random) for query in task.queries)
+    return tuple(
+        query.encode_at(answers.get(query.name), Moment(number, memories.get(query.name)), random)
+        for query in task.queries
+    )

@@ -10,6 +10,7 @@ from itertools import islice
 from typing import TypeVar
 
 from hubbub.client.aside import aside
+from hubbub.client.memory import MemoryMoved, Step
 from hubbub.client.participant import OVER, Participant, checked_name
 from hubbub.client.rounds import RoundKeys
 from hubbub.client.state import DONE, ERASED_HERE, Entry, Round
@@ -138,6 +139,14 @@ class Gateway(Participant):
 
     def _prepare(self, of: Round, sealer: Sealer, stretch: Sequence[Answers]) -> tuple[list[_Parcel], Summary]:
         """Return what is to be sent, all of it stored on disk, and the counts of what is settled without sending."""
+        while True:
+            try:
+                return self._prepared(of, sealer, stretch)
+            except MemoryMoved:
+                # Another process answered for one of these devices meanwhile; nothing of ours was stored.
+                continue
+
+    def _prepared(self, of: Round, sealer: Sealer, stretch: Sequence[Answers]) -> tuple[list[_Parcel], Summary]:
         settled = Summary()
         first, mentions = _by_device(stretch, settled)
         for device in self._state.opted_out(first):
@@ -145,15 +154,19 @@ class Gateway(Participant):
             del first[device]
         entries = self._stored(of, sealer, first)
         fresh: dict[str, Submission] = {}
+        steps: dict[str, Step] = {}
+        kept = self._kept([device for device in first if device not in entries])
         for device, answers in first.items():
             try:
                 if device not in entries:
-                    fresh[device] = self._sealed(sealer, self._draw(answers))
+                    drawn, step = self._draw(answers, of.number, kept.get(device))
+                    fresh[device] = self._sealed(sealer, drawn)
+                    steps |= {device: step} if step is not None else {}
             except AnswerError as error:
                 settled.refuse(BAD_ANSWER, str(error), mentions[device])
         if fresh:
             # `keep` returns what is on disk. That may be another process's submission for the device, not ours.
-            entries |= self._state.keep(of, fresh)
+            entries |= self._state.keep(of, fresh, steps)
         return _parcels(entries, mentions, settled), settled
 
     def _stored(self, of: Round, sealer: Sealer, devices: Collection[str]) -> dict[str, Entry]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from itertools import accumulate
 from pathlib import Path
 from types import TracebackType
@@ -14,6 +14,7 @@ from hubbub.client.arguments import checked_function, checked_type
 from hubbub.client.aside import aside
 from hubbub.client.encode import encode_all
 from hubbub.client.errors import StateError
+from hubbub.client.memory import Step, read_memories
 from hubbub.client.randomize import randomize_all
 from hubbub.client.rounds import RoundKeys, choose_round
 from hubbub.client.seal import seal
@@ -86,15 +87,29 @@ class Participant:
         self._state.forget(now)
         return Round(self.task.id, number)
 
-    def _reports(self, answers: Mapping[str, Value]) -> tuple[bytes, ...]:
-        """Return the answers encoded and randomized, one report per query; nothing has left the device yet."""
-        return randomize_all(self.task, encode_all(self.task, answers, self._random), self._random)
+    def _draw(self, answers: Mapping[str, Value], number: int, kept: str | None) -> tuple[Drawn, Step | None]:
+        """Return the answers encoded and randomized, under an id, and what is to be kept of them where something is.
 
-    def _draw(self, answers: Mapping[str, Value]) -> Drawn:
-        """Return the answers encoded and randomized, under an id."""
-        reports = self._reports(answers)
+        `kept` is what the device has kept of the last round. Nothing has left the device yet.
+        """
+        encoded = encode_all(self.task, answers, self._random, number, read_memories(kept))
+        reports = randomize_all(self.task, [each.symbol for each in encoded], self._random)
         # The id lets the shuffler recognize a retry. It is fresh and random, so it says nothing about the device.
-        return Drawn(self._random(SUBMISSION_ID_BYTES), b"".join(reports))
+        drawn = Drawn(self._random(SUBMISSION_ID_BYTES), b"".join(reports))
+        pairs = zip(self.task.queries, encoded, strict=True)
+        after = {query.name: each.memory for query, each in pairs if each.memory is not None}
+        return drawn, Step(kept, after, self._over_at) if after else None
+
+    def _kept(self, devices: Collection[str]) -> dict[str, str]:
+        """Return what these devices keep from round to round; a task that asks nothing over time keeps nothing."""
+        if all(query.horizon is None for query in self.task.queries):
+            return {}
+        return self._state.memories(self.task.id, devices)
+
+    @property
+    def _over_at(self) -> float:
+        """When the task's last round is forgotten, and with it what was kept from round to round."""
+        return forgotten_after(self.task.schedule, self.task.schedule.rounds - 1)
 
     def _sealed(self, sealer: Sealer, drawn: Drawn) -> Submission:
         ends = list(accumulate(query.report_bytes for query in self.task.queries))

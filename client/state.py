@@ -2,7 +2,8 @@
 
 A round's answers are randomized once, whatever process is killed and when. A second, fresh randomization of the same
 answers would cost privacy again. So the randomized reports are stored before the network is used at all, sealed as soon
-as the round's keys can be had, and each retry sends the stored bytes. The answers themselves are never stored. A file
+as the round's keys can be had, and each retry sends the stored bytes. The answers themselves are never stored, but for
+the last state of a question over time, which the next round needs (`memory`). A file
 may hold many devices, as a gateway's does, and several processes may share it. Reports are erased as soon as they are
 sealed, sealed bytes as soon as the shuffler has acknowledged them or no longer takes them.
 """
@@ -24,6 +25,7 @@ from hubbub.client.entry import History as History
 from hubbub.client.entry import Round as Round
 from hubbub.client.errors import KeySetChanged, NoRound, OptedOut, StateError
 from hubbub.client.forking import closed_at_forks
+from hubbub.client.memory import Step, erase_memory, find_memories, step_memory
 from hubbub.client.state_file import close_state, open_state, why_unusable
 from hubbub.protos.errors import SignatureError
 from hubbub.protos.keys import KeySet
@@ -98,10 +100,18 @@ class State:
         with self._transaction() as connection:
             return _find(connection, of, devices)
 
-    def keep_reports(self, of: Round, device: str, drawn: Drawn, over_at: float) -> Entry:
+    def memories(self, task_id: bytes, devices: Collection[str]) -> dict[str, str]:
+        """Return what these devices keep of a task from round to round; those without are left out."""
+        with self._transaction() as connection:
+            return find_memories(connection, task_id, devices)
+
+    def keep_reports(self, of: Round, device: str, drawn: Drawn, over_at: float, step: Step | None = None) -> Entry:
         """Store a device's randomized reports, unless it answered the round before; return what is then on disk.
 
+        `step` is what the device keeps from now on, and is stored with them.
+
         Raises:
+            MemoryMoved: where they were drawn from another memory than there is; nothing was stored.
             NoRound: where the round was forgotten: it is no longer known whether this device answered it.
             OptedOut: where the device opted out.
             StateError: where they could not be stored; nothing may be sent then.
@@ -111,11 +121,13 @@ class State:
                 raise OptedOut("this device has opted out, nothing is stored or sent; opt_in() takes that back")
             number = _begin_round(connection, of, over_at)
             # What is there already stays: it may have been sent, and a second randomization must never be.
-            connection.execute(
+            fresh = connection.execute(
                 "INSERT INTO submission (round, device, id, reports, sealed) VALUES (?, ?, ?, ?, 0) "
                 "ON CONFLICT DO NOTHING",
                 (number, device, drawn.submission_id, drawn.reports),
-            )
+            ).rowcount
+            if fresh and step is not None:
+                step_memory(connection, of, device, step)
             return _find(connection, of, [device])[device]
 
     def seal(self, of: Round, submissions: Mapping[str, Submission]) -> dict[str, Entry]:
@@ -137,10 +149,15 @@ class State:
         self._truncate()
         return found
 
-    def keep(self, of: Round, submissions: Mapping[str, Submission]) -> dict[str, Entry]:
+    def keep(
+        self, of: Round, submissions: Mapping[str, Submission], steps: Mapping[str, Step] | None = None
+    ) -> dict[str, Entry]:
         """Store each device's submission, unless the device has one already; return what is then on disk.
 
+        `steps` are what devices keep from now on, of those that keep something.
+
         Raises:
+            MemoryMoved: where one was drawn from another memory than there is; nothing was stored.
             NoRound: where the round was forgotten meanwhile.
             StateError: where they could not be stored; nothing may be sent then.
         """
@@ -153,8 +170,13 @@ class State:
                 "ON CONFLICT DO NOTHING"
             )
             if connection.executemany(insert, rows).rowcount == len(rows):
-                return {device: Entry(one.id, one.envelope, None) for device, one in submissions.items()}
-            return _find(connection, of, submissions)
+                found = {device: Entry(one.id, one.envelope, None) for device, one in submissions.items()}
+            else:
+                found = _find(connection, of, submissions)
+            for device, step in (steps or {}).items():
+                if found[device].submission_id == submissions[device].id:
+                    step_memory(connection, of, device, step)
+            return found
 
     def settle(self, of: Round, outcomes: Mapping[str, str]) -> None:
         """Record the outcomes of these devices' submissions, and erase what was to be sent."""
@@ -187,6 +209,7 @@ class State:
             mark = "INSERT INTO forgotten VALUES (?, ?, 0) ON CONFLICT DO UPDATE SET round = max(round, excluded.round)"
             connection.executemany(mark, over)
             connection.execute("DELETE FROM round WHERE over_at < ?", (now,))
+            connection.execute("DELETE FROM memory WHERE over_at < ?", (now,))
         if over:
             self._truncate()
         return len(over)
@@ -240,10 +263,11 @@ class State:
         """Erase a device's reports, sealed bytes and submission ids, in all tasks.
 
         Which rounds it answered is remembered until they are over, and how many it answered for good: without that it
-        would answer a round twice.
+        would answer a round twice. That a question over time was answered is remembered until its task is over.
         """
         with self._transaction() as connection:
             _erase(connection, device, "true")
+            erase_memory(connection, device)
         self._truncate()
 
     @contextmanager

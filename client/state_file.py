@@ -63,6 +63,17 @@ CREATE TABLE opted_out (device TEXT PRIMARY KEY) WITHOUT ROWID;
 """A submission is in one of three stages, and holds what that stage needs alone: `reports`, randomized and not sealed;
 `envelope`, sealed from them; `outcome`. `sealed` stays 1 from the second stage on: it may have left the device."""
 
+_MEMORY = """
+CREATE TABLE memory (
+    task BLOB NOT NULL,
+    device TEXT NOT NULL,
+    content TEXT NOT NULL,
+    over_at REAL NOT NULL,
+    PRIMARY KEY (task, device)
+) WITHOUT ROWID;
+"""
+"""What a device keeps of a task from round to round, for questions over time: a JSON object by query."""
+
 
 def _from_1(connection: sqlite3.Connection) -> None:
     """Version 1 had no reports, so every submission in it is sealed; what it forgot was not counted."""
@@ -81,12 +92,18 @@ def _from_1(connection: sqlite3.Connection) -> None:
         connection.execute(f"DROP TABLE old_{table}")
 
 
+def _from_2(connection: sqlite3.Connection) -> None:
+    """Version 2 knew no questions over time, so there is nothing to be kept of any."""
+    for statement in statements(_MEMORY):
+        connection.execute(statement)
+
+
 STATE = Layout(
     what="state file",
-    version=2,
+    version=3,
     older="use the program that wrote it until its rounds are over, then name another file",
-    script=_TABLES,
-    migrations={1: _from_1},
+    script=_TABLES + _MEMORY,
+    migrations={1: _from_1, 2: _from_2},
 )
 """The tables of a state file."""
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from cryptography import x509
 
+from hubbub.accountant.mechanisms import one_round
 from hubbub.client.errors import AuthorityError, UsageError
 from hubbub.protos.errors import TaskError
 from hubbub.protos.hosts import HostError, checked_address
@@ -49,7 +50,7 @@ def check_epsilon_local(task: Task) -> None:
         TaskError: naming the sum and the cap.
     """
     # Added exactly: a sum of floats may be rounded down, to just below a cap that is exceeded.
-    total = sum(Fraction(query.mechanism.epsilon_local) for query in task.queries)
+    total = sum(Fraction(one_round(query.mechanism).epsilon_local) for query in task.queries)
     cap = task.privacy.epsilon_local
     if total > Fraction(cap):
         raise TaskError(

@@ -13,7 +13,9 @@ from hubbub.accountant.certificate.terms import Terms
 from hubbub.accountant.errors import AccountingError
 from hubbub.accountant.mechanisms import LocalMechanism, check_categories
 from hubbub.accountant.spending.budget import Outlook, outlook
+from hubbub.deploy import horizons
 from hubbub.deploy.comparing import Aim, Candidate, compared
+from hubbub.deploy.horizons import Goal
 from hubbub.protos.draft import check_draft
 from hubbub.protos.errors import TaskError
 from hubbub.protos.task import MAXIMUM_REPORTS, Draft, Identities, Task
@@ -21,7 +23,9 @@ from hubbub.protos.times import at, first_not_cut
 from hubbub.queries.design import Design
 from hubbub.queries.fields import AUTO, MAXIMUM_SYMBOLS, check_share
 from hubbub.queries.histogram import Histogram
+from hubbub.queries.longitudinal.question import Longitudinal
 from hubbub.queries.number import Number
+from hubbub.queries.over_rounds import Repeated
 from hubbub.queries.query import Query
 from hubbub.queries.question import Question
 from hubbub.queries.randomizer import Randomizer
@@ -45,6 +49,9 @@ class PlannedQuery:
     epsilon_upper: float
     expected_error: float
     widest: float
+
+    strategies: tuple[horizons.Candidate, ...] = ()
+    """What each way to send a question over time would cost, where it is one; the errors are of its chosen one."""
 
     @property
     def half_width(self) -> float:
@@ -114,15 +121,61 @@ def outlook_of(plan: Plan) -> Outlook:
 
 
 def _plan_at(draft: Draft, reports: int) -> tuple[PlannedQuery, ...]:
-    privacy = draft.privacy
-    designs = [Design(question) for question in draft.questions]
+    """Plan each question at so many reports, those over time first: the others share what these leave of a round."""
+    over_time = {each.name: _planned_over_time(draft, each, reports) for each in draft.questions if _is_repeated(each)}
+    others = [question for question in draft.questions if question.name not in over_time]
+    rest = {each.query.name: each for each in _planned_rounds(draft, others, reports)} if others else {}
+    return tuple((over_time | rest)[question.name] for question in draft.questions)
+
+
+def _is_repeated(question: Question) -> bool:
+    return isinstance(question, Repeated)
+
+
+def _share(draft: Draft, questions: Sequence[Question]) -> float:
+    """Return which share of the task's privacy these questions have, a little less so that shares do not exceed it."""
+    if len(questions) == len(draft.questions):
+        return 1.0
+    total = sum(question.weight for question in draft.questions)
+    return sum(question.weight for question in questions) / total * (1 - 1e-12)
+
+
+def _planned_over_time(draft: Draft, question: Question, reports: int) -> PlannedQuery:
+    if not isinstance(question, Longitudinal):
+        raise TaskError(f"{question.name}: {question.kind} is a question over time that planning does not know")
+    privacy, share = draft.privacy, _share(draft, [question])
+    total = privacy.epsilon if privacy.epsilon_total is None else privacy.epsilon_total
+    local = privacy.epsilon_local * share if question.epsilon_local is None else question.epsilon_local
+    goal = Goal(
+        replace(Terms.of(draft), minimum_reports=reports),
+        epsilon=total * share,
+        local=local,
+        round_epsilon=privacy.epsilon * share,
+        round_local=privacy.epsilon_local * share,
+        delta=privacy.delta * share,
+    )
+    rounds = draft.schedule.rounds
+    found = horizons.candidates(question, rounds, goal)
+    best = horizons.chosen(found)
+    if best.sending is None or best.epsilon_local is None or best.epsilon_upper is None:
+        told = "; ".join(f"{each.name}: {each.why_not}" for each in found)
+        raise TaskError(f"{question.name}: no strategy meets this task's privacy at {reports} reports: {told}")
+    query = Query(question.frozen(best.name, rounds), best.sending)
+    costs = best.epsilon_local, best.epsilon_upper, best.standard_error_largest
+    return PlannedQuery(query, *costs, float(reports), found)
+
+
+def _planned_rounds(draft: Draft, questions: Sequence[Question], reports: int) -> tuple[PlannedQuery, ...]:
+    """Plan questions whose every round stands for itself."""
+    privacy, share = draft.privacy, _share(draft, questions)
+    designs = [Design(question) for question in questions]
     try:
         calibrations = calibrate(
             designs,
-            privacy.epsilon,
-            privacy.delta,
+            privacy.epsilon * share,
+            privacy.delta * share,
             reports,
-            epsilon_local_cap=privacy.epsilon_local,
+            epsilon_local_cap=privacy.epsilon_local * share,
             honest_share=privacy.honest_share,
             dummies=privacy.dummies,
         )
@@ -193,6 +246,7 @@ def expected_errors(queries: Sequence[PlannedQuery]) -> list[dict[str, object]]:
             "expected_standard_error": planned.expected_error,
             "expected_half_width": planned.half_width,
             "range": planned.widest,
+            **_strategies(planned),
         }
         for planned in queries
     ]
@@ -202,6 +256,13 @@ def _levels(content: Mapping[str, Any]) -> int | None:
     """Return how many steps a question's content says, its own or those of the question that is asked by group."""
     levels: int | None = content.get("levels", content.get("of", {}).get("levels"))
     return levels
+
+
+def _strategies(planned: PlannedQuery) -> dict[str, object]:
+    if not planned.strategies:
+        return {}
+    chosen_one = planned.query.question.content().get("strategy")
+    return {"strategies": [each.as_json() for each in planned.strategies], "chosen": chosen_one}
 
 
 def randomizer_words(query: Query) -> dict[str, object]:

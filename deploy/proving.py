@@ -90,7 +90,8 @@ def proven_content(content: Mapping[str, Any], findings: Sequence[Finding]) -> d
         proven.append(_with_proven(query, of_query))
     totals = {
         where: _with_proven(content[where], [each for each in left if each.claim.where == where])
-        for where in ("round_total", "all_rounds")
+        for where in ("round_total", "all_rounds", "horizon")
+        if where in content
     }
     return {"queries": proven, **totals}
 

@@ -19,6 +19,7 @@ from hubbub.protos.results import QueryResult, QueryState
 from hubbub.queries.debiased import Debiased
 from hubbub.queries.draws import Random
 from hubbub.queries.lookup import Decodable
+from hubbub.queries.over_rounds import Batch, Moment
 from hubbub.queries.query import Query
 from hubbub.queries.randomizer import Tally
 from hubbub.queries.rows import Estimates, Truth
@@ -65,7 +66,7 @@ def simulate(
 def _estimates(query: Query, tally: Tally, dummies: int, truth: Truth) -> Estimates:
     """Return what is published; texts are looked up, with those that the data holds as candidates."""
     if not isinstance(query.question, Decodable):
-        return query.estimates(tally, dummies)
+        return query.estimates_over(0, {0: Batch(tally, dummies)})
     candidates = [category for _, category in truth if category is not None]
     return query.question.decode(Debiased(query.randomizer, tally, dummies), candidates)
 
@@ -76,7 +77,7 @@ def _tally(query: Query, dataset: Dataset, progress: Callable[[int], None], rand
     # Counted a thousand at a time, so that memory does not grow with the data.
     for start in range(0, len(values), 1000):
         some = values[start : start + 1000]
-        reports = b"".join(query.randomize(query.encode(value, random), random) for value in some)
+        reports = b"".join(query.randomize(query.encode_at(value, Moment(0), random).symbol, random) for value in some)
         tally += query.randomizer.tally(reports)
         progress(len(some))
     return tally

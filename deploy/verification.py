@@ -19,6 +19,9 @@ from hubbub.protos.signed_task import SignedTask
 from hubbub.protos.task import Identities, Task
 
 _MEMBERS = {"format", "task", "round", "batches", "earlier", "all_rounds", "honest_share", "queries", "round_total"}
+_OPTIONAL = {"horizon"}
+"""Members that a task has certified which asks a question over time; the statement's check says whether it must."""
+
 _version_of = version_at(CERTIFICATE_FORMS, "body")
 
 
@@ -104,7 +107,7 @@ def _other_document(document: bytes) -> str | None:
 
 def _form_of(content: dict[str, Any]) -> Form:
     form = form_named(content.get("format"), CERTIFICATE_FORMS)
-    if set(content) != _MEMBERS:
+    if set(content) - _OPTIONAL != _MEMBERS:
         raise VerificationError(f"it does not have the members of {form.name}; is it of another version?")
     return form
 
@@ -126,6 +129,7 @@ def _stated(content: dict[str, Any], form: Form) -> dict[str, Any]:
     return {
         **with_floats(content, FLOATS),
         **{name: with_floats(content[name], FLOATS) for name in ("all_rounds", "round_total")},
+        **{name: with_floats(content[name], FLOATS) for name in _OPTIONAL & set(content)},
         "queries": [with_floats(query, FLOATS) for query in queries] if isinstance(queries, list) else queries,
     }
 

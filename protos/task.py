@@ -20,6 +20,7 @@ from hubbub.protos.errors import TaskError
 from hubbub.protos.forms import TASK_FORMS, Form, form_named
 from hubbub.protos.keys import Role
 from hubbub.protos.signed import write_canonical
+from hubbub.queries.over_rounds import Repeated
 from hubbub.queries.query import Query
 from hubbub.queries.question import Question
 
@@ -115,6 +116,11 @@ class Draft:
     privacy: Privacy
     questions: tuple[Question, ...]
 
+    @property
+    def horizon(self) -> int | None:
+        """How many rounds are promised together: all, where a question is over time; None where none is."""
+        return self.schedule.rounds if any(isinstance(each, Repeated) for each in self.questions) else None
+
 
 @dataclass(frozen=True)
 class Task:
@@ -147,6 +153,11 @@ class Task:
     def id(self) -> bytes:
         """SHA-256 (32 bytes) of the canonical bytes."""
         return hashlib.sha256(self.canonical).digest()
+
+    @property
+    def horizon(self) -> int | None:
+        """How many rounds are promised together: all, where a query is over time; None where none is."""
+        return self.schedule.rounds if any(query.horizon is not None for query in self.queries) else None
 
     @cached_property
     def inner_bytes(self) -> tuple[int, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +10,7 @@ from hubbub.accountant.mechanisms import LocalMechanism
 from hubbub.queries.draws import Random
 from hubbub.queries.errors import AnswerError
 from hubbub.queries.fields import AUTO, DEFAULT_RANDOMIZER, Fields
+from hubbub.queries.over_rounds import Batch, Encoded, Moment, OverRounds, Repeated
 from hubbub.queries.question import Question, Value, symbols_of
 from hubbub.queries.randomizer import Randomizer, task_content
 from hubbub.queries.registry import question_of, randomizer_of
@@ -45,7 +47,22 @@ class Query:
         """Length of a report, the same for every answer and device."""
         return self.randomizer.report_bytes
 
+    @property
+    def horizon(self) -> int | None:
+        """How many rounds are promised together; None where each stands for itself."""
+        return self.randomizer.rounds if isinstance(self.randomizer, OverRounds) else None
+
     # On the device
+
+    def encode_at(self, answer: Value, moment: Moment, random: Random) -> Encoded:
+        """Return the symbol that encodes `answer` in a round, and what the device must keep for the next one.
+
+        Raises:
+            AnswerError: where it does not fit the question, or the round.
+        """
+        if isinstance(self.randomizer, OverRounds):
+            return self.randomizer.encode_at(answer, self.question.encode, moment, random)
+        return Encoded(self.encode(answer, random))
 
     def encode(self, answer: Value, random: Random) -> int:
         """Return the symbol, in range(symbols), that encodes `answer`.
@@ -76,10 +93,25 @@ class Query:
 
         return with_bands(self.question.estimates(Debiased(self.randomizer, tally, dummies)))
 
+    def estimates_over(self, number: int, batches: Mapping[int, Batch]) -> Estimates:
+        """Return the published estimates after round `number`, from the published batches of the rounds up to it.
+
+        Raises:
+            ValueError: where a tally cannot be this query's.
+        """
+        if isinstance(self.randomizer, OverRounds):
+            from hubbub.queries.rows import Estimates
+
+            return Estimates(self.question.kind, self.randomizer.rows(number, batches))
+        batch = batches[number]
+        return self.estimates(batch.tally, batch.dummies)
+
     # In a task
 
     def content(self) -> dict[str, Any]:
         """Return the query as a member of a task's JSON."""
+        if isinstance(self.randomizer, OverRounds):
+            return self.question.content() | self.randomizer.content()
         return self.question.content() | task_content(self.randomizer, DEFAULT_RANDOMIZER)
 
     @classmethod
@@ -92,6 +124,8 @@ class Query:
         fields = Fields(table, content, planned=True)
         question = question_of(table, fields["kind"]).read(fields)
         question.check(table)
+        if isinstance(question, Repeated):
+            return cls(question, question.read_randomizer(fields))
         return cls(question, randomizer_of(table, question.randomizer, "mechanism").read(fields, symbols_of(question)))
 
 

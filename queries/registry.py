@@ -11,6 +11,7 @@ from hubbub.queries.grouped import Grouped
 from hubbub.queries.hashed import HashedResponse
 from hubbub.queries.histogram import Histogram
 from hubbub.queries.krr import KRandomizedResponse
+from hubbub.queries.longitudinal.question import Longitudinal
 from hubbub.queries.number import Number
 from hubbub.queries.question import Question
 from hubbub.queries.randomizer import Randomizer
@@ -25,6 +26,7 @@ QUESTIONS: Mapping[str, type[Question]] = {
     Grouped.kind: Grouped,
     Variance.kind: Variance,
     Text.kind: Text,
+    Longitudinal.kind: Longitudinal,
 }
 
 RANDOMIZERS: Mapping[str, type[Randomizer]] = {

@@ -13,9 +13,9 @@ from typing import Any
 
 from hubbub.accountant.bounds import epsilon_bracket
 from hubbub.accountant.brackets import EpsilonBracket
-from hubbub.accountant.certificate.terms import QueryCount, Terms
+from hubbub.accountant.certificate.terms import QueryCount, RoundCounts, Terms
 from hubbub.accountant.composition import compose
-from hubbub.accountant.mechanisms import LocalMechanism
+from hubbub.accountant.mechanisms import LocalMechanism, hiding_reports, one_round, paid_rounds
 from hubbub.accountant.numbers import honest_reports
 from hubbub.accountant.pairs import Part
 
@@ -25,18 +25,48 @@ def honest(terms: Terms, query: QueryCount) -> int:
     return honest_reports(query.valid, query.reports, terms.honest_share)
 
 
-def part_that_came(terms: Terms, query: QueryCount) -> Part:
-    """Return the batch at its honest number of valid reports."""
+def part_of_round(terms: Terms, query: QueryCount) -> Part:
+    """Return the batch by itself, at its honest number of valid reports."""
     # A person without any other honest report still has the local guarantee, which is what one report gives.
-    return Part(query.mechanism, max(1, honest(terms, query)), dummies=terms.dummies)
+    return lone_part(terms, query.mechanism, max(1, honest(terms, query)))
+
+
+def lone_part(terms: Terms, mechanism: LocalMechanism, reports: int) -> Part:
+    """Return a batch by itself, of so many honest reports; dummies that its bound cannot count are left out."""
+    return Part(one_round(mechanism), reports, dummies=terms.dummies if mechanism.counts_dummies else 0)
+
+
+def part_that_came(terms: Terms, query: QueryCount) -> Part:
+    """Return the batch as one of several rounds, at its honest number of valid reports."""
+    return linked_part(terms, query.mechanism, max(1, honest(terms, query)))
 
 
 def part_at_minimum(terms: Terms, query: QueryCount) -> Part:
-    """Return the batch at the minimum fixed beforehand, or at what came where that is less (`is_short`).
+    """Return the same at the minimum fixed beforehand, or at what came where that is less (`is_short`).
 
     How many came may depend on earlier releases, and pairs at such a number need not compose; the minimum does not.
     """
-    return Part(query.mechanism, max(1, min(_least(terms), honest(terms, query))), dummies=terms.dummies)
+    return linked_part(terms, query.mechanism, max(1, min(_least(terms), honest(terms, query))))
+
+
+def linked_part(terms: Terms, mechanism: LocalMechanism, reports: int) -> Part:
+    """Return a batch of so many honest reports as one of several rounds: where these are linked, the steady ones hide.
+
+    Dummies are made anew in each round, so that nobody's reports over linked rounds hide among them.
+    """
+    return Part(mechanism, hiding_reports(mechanism, reports), dummies=terms.dummies if mechanism.counts_dummies else 0)
+
+
+def parts_over_rounds(parts: Sequence[Sequence[Part]]) -> list[Part]:
+    """Return what several rounds cost a person, of the parts of each round in the task's order of queries.
+
+    Where all of a person's reports to a query are one report, it is paid for once, at the fewest who hid it.
+    """
+    kept: list[Part] = []
+    for rounds in zip(*parts, strict=True):
+        paid = paid_rounds(rounds[0].mechanism, len(rounds))
+        kept += sorted(rounds, key=lambda part: part.reports)[:paid] if paid < len(rounds) else rounds
+    return kept
 
 
 def is_short(terms: Terms, query: QueryCount) -> bool:
@@ -46,6 +76,21 @@ def is_short(terms: Terms, query: QueryCount) -> bool:
     such a batch but the local ε.
     """
     return honest(terms, query) < _least(terms)
+
+
+def any_short(terms: Terms, history: Sequence[RoundCounts]) -> bool:
+    """Whether any batch of these rounds is short."""
+    return any(is_short(terms, query) for counts in history for query in counts.queries)
+
+
+def paid_that_came(terms: Terms, history: Sequence[RoundCounts]) -> list[Part]:
+    """Return what rounds cost a person together, at the reports that came."""
+    return parts_over_rounds([[part_that_came(terms, query) for query in counts.queries] for counts in history])
+
+
+def paid_at_minimum(terms: Terms, history: Sequence[RoundCounts]) -> list[Part]:
+    """Return what rounds cost a person together, at the minimum that was fixed beforehand."""
+    return parts_over_rounds([[part_at_minimum(terms, query) for query in counts.queries] for counts in history])
 
 
 def _least(terms: Terms) -> int:

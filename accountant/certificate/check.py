@@ -11,17 +11,19 @@ from typing import Any
 
 from hubbub.accountant.bounds import delta_bracket
 from hubbub.accountant.certificate.batches import (
+    any_short,
     bracket,
     composed,
     counts_of,
     covering,
-    is_short,
     local_of,
-    part_at_minimum,
-    part_that_came,
+    paid_at_minimum,
+    paid_that_came,
+    part_of_round,
     settled,
 )
 from hubbub.accountant.certificate.members import CERTIFICATE_FORMAT, check_members
+from hubbub.accountant.certificate.minimum import parts_of_horizon
 from hubbub.accountant.certificate.terms import QueryCount, RoundCounts, Terms
 from hubbub.accountant.errors import CertificateError, shown
 from hubbub.accountant.mechanisms import LocalMechanism
@@ -41,9 +43,10 @@ def check_statement(terms: Terms, queries: Sequence[tuple[str, LocalMechanism]],
         latest = history[-1].queries
         for query, stated in zip(latest, content["queries"], strict=True):
             _check_query(terms, query, stated)
-        parts = [part_that_came(terms, query) for query in latest]
+        parts = [part_of_round(terms, query) for query in latest]
         _check_total(terms, parts, content["round_total"], "round_total")
         _check_all_rounds(terms, history, content["all_rounds"])
+        _check_horizon(terms, history, content)
     except CertificateError:
         raise
     except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:
@@ -98,7 +101,7 @@ def _check_query(terms: Terms, query: QueryCount, stated: Mapping[str, Any]) -> 
     _check_equal(query.name, settled(terms, query), stated)
     if sum(left_out.values()) != query.reports - query.valid:
         raise CertificateError(f"{query.name}: {query.reports} reports are not {query.valid} valid and those left out")
-    part = part_that_came(terms, query)
+    part = part_of_round(terms, query)
     _check_local(query.name, [part], stated)
     _check_upper(query.name, terms, part, stated["epsilon_upper"])
     _check_lower(query.name, terms, part, stated["epsilon_lower"], stated["epsilon_upper"])
@@ -156,26 +159,44 @@ def _check_composed(where: str, terms: Terms, parts: Sequence[Part], epsilon: fl
 
 
 def _check_all_rounds(terms: Terms, history: Sequence[RoundCounts], stated: Mapping[str, Any]) -> None:
-    queries = [query for counts in history for query in counts.queries]
-    parts = [part_that_came(terms, query) for query in queries]
+    parts = paid_that_came(terms, history)
     together = composed(parts, terms.delta)
     expected = {"budget": terms.epsilon_total, "delta": terms.delta}
     _check_equal("all_rounds", {**expected, "bound": together.bound, "source": together.source}, stated)
     _check_local("all_rounds", parts, stated)
     _check_composed("all_rounds", terms, parts, stated["epsilon_upper"])
-    _check_at_minimum(terms, queries, stated["epsilon_upper_at_minimum"])
+    _check_at_minimum(terms, history, stated["epsilon_upper_at_minimum"])
 
 
-def _check_at_minimum(terms: Terms, queries: Sequence[QueryCount], epsilon: float | None) -> None:
+def _check_at_minimum(terms: Terms, history: Sequence[RoundCounts], epsilon: float | None) -> None:
     """Check what is stated at the minimum: null only where a batch was short of it.
 
     Certificates that were made before null was stated hold a number there: the ε at what came in that batch, and at the
     minimum elsewhere. It is checked as that, and promises nothing more.
     """
     if epsilon is None:
-        if not any(is_short(terms, query) for query in queries):
+        if not any_short(terms, history):
             raise CertificateError(
                 "all_rounds at the minimum: epsilon_upper_at_minimum is null, but every batch held the minimum"
             )
         return
-    _check_composed("all_rounds at the minimum", terms, [part_at_minimum(terms, query) for query in queries], epsilon)
+    _check_composed("all_rounds at the minimum", terms, paid_at_minimum(terms, history), epsilon)
+
+
+def _check_horizon(terms: Terms, history: Sequence[RoundCounts], content: Mapping[str, Any]) -> None:
+    """Check what is stated of all rounds of the task, which is there if, and only if, a question of it is over time."""
+    if (terms.horizon is None) == ("horizon" in content):
+        raise CertificateError("horizon is stated where no question is over time, or is missing where one is")
+    if terms.horizon is None:
+        return
+    stated = content["horizon"]
+    parts = parts_of_horizon(terms, [query.mechanism for query in history[-1].queries], terms.horizon)
+    together = composed(parts, terms.delta)
+    expected = {"bound": together.bound, "delta": terms.delta, "rounds": terms.horizon, "source": together.source}
+    _check_equal("horizon", expected, stated)
+    _check_local("horizon", parts, stated)
+    if stated["epsilon_upper"] is not None:
+        _check_composed("horizon", terms, parts, stated["epsilon_upper"])
+    # No number fixed beforehand covers a batch that was short, so none may be stated.
+    if (stated["epsilon_upper"] is None) != any_short(terms, history):
+        raise CertificateError("horizon: epsilon_upper must be null where a batch was short of the minimum, else not")

@@ -58,6 +58,8 @@ _ALL_ROUNDS: Mapping[str, Kind] = {
     "history": _list,
 }
 
+_HORIZON: Mapping[str, Kind] = {**_EPSILON, "epsilon_upper": _number_or_none, "rounds": _count}
+
 QUERY_MEMBERS: Mapping[str, Kind] = {
     **_TOTAL,
     **_BATCH,
@@ -90,6 +92,8 @@ def check_members(content: Mapping[str, Any]) -> None:
         _check("a round so far", {"queries": _list, "round": _count}, entry)
         for stated in entry["queries"]:
             _check("a round so far", _BATCH, stated)
+    if "horizon" in content:
+        _check("horizon", _HORIZON, content["horizon"])
     _check("round_total", _TOTAL, content["round_total"])
     for stated in content["queries"]:
         _check("a query", {**QUERY_MEMBERS, **_mechanism_members(stated)}, stated)

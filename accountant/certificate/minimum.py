@@ -3,20 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from hubbub.accountant.certificate.batches import local_sum
+from hubbub.accountant.certificate.batches import linked_part, local_sum, lone_part
 from hubbub.accountant.certificate.terms import Terms
 from hubbub.accountant.composition import compose
 from hubbub.accountant.errors import AccountingError
-from hubbub.accountant.mechanisms import LocalMechanism
+from hubbub.accountant.mechanisms import LocalMechanism, one_round, paid_rounds
 from hubbub.accountant.numbers import honest_reports
 from hubbub.accountant.pairs import Part
 
 
 def parts_at_minimum(terms: Terms, mechanisms: Sequence[LocalMechanism]) -> tuple[Part, ...]:
-    """Each query of one round, at the honest share of the minimum reports: what a round costs at most, fixed before."""
-    least = honest_reports(terms.minimum_reports, terms.minimum_reports, terms.honest_share)
-    return tuple(Part(mechanism, max(1, least), dummies=terms.dummies) for mechanism in mechanisms)
+    """Each query of one round, at the honest share of the minimum reports: what a round costs at most, fixed before.
+
+    Of reports that are linked over the rounds, all rounds are paid for with one.
+    """
+    return tuple(linked_part(terms, mechanism, _least(terms)) for mechanism in mechanisms)
+
+
+def _least(terms: Terms) -> int:
+    return max(1, honest_reports(terms.minimum_reports, terms.minimum_reports, terms.honest_share))
+
+
+def parts_of_horizon(terms: Terms, mechanisms: Sequence[LocalMechanism], rounds: int) -> tuple[Part, ...]:
+    """Each query over so many rounds at the minimum: what they cost at most together, fixed before."""
+    return tuple(
+        replace(part, rounds=paid_rounds(part.mechanism, rounds)) for part in parts_at_minimum(terms, mechanisms)
+    )
 
 
 def check_minimum(terms: Terms, mechanisms: Sequence[LocalMechanism]) -> None:
@@ -25,20 +39,24 @@ def check_minimum(terms: Terms, mechanisms: Sequence[LocalMechanism]) -> None:
     Raises:
         AccountingError: with what is reached, what was promised, and what to change.
     """
-    local = local_sum(mechanisms)
+    local = local_sum([one_round(mechanism) for mechanism in mechanisms])
     # Written as "not ... <=" so that a promise of NaN, of which every comparison is false, is refused too.
     if not local <= terms.epsilon_local:
         raise AccountingError(
             f"the queries' epsilon_local add up to {local:.6g}, the cap is {terms.epsilon_local:g}; "
             "raise gamma or minimum_reports, or the cap"
         )
-    reached = compose(parts_at_minimum(terms, mechanisms), terms.delta).epsilon_upper
+    alone = [lone_part(terms, mechanism, _least(terms)) for mechanism in mechanisms]
+    reached = compose(alone, terms.delta).epsilon_upper
     if not reached <= terms.epsilon:
         raise AccountingError(
             f"at minimum_reports = {terms.minimum_reports} a round is ({reached:.6g}, {terms.delta:g})-private, "
             f"({terms.epsilon:g}, {terms.delta:g}) is promised; raise minimum_reports or gamma"
         )
-    if terms.epsilon_total is not None and reached > terms.epsilon_total:
+    if terms.epsilon_total is None:
+        return
+    reached = compose(parts_at_minimum(terms, mechanisms), terms.delta).epsilon_upper
+    if reached > terms.epsilon_total:
         raise AccountingError(
             f"one round spends epsilon {reached:.6g} at delta {terms.delta:g}, epsilon_total is "
             f"{terms.epsilon_total:g}: not even the first would be released; raise it, or lower epsilon"

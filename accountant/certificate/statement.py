@@ -11,7 +11,9 @@ What is stated, for one person whose reports are honest (δ is the task's, every
 - `all_rounds`: all rounds so far composed, at the reports that came (`epsilon_upper`) and at the minimum that was fixed
   beforehand (`epsilon_upper_at_minimum`): the second holds even where how many came depends on earlier releases. It is
   null where a batch held fewer valid honest reports than the minimum gives: then it would not hold. `budget` is the
-  task's cap on ε over all its rounds, null where it has none.
+  task's cap on ε over all its rounds, null where it has none;
+- `horizon`, where a question is over time: all `rounds` of the task at the minimum, those to come included, for who
+  takes part in every one of them. Its `epsilon_upper` is null where a batch was short, as above.
 """
 
 from __future__ import annotations
@@ -22,16 +24,18 @@ from decimal import ROUND_FLOOR, Context, Decimal
 from typing import Any
 
 from hubbub.accountant.certificate.batches import (
+    any_short,
     bracket,
     composed,
     counts_of,
     covering,
-    is_short,
     local_of,
-    part_at_minimum,
-    part_that_came,
+    paid_at_minimum,
+    paid_that_came,
+    part_of_round,
     settled,
 )
+from hubbub.accountant.certificate.minimum import parts_of_horizon
 from hubbub.accountant.certificate.terms import QueryCount, RoundCounts, Terms
 from hubbub.accountant.numbers import round_up_significant
 from hubbub.accountant.pairs import Part
@@ -49,18 +53,20 @@ def statement(terms: Terms, history: Sequence[RoundCounts]) -> dict[str, Any]:
     latest = history[-1]
     return {
         "all_rounds": _all_rounds(terms, history),
+        **_horizon(terms, history),
         "honest_share": terms.honest_share,
         "queries": [_query(terms, query) for query in latest.queries],
-        "round_total": _total(terms, [part_that_came(terms, query) for query in latest.queries]),
+        "round_total": _total(terms, [part_of_round(terms, query) for query in latest.queries]),
     }
 
 
 def _query(terms: Terms, query: QueryCount) -> dict[str, Any]:
-    found = bracket(part_that_came(terms, query), terms.delta)
+    part = part_of_round(terms, query)
+    found = bracket(part, terms.delta)
     members = {
         **settled(terms, query),
         "bound": found.bound,
-        "epsilon_local": round_up_significant(query.mechanism.epsilon_local, SIGNIFICANT_DIGITS),
+        "epsilon_local": round_up_significant(part.mechanism.epsilon_local, SIGNIFICANT_DIGITS),
         "epsilon_lower": _round_down(found.epsilon_lower),
         "epsilon_upper": round_up_significant(found.epsilon_upper, SIGNIFICANT_DIGITS),
         "left_out": dict(query.left_out),
@@ -91,28 +97,37 @@ def _total(terms: Terms, parts: Sequence[Part]) -> dict[str, Any]:
     }
 
 
-def _at_minimum(terms: Terms, queries: Sequence[QueryCount], came: float) -> float | None:
-    if any(is_short(terms, query) for query in queries):
+def _at_minimum(terms: Terms, history: Sequence[RoundCounts], came: float) -> float | None:
+    if any_short(terms, history):
         return None
-    minimum = _total(terms, [part_at_minimum(terms, query) for query in queries])
+    minimum = _total(terms, paid_at_minimum(terms, history))
     # Never below the other: a reader takes this one as the careful one of the two.
     careful: float = max(minimum["epsilon_upper"], came)
     return careful
 
 
 def _all_rounds(terms: Terms, history: Sequence[RoundCounts]) -> dict[str, Any]:
-    queries = [query for counts in history for query in counts.queries]
-    total = _total(terms, [part_that_came(terms, query) for query in queries])
+    total = _total(terms, paid_that_came(terms, history))
     return {
         "bound": total["bound"],
         "budget": terms.epsilon_total,
         "delta": terms.delta,
         "epsilon_local": total["epsilon_local"],
         "epsilon_upper": total["epsilon_upper"],
-        "epsilon_upper_at_minimum": _at_minimum(terms, queries, total["epsilon_upper"]),
+        "epsilon_upper_at_minimum": _at_minimum(terms, history, total["epsilon_upper"]),
         "history": [
             {"queries": [counts_of(terms, query) for query in counts.queries], "round": counts.round}
             for counts in history
         ],
         "source": total["source"],
     }
+
+
+def _horizon(terms: Terms, history: Sequence[RoundCounts]) -> dict[str, Any]:
+    """Return what all rounds of a task cost at the minimum, as a member, where a question of it is over time."""
+    if terms.horizon is None:
+        return {}
+    total = _total(terms, parts_of_horizon(terms, [query.mechanism for query in history[-1].queries], terms.horizon))
+    epsilon = None if any_short(terms, history) else total["epsilon_upper"]
+    members = {name: total[name] for name in ("bound", "delta", "epsilon_local", "source")}
+    return {"horizon": {**members, "epsilon_upper": epsilon, "rounds": terms.horizon}}

@@ -18,7 +18,11 @@ class Promising(Protocol):
 
     @property
     def privacy(self) -> object:
-        """What has an attribute for each of the `Terms` but the minimum."""
+        """What has an attribute for each of the `Terms` but the minimum and the horizon."""
+
+    @property
+    def horizon(self) -> int | None:
+        """How many rounds are promised together; None where none are."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +30,8 @@ class Terms:
     """What a task promises: (ε, δ) for everything one person sends in a round, the cap on ε_local, who is honest, n.
 
     `dummies` reports that nobody's answer went into are in each query's batch beside those of people; `epsilon_total`
-    caps ε at δ over all rounds of the task, with None it is not capped.
+    caps ε at δ over all rounds of the task, with None it is not capped. `horizon` is how many rounds a certificate
+    states the cost of beforehand, as a question over time asks for; None states it of none.
     """
 
     epsilon: float
@@ -36,12 +41,14 @@ class Terms:
     minimum_reports: int
     dummies: int = 0
     epsilon_total: float | None = None
+    horizon: int | None = None
 
     @classmethod
     def of(cls, task: Promising) -> Terms:
         """Take them from a task, or a draft of one."""
         names = ("epsilon", "delta", "epsilon_local", "honest_share", "dummies", "epsilon_total")
-        return cls(minimum_reports=task.minimum_reports, **{name: getattr(task.privacy, name) for name in names})
+        promised = {name: getattr(task.privacy, name) for name in names}
+        return cls(minimum_reports=task.minimum_reports, horizon=task.horizon, **promised)
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,8 @@ from hubbub.accountant.mechanisms.krr import CATEGORIES_LIMIT, KRR, check_catego
 from hubbub.accountant.mechanisms.laplace import Laplace
 from hubbub.accountant.mechanisms.rappor import RAPPOR
 from hubbub.accountant.mechanisms.registry import LocalMechanism, mechanism_kind, mechanism_members, read_mechanism
+from hubbub.accountant.mechanisms.rounds import hiding_reports, one_round, paid_rounds
+from hubbub.accountant.mechanisms.sequence import Sequence
 from hubbub.accountant.mechanisms.written import GAMMA_DENOMINATOR
 
 __all__ = [
@@ -37,17 +39,21 @@ __all__ = [
     "Laplace",
     "LocalMechanism",
     "Mechanism",
+    "Sequence",
     "check_categories",
     "checked_epsilon_local",
     "exact_decimal",
     "exp_decimal",
+    "hiding_reports",
     "mechanism_kind",
     "mechanism_members",
+    "one_round",
+    "paid_rounds",
     "read_mechanism",
 ]
 
 Mechanism = KRR | Generic
 """What a task can ask for, and what is certified."""
 
-AnyMechanism = KRR | Generic | Laplace | RAPPOR | Hashed | Finite | Gaussian
+AnyMechanism = KRR | Generic | Sequence | Laplace | RAPPOR | Hashed | Finite | Gaussian
 """What the accountant can be asked about."""

@@ -30,6 +30,7 @@ class Hashed:
     """
 
     kind: ClassVar[str] = "hashed"
+    counts_dummies: ClassVar[bool] = True
     members: ClassVar[Mapping[str, Fits]] = {"cells": is_count, "gamma": is_ratio, "rows": is_count}
 
     cells: int

@@ -13,14 +13,15 @@ from hubbub.accountant.mechanisms.hashed import Hashed
 from hubbub.accountant.mechanisms.krr import KRR
 from hubbub.accountant.mechanisms.laplace import Laplace
 from hubbub.accountant.mechanisms.rappor import RAPPOR
+from hubbub.accountant.mechanisms.sequence import Sequence
 from hubbub.accountant.mechanisms.written import Fits
 
-LocalMechanism = KRR | Generic | Laplace | RAPPOR | Hashed | Finite
+LocalMechanism = KRR | Generic | Sequence | Laplace | RAPPOR | Hashed | Finite
 """What has a local ε, and so composes over rounds and has Rényi divergences."""
 
-KINDS: Mapping[str, type[LocalMechanism]] = {
-    each.kind: each for each in (KRR, RAPPOR, Generic, Laplace, Hashed, Finite)
-}
+_ALL: tuple[type[LocalMechanism], ...] = (KRR, RAPPOR, Generic, Laplace, Hashed, Finite, Sequence)
+
+KINDS: Mapping[str, type[LocalMechanism]] = {each.kind: each for each in _ALL}
 """Each mechanism under the name that its content gives in the member `mechanism`.
 
 Gaussian noise is left out: it has no local ε, so no task may ask for it and no ledger can charge it.

@@ -19,6 +19,7 @@ from hubbub.accountant.mechanisms import (
     Hashed,
     Laplace,
     LocalMechanism,
+    Sequence,
 )
 from hubbub.accountant.pairs.base import LocalPairs, MechanismPairs
 from hubbub.accountant.pairs.finite import FinitePairs
@@ -28,6 +29,7 @@ from hubbub.accountant.pairs.hashed import HashedPairs
 from hubbub.accountant.pairs.krr import KrrPairs
 from hubbub.accountant.pairs.laplace import LaplacePairs
 from hubbub.accountant.pairs.rappor import RapporPairs
+from hubbub.accountant.pairs.sequence import SequencePairs
 from hubbub.accountant.pairs.two_rr import TwoRRPairs
 
 
@@ -38,6 +40,7 @@ def _krr(mechanism: KRR) -> KrrPairs:
 PAIRS: Mapping[type, Callable[[Any], MechanismPairs[Any]]] = {
     KRR: _krr,
     Generic: GenericPairs,
+    Sequence: SequencePairs,
     RAPPOR: RapporPairs,
     Hashed: HashedPairs,
     Laplace: LaplacePairs,

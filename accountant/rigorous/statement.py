@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from hubbub.accountant.certificate.batches import linked_part, lone_part, parts_over_rounds
+from hubbub.accountant.certificate.minimum import parts_of_horizon
 from hubbub.accountant.certificate.terms import Terms
 from hubbub.accountant.errors import CertificateError
 from hubbub.accountant.mechanisms import LocalMechanism
@@ -64,39 +66,60 @@ def claims(
 
     latest = []
     for (name, mechanism), stated in zip(queries, content["queries"], strict=True):
-        latest.append(_part(terms, mechanism, stated))
+        latest.append(lone_part(terms, mechanism, _reports(terms, stated)))
         yield _local(name, latest[-1:], stated, True)
         yield upper(name, "epsilon_upper", latest[-1:], stated, True)
     yield _local("round_total", latest, content["round_total"], False)
     yield upper("round_total", "epsilon_upper", latest, content["round_total"], False)
     stated = content["all_rounds"]
-    history = [
-        (mechanism, counts)
-        for entry in stated["history"]
-        for (_, mechanism), counts in zip(queries, entry["queries"], strict=True)
-    ]
-    came = [_part(terms, mechanism, counts) for mechanism, counts in history]
-    least = [_part(terms, mechanism, counts, terms.minimum_reports) for mechanism, counts in history]
+    came = _so_far(terms, queries, stated["history"], None)
+    least = _so_far(terms, queries, stated["history"], terms.minimum_reports)
     yield _local("all_rounds", came, stated, False)
     yield upper("all_rounds", "epsilon_upper", came, stated, False)
     if stated["epsilon_upper_at_minimum"] is not None:
         yield upper("all_rounds", "epsilon_upper_at_minimum", least, stated, False)
+    for parts in _horizon(terms, queries):
+        stated = content["horizon"]
+        yield _local("horizon", [part for part in parts for _ in range(part.rounds)], stated, False)
+        if stated["epsilon_upper"] is not None:
+            yield upper("horizon", "epsilon_upper", parts, stated, False)
+
+
+def _so_far(
+    terms: Terms, queries: Sequence[tuple[str, LocalMechanism]], history: Sequence[Mapping[str, Any]], least: int | None
+) -> list[Part]:
+    """What the rounds of a history cost together, at the reports that came or at the `least` of them."""
+    rounds = [zip(queries, entry["queries"], strict=True) for entry in history]
+    return parts_over_rounds([[_part(terms, of, counts, least) for (_, of), counts in each] for each in rounds])
+
+
+def _horizon(terms: Terms, queries: Sequence[tuple[str, LocalMechanism]]) -> Iterator[Sequence[Part]]:
+    """Yield what all rounds cost at the minimum, where a question is over time."""
+    if terms.horizon is not None:
+        yield parts_of_horizon(terms, [mechanism for _, mechanism in queries], terms.horizon)
 
 
 def _part(terms: Terms, mechanism: LocalMechanism, counts: Mapping[str, Any], minimum: int | None = None) -> Part:
-    """A batch at the honest share of the reports that came, or of the minimum where that is less."""
+    """A batch as one of several rounds."""
+    return linked_part(terms, mechanism, _reports(terms, counts, minimum))
+
+
+def _reports(terms: Terms, counts: Mapping[str, Any], minimum: int | None = None) -> int:
+    """The honest share of the reports that came, or of the minimum where that is less."""
     reports = honest(counts["valid"], counts["reports"], terms.honest_share)
     if counts["honest_reports"] != reports:
         raise CertificateError(f"honest_reports is {counts['honest_reports']!r}, it must be {reports}")
     if minimum is not None:
         # Fewer people hide less, so the smaller number is the safe one.
         reports = min(reports, honest(minimum, minimum, terms.honest_share))
-    return Part(mechanism, max(1, reports), dummies=terms.dummies)
+    return max(1, reports)
 
 
 def _merged(parts: Sequence[Part]) -> tuple[Part, ...]:
     """Equal batches as one part of several rounds."""
-    rounds = Counter(parts)
+    rounds: Counter[Part] = Counter()
+    for part in parts:
+        rounds[Part(part.mechanism, part.reports, dummies=part.dummies)] += part.rounds
     return tuple(Part(part.mechanism, part.reports, count, part.dummies) for part, count in rounds.items())
 
 

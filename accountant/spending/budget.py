@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from hubbub.accountant.certificate.batches import is_short, part_at_minimum
-from hubbub.accountant.certificate.minimum import parts_at_minimum
+from hubbub.accountant.certificate.minimum import parts_at_minimum, parts_of_horizon
 from hubbub.accountant.certificate.terms import QueryCount, Terms
 from hubbub.accountant.composition import compose_upper
 from hubbub.accountant.mechanisms import LocalMechanism
@@ -73,10 +73,9 @@ def outlook(terms: Terms, mechanisms: Sequence[LocalMechanism], rounds: int) -> 
     Raises:
         AccountingError: where numbers are out of range.
     """
-    parts = parts_at_minimum(terms, mechanisms)
 
     def spent(count: int) -> float:
-        return compose_upper([replace(part, rounds=count) for part in parts], terms.delta)
+        return compose_upper(parts_of_horizon(terms, mechanisms, count), terms.delta)
 
     one, every = spent(1), spent(rounds)
     budget = math.inf if terms.epsilon_total is None else terms.epsilon_total

@@ -17,12 +17,14 @@ from __future__ import annotations
 import hashlib
 import itertools
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from hubbub.accountant.brackets import EpsilonBracket
 from hubbub.accountant.composition import compose, compose_upper
 from hubbub.accountant.errors import AccountingError, shown
+from hubbub.accountant.mechanisms import paid_rounds
 from hubbub.accountant.numbers import checked_delta, real
 from hubbub.accountant.pairs import Part
 from hubbub.accountant.spending.entry import Entry, LedgerBroken
@@ -163,8 +165,8 @@ class Ledger:
         return _upper(self._priced((*self.entries, *fresh)), self.delta) > self.epsilon
 
     def _priced(self, entries: Iterable[Entry]) -> tuple[Entry, ...]:
-        """Return the entries with what was really sent in them, where that is known to cost more."""
-        return tuple(replace(entry, part=self.dearer.get(entry.key, entry.part)) for entry in entries)
+        """Return the entries that are paid for, with what was really sent in them where that is known to cost more."""
+        return _paid([replace(entry, part=self.dearer.get(entry.key, entry.part)) for entry in entries])
 
     def _appended(self, fresh: Iterable[Entry]) -> Ledger:
         links, digest = list(self.links), self.head
@@ -191,6 +193,18 @@ class Ledger:
         told = [f"{_span(rounds)} {_upper(entries, self.delta):.6g}" for rounds, entries in groups[:EXPLAINED]]
         more = f" and {len(groups) - EXPLAINED} further groups" if len(groups) > EXPLAINED else ""
         return f"spent so far: {spent:.6g}, of it by themselves {', '.join(told)}{more}"
+
+
+def _paid(entries: Sequence[Entry]) -> tuple[Entry, ...]:
+    """Return what is paid for: of a query whose rounds are one report together, the rounds that cost most."""
+    counts = Counter(entry.query for entry in entries)
+    left = {entry.query: paid_rounds(entry.part.mechanism, counts[entry.query]) for entry in entries}
+    paid: set[tuple[int, str]] = set()
+    for entry in sorted(entries, key=lambda entry: entry.part.reports):
+        if left[entry.query] > 0:
+            left[entry.query] -= 1
+            paid.add(entry.key)
+    return tuple(entry for entry in entries if entry.key in paid)
 
 
 def _upper(entries: Sequence[Entry], delta: float) -> float:

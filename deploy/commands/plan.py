@@ -12,8 +12,10 @@ from rich.table import Table
 from hubbub.deploy.output import Json, console, failures, print_json
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from hubbub.accountant.spending.budget import Outlook
-    from hubbub.deploy.planning import Plan
+    from hubbub.deploy.planning import Plan, PlannedQuery
     from hubbub.queries.query import Query
 
 
@@ -98,6 +100,26 @@ def _randomizer(query: Query) -> str:
     return ", ".join([content["mechanism"], *sizes, *ratios])
 
 
+def _print_strategies(printer: Console, each: PlannedQuery) -> None:
+    """Print what each way to send a question over time would cost, and which was taken."""
+    from hubbub.deploy.views.tables import print_table
+
+    columns = ("ε over all rounds", "ε_local over all", "std. error, mean", "largest")
+    table = Table(f"{each.query.name}: strategy")
+    for column in columns:
+        table.add_column(column, justify="right")
+    for found in each.strategies:
+        document = found.as_json()
+        names = ("epsilon_upper", "epsilon_local", "standard_error_mean", "standard_error_largest")
+        numbers = ["" if document[name] is None else f"{document[name]:.5g}" for name in names]
+        taken = " (taken)" if found.sending is each.query.randomizer else ""
+        table.add_row(f"{found.name}{taken}", *numbers)
+    print_table(printer, table)
+    for found in each.strategies:
+        if found.why_not is not None:
+            printer.print(f"{found.name} does not apply: {found.why_not}", markup=False, soft_wrap=True)
+
+
 def _print(planned: Plan, budget: Outlook, out: Path | None) -> None:
     from hubbub.deploy.comparing import best
     from hubbub.deploy.planning import candidates_of, symbols_named
@@ -133,6 +155,8 @@ def _print(planned: Plan, budget: Outlook, out: Path | None) -> None:
     for each in planned.queries:
         words = f"{_randomizer(each.query)}; the error is of {each.query.question.planned_for}"
         printer.print(f"{each.query.name}: {words}", markup=False, soft_wrap=True)
+        if each.strategies:
+            _print_strategies(printer, each)
     printer.print("errors are worst cases at the minimum", markup=False, soft_wrap=True)
     printer.print(_budget_text(planned, budget), markup=False, soft_wrap=True)
     if out is not None:

@@ -97,6 +97,8 @@ def _document(verified: Verified, findings: list[Finding] | None) -> dict[str, A
         "round_total": content["round_total"],
         "all_rounds": content["all_rounds"],
     }
+    if "horizon" in content:
+        document["horizon"] = content["horizon"]
     if findings is not None:
         from hubbub.deploy.proving import proven_content
 
@@ -122,6 +124,16 @@ def _print(verified: Verified) -> None:
     held = len(rounds["history"])
     which = f"all {held} rounds" if held > 1 else "one round"
     out.print(f"  {which} so far: epsilon <= {rounds['epsilon_upper']}", markup=False)
+    if "horizon" in content:
+        whole = content["horizon"]
+        epsilon = whole["epsilon_upper"]
+        epsilon = "unknown, as a round was short of the minimum" if epsilon is None else epsilon
+        out.print(
+            f"  the whole horizon of {whole['rounds']} rounds, at the minimum: epsilon <= {epsilon}, "
+            f"{whole['epsilon_local']} if shuffler and analyzer collude",
+            markup=False,
+            soft_wrap=True,
+        )
     if not verified.pinned:
         out.print("signers not pinned: compare these with what the parties told you", markup=False)
     for role, digits in verified.fingerprints.items():

@@ -72,7 +72,7 @@ def query_document(result: QueryResult, kind: str, truth: Truth, optional: bool)
     if estimates is None:
         return document
     rows = [line.row for line in lines_of(result)]
-    consistent = {row.category: row.consistent for row in rows if row.category is not None and not row.group}
+    consistent = {row.category: row.consistent for row in rows if row.consistent is not None and not row.group}
     if consistent:
         document["consistent_biased"] = consistent
     if estimates.clipped_to is not None:

@@ -23,6 +23,11 @@ def print_privacy(console: Console, certificate: Mapping[str, Any]) -> None:
     if len(rounds["history"]) > 1:
         upper, local = f"{rounds['epsilon_upper']:.6g}", f"{rounds['epsilon_local']:.6g}"
         table.add_row(f"{len(rounds['history'])} rounds", "", upper, "", local, rounds["bound"])
+    if "horizon" in certificate:
+        whole = certificate["horizon"]
+        upper = "unknown" if whole["epsilon_upper"] is None else f"{whole['epsilon_upper']:.6g}"
+        label = f"all {whole['rounds']} of the task"
+        table.add_row(label, "", upper, "", f"{whole['epsilon_local']:.6g}", whole["bound"])
     print_table(console, table)
     share = certificate["honest_share"]
     console.print(

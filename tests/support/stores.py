@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -102,4 +103,11 @@ def state_content(state: State, task_id: bytes, device: str, rounds: Iterable[in
             }
             | ({} if entry.reports is None else {"reports": entry.reports.hex()})
         )
-    return {"task": task_id.hex(), "device": device, "rounds": found, "waiting": state.waiting(task_id, device)}
+    kept = state.memories(task_id, [device])
+    memory = {"memory": json.loads(kept[device])} if kept else {}
+    return {
+        "task": task_id.hex(),
+        "device": device,
+        "rounds": found,
+        "waiting": state.waiting(task_id, device),
+    } | memory

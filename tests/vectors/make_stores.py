@@ -28,6 +28,7 @@ from unit.analyzer.conftest import SYMBOLS, Bench  # noqa: E402
 from unit.shuffler.world import World, unreachable  # noqa: E402
 
 from hubbub.analyzer.sqlite.schema import LAYOUT as ANALYZER  # noqa: E402
+from hubbub.client.memory import Step  # noqa: E402
 from hubbub.client.state import DONE, Drawn, Round, State  # noqa: E402
 from hubbub.client.state_file import STATE  # noqa: E402
 from hubbub.protos.messages import RoundState, Submission  # noqa: E402
@@ -85,7 +86,7 @@ async def analyzer(folder: Path) -> None:
 
 
 def client(folder: Path) -> None:
-    """Round 0 forgotten, round 1 acknowledged, round 2 waiting to be sent, round 3 to be sealed; another opted out."""
+    """Round 0 forgotten, 1 acknowledged, 2 waiting to be sent, 3 to be sealed with a memory; another opted out."""
     parties = Parties.generate()
     fake = FakeShuffler(sample_task(parties), parties)
     state = State(folder / "state.db")
@@ -94,7 +95,8 @@ def client(folder: Path) -> None:
         state.pin(of, fake.keys(number)[2], 1000.0 * (number + 1))
         state.keep(of, {"kiosk": Submission(os.urandom(16), os.urandom(232))})
     state.settle(Round(fake.task.id, 1), {"kiosk": DONE})
-    state.keep_reports(Round(fake.task.id, 3), "kiosk", Drawn(os.urandom(16), os.urandom(8)), 4000.0)
+    step = Step(None, {"active": {"changes": 1, "period": 4, "state": 1}}, 9000.0)
+    state.keep_reports(Round(fake.task.id, 3), "kiosk", Drawn(os.urandom(16), os.urandom(8)), 4000.0, step)
     state.opt_out("other")
     state.forget(1500.0)
     content = state_content(state, fake.task.id, "kiosk", (1, 2, 3))

@@ -22,6 +22,7 @@ from hubbub.queries.grouped import Grouped
 from hubbub.queries.hashed import HashedResponse
 from hubbub.queries.histogram import Histogram
 from hubbub.queries.krr import KRandomizedResponse
+from hubbub.queries.longitudinal.question import Longitudinal
 from hubbub.queries.number import Number
 from hubbub.queries.query import Query
 from hubbub.queries.registry import QUESTIONS, RANDOMIZERS, question_of, randomizer_of
@@ -79,6 +80,7 @@ def test_every_known_kind_is_found_by_its_own_word() -> None:
         "grouped": Grouped,
         "variance": Variance,
         "text": Text,
+        "longitudinal": Longitudinal,
     }
     assert {kind: randomizer_of("t", kind) for kind in RANDOMIZERS} == {
         "krr": KRandomizedResponse,

@@ -1,0 +1,58 @@
+"""Direct: the state itself, through kRR of two values, in every round anew."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from hubbub.accountant.mechanisms.longitudinal import Direct, Horizon
+from hubbub.queries.draws import Random, uniform
+from hubbub.queries.fields import DENOMINATOR, Fields
+from hubbub.queries.krr import KRandomizedResponse
+from hubbub.queries.longitudinal.sending import Sending
+from hubbub.queries.longitudinal.stream import Stream
+from hubbub.queries.over_rounds import Batch, Encoded, Memory
+from hubbub.queries.rows import Row
+
+
+@dataclass(frozen=True)
+class SendingStates(Sending, KRandomizedResponse):
+    """kRR of st(t) at every t. A person pays for every round; a round that is missed costs the others nothing."""
+
+    horizon: Horizon
+
+    @classmethod
+    def of(cls, strategy: Direct) -> SendingStates:
+        """Send as a strategy says."""
+        return cls(2, strategy.gamma, strategy.horizon)
+
+    @property
+    def strategy(self) -> Direct:  # type: ignore[override]
+        """Its law and errors."""
+        return Direct(self.horizon, self.gamma)
+
+    @classmethod
+    def read_task(cls, fields: Fields, horizon: Horizon) -> SendingStates:
+        """Read γ as [w, 2³²]."""
+        return cls(2, fields.ratio("gamma", "at 0 there is no privacy, at 1 no answer"), horizon)
+
+    def content(self) -> dict[str, Any]:
+        """Return γ."""
+        return {"gamma": [self.gamma, DENOMINATOR]}
+
+    def step(self, memory: Memory | None, before: Stream, after: Stream, random: Random) -> Encoded:  # noqa: ARG002
+        """Return the state, which `randomize` randomizes."""
+        return Encoded(after.state, after.content())
+
+    def erased(self, random: Random) -> int:
+        """Return a fair coin."""
+        return uniform(2, random)
+
+    def rows(self, number: int, batches: Mapping[int, Batch]) -> tuple[Row, ...]:
+        """Return how many are in state yes, of those who answered the round. No other round says anything of it."""
+        from hubbub.queries.debiased import Debiased
+
+        batch = batches[number]
+        debiased = Debiased(self, batch.tally, batch.dummies)
+        return (Row("count", debiased.every_symbol()[1]), Row("answered", debiased.answered(self.symbols)))

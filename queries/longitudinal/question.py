@@ -1,0 +1,220 @@
+"""Longitudinal: the question how many people are in state yes, asked in every round, as states change over time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from hubbub.accountant.mechanisms.longitudinal import CHANGES_LIMIT, PERIODS_LIMIT, Horizon
+from hubbub.queries.draws import Random
+from hubbub.queries.errors import AnswerError, FieldError, shown
+from hubbub.queries.fields import DEFAULT_RANDOMIZER, Fields, check_count, check_shared
+from hubbub.queries.longitudinal.sending import Sending
+from hubbub.queries.longitudinal.strategies import SENDINGS
+from hubbub.queries.question import Value
+from hubbub.queries.rows import Estimates, Truth
+
+if TYPE_CHECKING:
+    from hubbub.queries.debiased import Debiased
+    from hubbub.queries.randomizer import Vector
+
+AUTO = "auto"
+"""The strategy of a draft that leaves the choice to planning."""
+
+WORDS: Mapping[str, bool] = {"yes": True, "no": False, "true": True, "false": False}
+"""What people type, and tables hold, for a state."""
+
+
+@dataclass(frozen=True)
+class Longitudinal:
+    """How many people's state is yes after each of `periods` rounds; every state is no before the first.
+
+    A stream of states changes at most `changes` times: further changes are clipped, so the state stays. A device
+    without an answer keeps its last state. `strategy` is how it is sent. `steady_share` is the share of the minimum's
+    honest people who are taken to answer every round. `epsilon_local` caps the local ε over all rounds; None means the
+    task's cap. `periods` is None in a draft, where the task's rounds are meant.
+    """
+
+    kind: ClassVar[str] = "longitudinal"
+    column: ClassVar[type] = str
+
+    name: str
+    changes: int
+    strategy: str = AUTO
+    steady_share: float = 1.0
+    epsilon_local: float | None = None
+    weight: float = 1.0
+    periods: int | None = None
+
+    @property
+    def optional(self) -> bool:
+        """False: there is no symbol for "no answer", since a device without one keeps its last state."""
+        return False
+
+    @property
+    def randomizer(self) -> str:
+        """The default, which a draft need not name: the strategy says how it is randomized."""
+        return DEFAULT_RANDOMIZER
+
+    @property
+    def answers(self) -> int:
+        """No and yes."""
+        return 2
+
+    @property
+    def parts(self) -> tuple[Longitudinal, ...]:
+        """An answer answers this question alone."""
+        return (self,)
+
+    @property
+    def horizon(self) -> Horizon:
+        """The periods and changes of a frozen task's question."""
+        if self.periods is None:
+            raise FieldError("query", "periods", "is missing; `hubbub plan` sets it to the task's rounds")
+        return Horizon(self.periods, self.changes)
+
+    @classmethod
+    def read(cls, fields: Fields) -> Longitudinal:
+        """Read a table; see `Question.read`. Only a planned one has periods."""
+        fields.check_keys({"changes"}, {"strategy", "steady_share", "epsilon_local"})
+        for key in ("optional", "randomizer"):
+            if not fields.planned and key in fields.content:
+                problem = "is given; a longitudinal question has a strategy instead, and needs no answer: leave it out"
+                raise FieldError(fields.table, key, problem)
+        shared = fields.shared()
+        return cls(
+            name=shared["name"],
+            changes=fields["changes"],
+            strategy=fields.get("strategy", AUTO),
+            steady_share=fields.number("steady_share", 1.0),
+            epsilon_local=fields.number("epsilon_local") if fields.get("epsilon_local", None) is not None else None,
+            weight=shared["weight"],
+            periods=fields["periods"] if fields.planned else None,
+        )
+
+    def check(self, table: str) -> None:
+        """Check what is shared, the changes, the strategy's word, the share, the cap, and the periods where known."""
+        check_shared(table, self.name, self.optional, self.weight)
+        check_count(table, "changes", self.changes, 1, CHANGES_LIMIT)
+        words = [*SENDINGS] if self.periods is not None else [AUTO, *SENDINGS]
+        if self.strategy not in words:
+            known = " or ".join(map(repr, words))
+            raise FieldError(table, "strategy", f"is {shown(self.strategy)}; it must be {known}")
+        if not 0 < self.steady_share <= 1:
+            problem = f"is {shown(self.steady_share)}; it must be above 0 and at most 1"
+            raise FieldError(table, "steady_share", problem)
+        if self.epsilon_local is not None and not 0 < self.epsilon_local <= 1e6:
+            problem = f"is {shown(self.epsilon_local)}; it must be above 0 and at most 1e6"
+            raise FieldError(table, "epsilon_local", problem)
+        if self.periods is not None:
+            check_count(table, "periods", self.periods, 1, PERIODS_LIMIT)
+            check_count(table, "changes", self.changes, 1, min(CHANGES_LIMIT, self.periods))
+
+    def check_rounds(self, table: str, rounds: int) -> None:
+        """Check that a task of so many rounds can ask it: a round is a period.
+
+        Raises:
+            FieldError: where it cannot.
+        """
+        check_count("task", "rounds", rounds, 1, PERIODS_LIMIT)
+        if self.periods not in (None, rounds):
+            raise FieldError(table, "periods", f"is {self.periods}; the task has {rounds} rounds, and each is a period")
+
+    def content(self) -> dict[str, Any]:
+        """Return the members of a task's JSON."""
+        return {
+            "changes": self.changes,
+            "epsilon_local": self.epsilon_local,
+            "kind": self.kind,
+            "name": self.name,
+            "periods": self.periods,
+            "steady_share": self.steady_share,
+            "strategy": self.strategy,
+            "weight": self.weight,
+        }
+
+    def frozen(self, strategy: str, rounds: int) -> Longitudinal:
+        """Return the question as a task of so many rounds holds it, sent by that strategy."""
+        return replace(self, strategy=strategy, periods=rounds)
+
+    def read_randomizer(self, fields: Fields) -> Sending:
+        """Read the parameters of its strategy from a frozen task's query.
+
+        Raises:
+            FieldError: naming the value that is not allowed.
+        """
+        try:
+            return SENDINGS[self.strategy].read_task(fields, self.horizon)
+        except FieldError:
+            raise
+        except ValueError as error:  # the accountant's, which says what is out of range
+            raise FieldError(
+                fields.table, "strategy", f"is {self.strategy!r} with other parameters: {error}"
+            ) from error
+
+    # On the device
+
+    def parse(self, text: str) -> Value:
+        """Return the state that a person typed: yes or no."""
+        if text.strip().lower() not in WORDS:
+            raise AnswerError(f"the answer to {self.name} is a state; type yes or no")
+        return WORDS[text.strip().lower()]
+
+    def encode(self, answer: Value, random: Random) -> int:  # noqa: ARG002 - numbers need it
+        """Return 1 for yes and 0 for no: true and false, or the words."""
+        if isinstance(answer, str) and answer.strip().lower() in WORDS:
+            return int(WORDS[answer.strip().lower()])
+        if not isinstance(answer, bool):
+            raise AnswerError(
+                f"the answer to {self.name} is not a state; it takes true or false, or the words yes and no"
+            )
+        return int(answer)
+
+    # Planning: a strategy is chosen over the whole horizon (`deploy.horizons`), not by these.
+
+    @property
+    def sizes(self) -> range:
+        """The one size there is."""
+        return range(2, 3)
+
+    def sized(self, answers: int) -> Longitudinal:
+        """Return the question itself."""
+        if answers != self.answers:
+            raise ValueError(f"a longitudinal question has 2 states, not {answers}")
+        return self
+
+    @property
+    def planned_for(self) -> str:
+        """What the expected error is of."""
+        return "the count of one round"
+
+    @property
+    def extent(self) -> float:
+        """1: a report adds at most 1 to the count."""
+        return 1.0
+
+    def headline(self) -> Vector:
+        """Return the weights of the count of those in state yes."""
+        import numpy as np
+
+        return np.array([0.0, 1.0])
+
+    def worst(self, variances: Vector) -> float:
+        """Return the largest of them: nothing is rounded."""
+        return float(variances.max())
+
+    # Results
+
+    def estimates(self, debiased: Debiased) -> Estimates:  # noqa: ARG002 - one round's counts are not enough
+        """Refuse: one round's counts are no estimate, see `Query.estimates_over`.
+
+        Raises:
+            ValueError: always.
+        """
+        raise ValueError(f"{self.name} is estimated from all rounds so far, not from one of them")
+
+    def truth(self, answers: Iterable[Value]) -> Truth:
+        """Count the states of one round; None means "no answer"."""
+        states = [WORDS.get(answer, False) if isinstance(answer, str) else bool(answer) for answer in answers]
+        return {("count", None): float(sum(states)), ("answered", None): float(len(states))}

@@ -1,0 +1,225 @@
+"""Signs: each device draws a level of the dyadic tree once, and tells by a sign what changed in each node of it.
+
+A report is the device's level, drawn uniformly and told openly, and a sign: a fair coin where no node of the level
+ends. The mean sign of a node in which z ∈ {−1, 0, 1} changed is z/scale·levels (erlingsson-2019, section 3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
+
+from hubbub.accountant.mechanisms import Sequence as OneReport
+from hubbub.accountant.mechanisms.longitudinal import Horizon, Sampled, Vector
+from hubbub.queries import coins
+from hubbub.queries.draws import Random, uniform
+from hubbub.queries.errors import FieldError, shown
+from hubbub.queries.fields import Fields
+from hubbub.queries.krr import SYMBOL_BYTES, KRandomizedResponse
+from hubbub.queries.longitudinal.sending import Sending
+from hubbub.queries.longitudinal.stream import Stream
+from hubbub.queries.over_rounds import Batch, Encoded, Memory
+
+if TYPE_CHECKING:
+    from hubbub.queries.randomizer import Tally
+    from hubbub.queries.randomizer import Vector as Weights
+    from hubbub.queries.rows import Row
+
+S = TypeVar("S", Sampled, Vector)
+
+
+@dataclass(frozen=True)
+class SendingSigns(Sending, Generic[S]):
+    """What `sampled` and `vector` share; `steady` honest people are taken to take part in every round."""
+
+    kind: ClassVar[str] = OneReport.kind
+    most_symbols: ClassVar[int] = 64
+
+    strategy: S
+    steady: int
+
+    @property
+    def horizon(self) -> Horizon:
+        """The periods and changes."""
+        return self.strategy.horizon
+
+    @property
+    def symbols(self) -> int:
+        """Two for each level: 2h for a minus, 2h + 1 for a plus."""
+        return 2 * self.horizon.levels
+
+    @cached_property
+    def mechanism(self) -> OneReport:
+        """The law of everything that a device sends."""
+        return OneReport(self.strategy.epsilon_local(), self.strategy.epsilon_sign, self.steady)
+
+    @property
+    def report_bytes(self) -> int:
+        """Length of a report."""
+        return SYMBOL_BYTES
+
+    # Reading and writing
+
+    @classmethod
+    def read_task(cls, fields: Fields, horizon: Horizon) -> Self:
+        """Read it from a frozen task."""
+        return cls(cls._read_strategy(fields, horizon), _whole(fields, "steady", fields["steady"]))
+
+    @classmethod
+    def _read_strategy(cls, fields: Fields, horizon: Horizon) -> S:
+        raise NotImplementedError
+
+    def content(self) -> dict[str, Any]:
+        """Return its parameters. The odds, over 2³², are a text: readers of JSON round whole numbers above 2⁵³."""
+        return {"steady": self.steady, "odds": str(self.strategy.weight)}
+
+    # On the device
+
+    def step(self, memory: Memory | None, before: Stream, after: Stream, random: Random) -> Encoded:
+        """Return the level and the sign of the round."""
+        kept = dict(self._begun(random) if memory is None else memory)
+        level, period = kept["level"], after.period
+        # The node that the period is in began since the last answer: its start has the state that was last known.
+        if before.period <= (period - 1) >> level << level:
+            kept |= {"base": before.state, "pending": 0}
+        kept |= after.content()
+        self._note(kept, before, after)
+        ends = period % (1 << level) == 0
+        sign = self._sign(kept, after, random) if ends else coins.fair_sign(random)
+        return Encoded(2 * level + (sign > 0), kept)
+
+    def erased(self, random: Random) -> int:
+        """Return a uniform level and a fair coin."""
+        return uniform(self.symbols, random)
+
+    def _begun(self, random: Random) -> dict[str, int]:
+        """Draw the level, and what hides the changes, once for all rounds."""
+        return {"base": 0, "level": coins.level(self.horizon, random), "pending": 0}
+
+    def _note(self, kept: dict[str, int], before: Stream, after: Stream) -> None:
+        """Take note of a change, where the node's end does not show which one it was."""
+
+    def _sign(self, kept: dict[str, int], after: Stream, random: Random) -> int:
+        """Return what is sent at a node's end, +1 or −1."""
+        raise NotImplementedError
+
+    def randomize(self, symbol: int, random: Random) -> bytes:  # noqa: ARG002 - it was drawn by `step`
+        """Return the symbol, which is random already."""
+        return symbol.to_bytes(SYMBOL_BYTES, "big")
+
+    # At the services
+
+    def dummies(self, count: int, random: Random) -> bytes:
+        """Return uniform symbols: they add noise to every node, and hide nobody's reports over the rounds."""
+        return self._symbols.dummies(count, random)
+
+    def tally(self, reports: bytes) -> Tally:
+        """Count each level and sign; another number is invalid."""
+        return self._symbols.tally(reports)
+
+    def check(self, tally: Tally) -> None:
+        """Return only if the tally can be this strategy's; raises ValueError otherwise."""
+        self._symbols.check(tally)
+
+    def debias(self, tally: Tally, dummies: int) -> tuple[Weights, Weights]:
+        """Return the symbols' counts, linear in those of the reports."""
+        from hubbub.queries.counting import debiased
+
+        return debiased(self, tally, dummies)
+
+    @property
+    def _symbols(self) -> KRandomizedResponse:
+        # A symbol is written and counted as kRR's are; γ is of no matter to that.
+        return KRandomizedResponse(self.symbols, 1)
+
+    @property
+    def keep(self) -> float:
+        """A report is the symbol."""
+        return 1.0
+
+    @property
+    def base(self) -> float:
+        """A report is no other symbol."""
+        return 0.0
+
+    @property
+    def dummy_mean(self) -> float:
+        """A dummy is each symbol equally often."""
+        return 1 / self.symbols
+
+    def variances(self, weights: Weights) -> Weights:
+        """Return zeros: the symbol is sent as it is."""
+        return 0 * weights
+
+    def dummy_variance(self, weights: Weights) -> float:
+        """Return the variance of a weight over the symbols."""
+        return float(weights.var())
+
+    # Estimates
+
+    def rows(self, number: int, batches: Mapping[int, Batch]) -> tuple[Row, ...]:
+        """Return the count after the round, the smoothed series up to it, and how many answered the round."""
+        from hubbub.queries.longitudinal.series import rows_of
+
+        return rows_of(self.strategy, number, batches)
+
+
+@dataclass(frozen=True)
+class SendingOneChange(SendingSigns[Sampled]):
+    """erlingsson-2019, Alg. 1, with errata 3 and 11: of a stream's changes one is kept, and its node sends its sign."""
+
+    @classmethod
+    def _read_strategy(cls, fields: Fields, horizon: Horizon) -> Sampled:
+        return Sampled(horizon, _odds(fields))
+
+    def _begun(self, random: Random) -> dict[str, int]:
+        return super()._begun(random) | {"kept": coins.kept_change(self.strategy, random)}
+
+    def _note(self, kept: dict[str, int], before: Stream, after: Stream) -> None:
+        if after.changes == kept["kept"] != before.changes:
+            kept["pending"] = after.state - before.state
+
+    def _sign(self, kept: dict[str, int], after: Stream, random: Random) -> int:  # noqa: ARG002 - the vector's needs it
+        change, kept["pending"] = kept["pending"], 0
+        return coins.change_sign(self.strategy, change, random) if change else coins.fair_sign(random)
+
+
+@dataclass(frozen=True)
+class SendingVector(SendingSigns[Vector]):
+    """All changes are kept: the i-th node with a change, of sign s, sends s·v_i of the vector that was drawn once."""
+
+    @classmethod
+    def _read_strategy(cls, fields: Fields, horizon: Horizon) -> Vector:
+        return Vector(horizon, _odds(fields), _whole(fields, "minuses", fields["minuses"], 0))
+
+    def content(self) -> dict[str, Any]:
+        """Return its parameters."""
+        return super().content() | {"minuses": self.strategy.minuses}
+
+    def _begun(self, random: Random) -> dict[str, int]:
+        vector = coins.sign_vector(self.strategy, random)
+        minuses = sum(1 << place for place, sign in enumerate(vector) if sign < 0)
+        return super()._begun(random) | {"minuses": minuses, "used": 0}
+
+    def _sign(self, kept: dict[str, int], after: Stream, random: Random) -> int:
+        change, kept["base"] = after.state - kept["base"], after.state
+        if not change:
+            return coins.fair_sign(random)
+        place, kept["used"] = kept["used"], kept["used"] + 1
+        return -change if kept["minuses"] >> place & 1 else change
+
+
+def _odds(fields: Fields) -> int:
+    text = fields["odds"]
+    # Bounded before it is read: a number of a million digits would take minutes.
+    if not isinstance(text, str) or not text.isdecimal() or len(text) > 40:
+        raise FieldError(fields.table, "odds", f"is {shown(text)}; it must be a whole number, as a text")
+    return int(text)
+
+
+def _whole(fields: Fields, key: str, value: object, least: int = 1) -> int:
+    if type(value) is not int or value < least:
+        raise FieldError(fields.table, key, f"is {shown(value)}; it must be a whole number from {least}")
+    return value

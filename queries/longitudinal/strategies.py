@@ -1,0 +1,16 @@
+"""Strategies: all ways to send a stream, by their words. A new one is one more line here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from hubbub.accountant.mechanisms.longitudinal import Direct, Sampled, Vector
+from hubbub.queries.longitudinal.direct import SendingStates
+from hubbub.queries.longitudinal.sending import Sending
+from hubbub.queries.longitudinal.signs import SendingOneChange, SendingVector
+
+SENDINGS: Mapping[str, type[Sending]] = {
+    Direct.kind: SendingStates,
+    Vector.kind: SendingVector,
+    Sampled.kind: SendingOneChange,
+}

@@ -1,0 +1,45 @@
+"""Stream: a person's states as their device saw them; it is kept in the clear, on the device alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hubbub.queries.errors import AnswerError
+from hubbub.queries.over_rounds import Memory
+
+
+@dataclass(frozen=True)
+class Stream:
+    """A stream up to `period` (from 1; 0 before the first answer).
+
+    A state is carried over periods without an answer, and is 0 before the first. After the last of the changes that
+    the question allows further ones are clipped: the state stays.
+    """
+
+    period: int = 0
+    state: int = 0
+    changes: int = 0
+
+    @classmethod
+    def read(cls, memory: Memory) -> Stream:
+        """Take the stream from a memory."""
+        return cls(memory["period"], memory["state"], memory["changes"])
+
+    def content(self) -> dict[str, int]:
+        """Return the stream as members of a memory."""
+        return {"changes": self.changes, "period": self.period, "state": self.state}
+
+    def at(self, period: int, state: int | None, most: int) -> Stream:
+        """Return the stream with the state at a later period, clipped to `most` changes; None is no news.
+
+        Raises:
+            AnswerError: where that period is not later.
+        """
+        if period <= self.period:
+            raise AnswerError(
+                f"round {period - 1} comes too late: this device answered round {self.period - 1}, and a question over "
+                "time is answered in the order of its rounds; answer a later one"
+            )
+        if state is None or state == self.state or self.changes >= most:
+            return Stream(period, self.state, self.changes)
+        return Stream(period, state, self.changes + 1)
