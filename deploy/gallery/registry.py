@@ -9,9 +9,12 @@ from hubbub.deploy.errors import BadUse
 from hubbub.deploy.gallery.demonstration import Demonstration
 from hubbub.deploy.gallery.flights import FLIGHTS
 from hubbub.deploy.gallery.groups import GROUPS
+from hubbub.deploy.gallery.longitudinal import LONGITUDINAL
 from hubbub.deploy.gallery.text import TEXT
 
-GALLERY: Mapping[str, Demonstration] = MappingProxyType({each.name: each for each in (FLIGHTS, TEXT, GROUPS)})
+GALLERY: Mapping[str, Demonstration] = MappingProxyType(
+    {each.name: each for each in (FLIGHTS, LONGITUDINAL, TEXT, GROUPS)}
+)
 """Every demonstration, the default first."""
 
 
