@@ -36,6 +36,7 @@ import numpy as np
 from hubbub.queries.randomizer import Randomizer, Tally
 from hubbub.queries.rows import Estimate
 from hubbub.queries.simultaneous import Z_95
+from hubbub.queries.zero import p_values
 
 if TYPE_CHECKING:
     from hubbub.queries.randomizer import Vector
@@ -121,6 +122,10 @@ class Debiased:
         noise = self.dummies * self.randomizer.dummy_variance(indicator) + further
         pairs = zip(sums.tolist(), (people + noise).tolist(), strict=True)
         return [self.interval(count, variance) for count, variance in pairs]
+
+    def p_values(self) -> Vector:
+        """Return, by symbol, how often noise alone counts as many where nobody encoded it: exactly (`zero`)."""
+        return p_values(self)
 
     def silent(self, answers: int) -> Vector:
         """Return 1 for "no answer", the symbol after the first `answers` ones where there is one, and 0 elsewhere."""

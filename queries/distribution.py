@@ -171,8 +171,8 @@ class Distribution:
         """Return each bucket's count, how many answered, F at every inner edge, and the quantiles."""
         answered = debiased.answered(self.answers)
         consistent = debiased.consistent()[: self.answers].tolist()
-        counted = zip(self.categories, debiased.every_symbol(), consistent, strict=False)
-        rows = [Row("count", count, category, projected) for category, count, projected in counted]
+        counted = zip(self.categories, debiased.every_symbol(), consistent, debiased.p_values().tolist(), strict=False)
+        rows = [Row("count", count, name, projected, p_value=value) for name, count, projected, value in counted]
         shares = _shares(consistent)
         function = [self._share(debiased, place + 1, answered.value) for place in range(len(self._inner))]
         for place, (edge, share) in enumerate(zip(self._inner, function, strict=True)):

@@ -144,9 +144,10 @@ class Histogram:
         """Return a count for each category, with its consistent projection, and how many answered."""
         counts = debiased.every_symbol()[: self.answers]
         consistent = debiased.consistent()[: self.answers].tolist()
+        values = debiased.p_values()[: self.answers].tolist()
         rows = [
-            Row("count", count, category, projected)
-            for category, count, projected in zip(self.categories, counts, consistent, strict=True)
+            Row("count", count, category, projected, p_value=value)
+            for category, count, projected, value in zip(self.categories, counts, consistent, values, strict=True)
         ]
         return Estimates(self.kind, (*rows, Row("answered", debiased.answered(self.answers))))
 

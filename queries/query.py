@@ -90,8 +90,9 @@ class Query:
         """
         from hubbub.queries.debiased import Debiased
         from hubbub.queries.simultaneous import with_bands
+        from hubbub.queries.zero import with_verdicts
 
-        return with_bands(self.question.estimates(Debiased(self.randomizer, tally, dummies)))
+        return with_bands(with_verdicts(self.question.estimates(Debiased(self.randomizer, tally, dummies))))
 
     def estimates_over(self, number: int, batches: Mapping[int, Batch]) -> Estimates:
         """Return the published estimates after round `number`, from the published batches of the rounds up to it.

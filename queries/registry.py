@@ -16,6 +16,7 @@ from hubbub.queries.number import Number
 from hubbub.queries.question import Question
 from hubbub.queries.randomizer import Randomizer
 from hubbub.queries.text import Text
+from hubbub.queries.top import Top
 from hubbub.queries.unary import UnaryEncoding
 from hubbub.queries.variance import Variance
 
@@ -27,6 +28,7 @@ QUESTIONS: Mapping[str, type[Question]] = {
     Variance.kind: Variance,
     Text.kind: Text,
     Longitudinal.kind: Longitudinal,
+    Top.kind: Top,
 }
 
 RANDOMIZERS: Mapping[str, type[Randomizer]] = {

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hubbub.queries.debiased import Debiased
+from hubbub.queries.zero import normal_p_values
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -59,6 +60,17 @@ class Slice(Debiased):
         """Return every ĉ_s with its interval."""
         together = int((self.place >= 0).sum()) // self.size
         return self.whole.intervals_of_sums(self.counts, together)
+
+    def p_values(self) -> Vector:
+        """Return, by the question's symbol, how often noise alone counts as many where none of them holds it."""
+        inside = self.place >= 0
+        if int(inside.sum()) == self.size:
+            return self._added(self.whole.p_values())
+        indicator = np.zeros(self.randomizer.symbols)
+        indicator[: int(inside.sum()) // self.size] = 1.0
+        miss = float(self.randomizer.variances(indicator)[-1])
+        noise = self.reports * miss + self.dummies * self.randomizer.dummy_variance(indicator)
+        return normal_p_values(self.counts, noise)
 
     def silent(self, answers: int) -> Vector:
         """Return 1 for the question's "no answer" where there is one, and 0 elsewhere."""

@@ -32,12 +32,16 @@ def command(
         typer.Option("--candidates", help="Texts to look up in queries of kind text, one a line; it costs no privacy."),
     ] = None,
     certificate: Annotated[Path | None, typer.Option("--certificate", help="Also save the certificate.")] = None,
+    simultaneous: Annotated[
+        bool, typer.Option("--simultaneous", help="Show intervals that all hold at once, with a chance of 95 %.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Print a round's estimates with standard errors and 95 % intervals.
 
-    While it waits it says on stderr what for. CSV and Parquet have a row per number; docs/formats.md names the columns.
     Of the candidates those are shown whose counts stand out of the noise, with a false-discovery rate of 5 %.
+    Of a query with many rows some single intervals miss; --simultaneous shows wider ones, which hold all at once. JSON,
+    CSV and Parquet have both; docs/formats.md names their columns. While it waits it says on stderr what for.
 
     Example: hubbub results deployment/operator/operator.toml --wait 60 --certificate certificate.json
     """
@@ -68,7 +72,7 @@ def command(
         if as_json:
             print_json(results_document(results))
         else:
-            print_results(console(), results)
+            print_results(console(), results, simultaneous)
 
 
 def _fetch(settings: OperatorSettings, task: str | None, round_number: int | None, wait: float) -> RoundResults:

@@ -22,6 +22,7 @@ from hubbub.queries.number import Number
 from hubbub.queries.query import Query
 from hubbub.queries.randomizer import Tally
 from hubbub.queries.rows import Estimates, Truth
+from hubbub.queries.top import Top
 from hubbub.queries.unary import UnaryEncoding
 from hubbub.queries.variance import Variance
 from support.batches import People, at, published, simulated
@@ -159,6 +160,7 @@ GROUPED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", GROUPED)
 def test_groups_and_totals_are_unbiased_have_the_errors_they_state_and_cover(case: str) -> None:
     query, holders = GROUPED[case]
@@ -201,7 +203,9 @@ def rounded(query: Query, value: float) -> list[float]:
     return found
 
 
-@pytest.mark.parametrize("case", VARIANCE)
+@pytest.mark.parametrize(
+    "case", [pytest.param(case, marks=pytest.mark.slow) if case == "by group" else case for case in VARIANCE]
+)
 def test_a_variance_is_unbiased_has_the_error_it_states_and_is_covered(case: str) -> None:
     query, silent = VARIANCE[case]
     people: list[People] = [(size, rounded(query, value)) for value, size in DELAYS.items()]
@@ -233,3 +237,49 @@ def test_plain_rounding_would_be_seen() -> None:
     off = deviations(published(query, people, BATCHES, seed=5), DELAY.truth(values))
     assert abs(off["variance", None]) > 2 * Z
     assert abs(off["mean", None]) < Z
+
+
+SITES = tuple(f"site {number}" for number in range(60))
+SITE_HOLDERS = (900, 500, 200, 150, 120, 100)
+"""People of the first sites; nobody holds the others. About 9 reports of each site are noise: far from normal."""
+
+TOP = Query(Top("site", SITES, false_discovery_rate=0.1), KRandomizedResponse(60, 2**30))
+SITE_PEOPLE = [(size, at(place, 60)) for place, size in enumerate(SITE_HOLDERS)]
+SITE_TRUTH = TOP.question.truth([SITES[place] for place, size in enumerate(SITE_HOLDERS) for _ in range(size)])
+
+
+def false_share(estimates: Estimates) -> float:
+    """The share of those told from zero that nobody holds; 0 where there are none."""
+    told = [row for row in estimates.rows if row.told_from_zero]
+    return sum(SITE_TRUTH[row.key] == 0 for row in told) / max(len(told), 1)
+
+
+def test_at_most_the_stated_share_of_discoveries_is_false_and_what_is_there_is_found() -> None:
+    """The mean false share of 600 batches passes within Z of its own standard errors above 10 %."""
+    found = published(TOP, SITE_PEOPLE, BATCHES, seed=6)
+    shares = np.array([false_share(each) for each in found])
+    assert shares.mean() < 0.1 + Z * shares.std() / math.sqrt(BATCHES)
+    # Power: all six are found in nearly every batch, and intervals hold for what was chosen.
+    known = {("count", site) for site in SITES[: len(SITE_HOLDERS)]}
+    assert np.mean([known <= {row.key for row in each.rows} for each in found]) > 0.99
+    assert np.mean([all_cover(each, SITE_TRUTH) for each in found]) > least_share(BATCHES)
+
+
+def test_a_test_at_five_per_cent_a_site_would_be_seen() -> None:
+    """Power: of each site alone at 5 %, the false share would be far above 10 %."""
+    found = published(Query(Histogram("site", SITES), TOP.randomizer), SITE_PEOPLE, 200, seed=6)
+    single = []
+    for each in found:
+        told = [row for row in each.rows if row.p_value is not None and row.p_value <= 0.05]
+        single.append(sum(SITE_TRUTH[row.key] == 0 for row in told) / len(told))
+    assert np.mean(single) > 0.15
+
+
+def test_a_histogram_hardly_ever_says_of_an_empty_category_that_it_is_held() -> None:
+    """2.5 % of batches at most, within Z deviations; with people that the estimator does not know of, in most."""
+    histogram = Query(Histogram("site", SITES), TOP.randomizer)
+    wrongly = [false_share(each) > 0 for each in published(histogram, SITE_PEOPLE, BATCHES, seed=7)]
+    assert np.mean(wrongly) < 0.025 + Z * math.sqrt(0.025 * 0.975 / BATCHES)
+    more = [*SITE_PEOPLE, (400, [0.0] * 6 + [1 / 54] * 54)]
+    found = published(histogram, more, 100, seed=7)
+    assert np.mean([false_share(each) > 0 for each in found]) > 0.5

@@ -23,6 +23,7 @@ from hubbub.deploy.data import (
 from hubbub.deploy.errors import BadUse
 from hubbub.deploy.gallery.flights import flights
 from hubbub.protos.errors import HubbubError
+from hubbub.queries.grouped import Grouped
 from hubbub.queries.histogram import Histogram
 from hubbub.queries.number import Number
 
@@ -186,3 +187,39 @@ def test_flights_are_all_of_2013() -> None:
     carrier, delay = (truth_of(dataset, question) for question in dataset.questions)
     assert (len([row for row in carrier if row[0] == "count"]), carrier["count", "UA"]) == (16, 58_665)
     assert dataset.devices - delay["answered", None] == 8_255
+
+
+REGION = Histogram("region", ("north", "south"))
+
+
+def test_an_answer_of_several_parts_is_read_from_a_column_each(tmp_path: Path) -> None:
+    path = tmp_path / "usage.csv"
+    path.write_text("area,minutes\nnorth,1.5\nsouth,\nnorth,7\n")
+    silent = Grouped("session", (REGION,), Number("session", 0.0, 9.0, optional=True))
+    dataset = read_answers("usage", [silent], path, ["region=area", "session=minutes"])
+    assert [row["session"] for row in dataset.rows()] == [
+        {"region": "north", "session": 1.5},
+        {"region": "south", "session": None},
+        {"region": "north", "session": 7.0},
+    ]
+    needed = Grouped("session", (REGION,), Number("session", 0.0, 9.0))
+    with pytest.raises(HubbubError, match=r"column 'area' or 'minutes' of .* has 1 rows without an answer"):
+        read_answers("usage", [needed], path, ["region=area", "session=minutes"])
+    missing = Grouped("session", (REGION,), Number("session", 0.0, 9.0), optional=True)
+    rows = read_answers("usage", [missing], path, ["region=area", "session=minutes"]).rows()
+    assert [row["session"] is None for row in rows] == [False, True, False]
+
+
+def test_a_name_in_several_questions_is_one_column(tmp_path: Path) -> None:
+    path = tmp_path / "usage.csv"
+    path.write_text("area,n\nnorth,1\nsouth,2\n")
+    questions = [REGION, Grouped("n", (REGION,), Number("n", 0.0, 9.0))]
+    dataset = read_answers("usage", questions, path, ["region=area"])
+    assert list(dataset.rows())[1] == {"region": "south", "n": {"region": "south", "n": 2.0}}
+
+
+def test_an_attribute_s_value_that_is_not_known_is_named_with_its_row(tmp_path: Path) -> None:
+    path = tmp_path / "usage.csv"
+    path.write_text("region,n\nnorth,1\nwest,2\n")
+    with pytest.raises(HubbubError, match=r"row 2 of .*, column 'region', is 'west'"):
+        read_answers("usage", [Grouped("n", (REGION,), Number("n", 0.0, 9.0))], path, [])

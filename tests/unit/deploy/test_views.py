@@ -46,7 +46,7 @@ def test_the_document_holds_every_number(results: RoundResults) -> None:
     shared = ("name", "state", "reports", "valid", "left_out", "kind", "answered")
     assert set(carrier) == {*shared, "counts"}
     numbers = {"estimate", "standard_error", "lower", "upper", "simultaneous_lower", "simultaneous_upper"}
-    assert set(carrier["counts"][0]) == {*numbers, "category", "consistent"}
+    assert set(carrier["counts"][0]) == {*numbers, "category", "consistent", "p_value", "told_from_zero"}
     assert (delay["unit"], delay["range"]) == ("minutes", [-30.0, 180.0])
     assert set(delay) == {*shared, "unit", "range", "sum", "mean"}
     for statistic in (carrier["answered"], delay["answered"], delay["sum"], delay["mean"]):

@@ -27,6 +27,7 @@ from hubbub.queries.number import Number
 from hubbub.queries.query import Query
 from hubbub.queries.registry import QUESTIONS, RANDOMIZERS, question_of, randomizer_of
 from hubbub.queries.text import Text
+from hubbub.queries.top import Top
 from hubbub.queries.unary import UnaryEncoding
 from hubbub.queries.variance import Variance
 from support.queries import unary_query
@@ -81,6 +82,7 @@ def test_every_known_kind_is_found_by_its_own_word() -> None:
         "variance": Variance,
         "text": Text,
         "longitudinal": Longitudinal,
+        "top": Top,
     }
     assert {kind: randomizer_of("t", kind) for kind in RANDOMIZERS} == {
         "krr": KRandomizedResponse,
@@ -263,3 +265,30 @@ def test_no_answer_counts_as_a_symbol_of_the_limit() -> None:
 def test_a_query_reads_what_it_writes(task: Task) -> None:
     for query in task.queries:
         assert Query.read("query[0]", query.content()) == query
+
+
+KINDS_GOLDEN = {
+    Query(Distribution("s", (0.0, 0.5, 2.0), (0.5,), "min"), KRandomizedResponse(2, HALF)): (
+        '{"edges":[0,0.5,2],"gamma":[2147483648,4294967296],"kind":"distribution","name":"s","optional":false,'
+        '"quantiles":[0.5],"unit":"min","weight":1}'
+    ),
+    Query(Variance("v", -1.0, 1.0, levels=2), KRandomizedResponse(4, HALF)): (
+        '{"gamma":[2147483648,4294967296],"kind":"variance","levels":2,"lower":-1,"name":"v","optional":false,"unit":"",'
+        '"upper":1,"weight":1}'
+    ),
+    Query(Top("t", ("a", "b"), false_discovery_rate=0.1), KRandomizedResponse(2, HALF)): (
+        '{"categories":["a","b"],"false_discovery_rate":0.1,"gamma":[2147483648,4294967296],"kind":"top","name":"t",'
+        '"optional":false,"weight":1}'
+    ),
+    Query(Grouped("g", (Histogram("r", ("n", "s")),), Number("g", 0.0, 1.0, levels=1)), KRandomizedResponse(4, HALF)): (
+        '{"by":[{"categories":["n","s"],"name":"r"}],"gamma":[2147483648,4294967296],"kind":"grouped","name":"g",'
+        '"of":{"kind":"sum","levels":1,"lower":0,"optional":false,"unit":"","upper":1},"optional":false,"weight":1}'
+    ),
+}
+"""Queries of each kind as tasks have them, signed byte by byte: what is signed once is read for ever."""
+
+
+@pytest.mark.parametrize("query", KINDS_GOLDEN, ids=lambda query: query.question.kind)
+def test_a_kind_s_signed_bytes_are_these(query: Query) -> None:
+    assert canonical(query.content()) == KINDS_GOLDEN[query].encode()
+    assert Query.read("query[0]", query.content()) == query
