@@ -30,8 +30,8 @@ TASK_FORMAT = TASK_FORMS[-1].name
 MAXIMUM_REPORTS = 10**12
 """Most reports of one round; the accountant's bounds are checked up to here."""
 
-MAXIMUM_DUMMIES = 1_000_000
-"""Most uniform reports that the shuffler adds to a query's batch; sealing them takes it about two minutes."""
+MAXIMUM_DUMMIES = 10_000_000
+"""Most uniform reports that the shuffler adds to a query's batch; sealing them takes it about twenty minutes."""
 
 Close = Literal["schedule", "operator"]
 

@@ -1,7 +1,7 @@
 """Decoding: from the cells of hashed reports to the counts of any symbols, with their standard errors.
 
 N_x is the number of reports in the cell of x in their row. With n people, D dummies, keep = (1−γ)(1−κ), and κ the
-probability that two symbols share a cell (`queries.hashed`),
+probability that two symbols share a cell (`queries.hashing`),
 
     ĉ_x = (N_x − n·base − D/g) / keep
 
@@ -25,12 +25,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from hubbub.queries.hashed import HashedResponse, words
+from hubbub.queries.hashing import words
 from hubbub.queries.randomizer import Tally
 
 if TYPE_CHECKING:
@@ -61,6 +61,31 @@ _AT_ONCE = 2**15
 
 _HALF = np.uint64(32)
 _LOW = np.uint64(2**32 - 1)
+
+
+class _Hashing(Protocol):
+    """What decoding needs of the randomizer; its members are those of `hashed.HashedResponse`."""
+
+    @property
+    def symbols(self) -> int: ...
+    @property
+    def cells(self) -> int: ...
+    @property
+    def rows(self) -> int: ...
+    @property
+    def gamma(self) -> int: ...
+    @property
+    def truthful(self) -> float: ...
+    @property
+    def collision(self) -> float: ...
+    @property
+    def keep(self) -> float: ...
+    @property
+    def base(self) -> float: ...
+    @property
+    def dummy_mean(self) -> float: ...
+    def variances(self, weights: Vector) -> Vector: ...
+    def dummy_variance(self, weights: Vector) -> float: ...
 
 
 class Cells(Tally):
@@ -98,7 +123,7 @@ class Decoded:
     spread: Vector
 
 
-def every_symbol(randomizer: HashedResponse, tally: Tally, dummies: int) -> tuple[Vector, Vector]:
+def every_symbol(randomizer: _Hashing, tally: Tally, dummies: int) -> tuple[Vector, Vector]:
     """Decode all symbols there are; return their counts, and by how much each variance differs from the mean one.
 
     Raises:
@@ -114,7 +139,7 @@ def every_symbol(randomizer: HashedResponse, tally: Tally, dummies: int) -> tupl
     return decoded.counts, decoded.variances - usual
 
 
-def decode(randomizer: HashedResponse, tally: Tally, dummies: int, symbols: Symbols) -> Decoded:
+def decode(randomizer: _Hashing, tally: Tally, dummies: int, symbols: Symbols) -> Decoded:
     """Return the counts of distinct symbols, from a batch's cells with that many dummies among them.
 
     Takes about 5 ns a symbol and row.
@@ -162,7 +187,7 @@ def _searched(table: _Table, mixed: Symbols, known: _Explained) -> _Explained:
 class _Table:
     """A batch's cells, row by row."""
 
-    def __init__(self, randomizer: HashedResponse, tally: Tally, dummies: int) -> None:
+    def __init__(self, randomizer: _Hashing, tally: Tally, dummies: int) -> None:
         self._randomizer = randomizer
         ordered = np.sort(tally.counts)
         bounds = np.searchsorted(ordered, np.arange(randomizer.rows + 1) * randomizer.cells)
@@ -250,7 +275,7 @@ class _Table:
 
 
 def _hashed(row_words: tuple[np.uint64, np.uint64, np.uint64], mixed: Symbols, cells: np.uint64) -> Symbols:
-    """Return h_r of mixed symbols, as `HashedResponse.place` does: arithmetic of 64-bit words wraps around."""
+    """Return h_r of mixed symbols, as `hashing.place_of` does: arithmetic of 64-bit words wraps around."""
     low, high, shift = row_words
     hashed = mixed & _LOW
     hashed *= low
@@ -265,7 +290,7 @@ def _hashed(row_words: tuple[np.uint64, np.uint64, np.uint64], mixed: Symbols, c
 
 
 def _mixed(symbols: Symbols) -> Symbols:
-    """Return the symbols mixed, as `queries.hashed.mix` does."""
+    """Return the symbols mixed, as `queries.hashing.mix` does."""
     mixed = symbols ^ (symbols >> np.uint64(30))
     mixed *= np.uint64(0xBF58476D1CE4E5B9)
     mixed ^= mixed >> np.uint64(27)

@@ -2,31 +2,20 @@
 
 A row r is drawn uniformly and is public; the symbol's hash h_r, one of g cells, goes through kRR over these. Counts are
 decoded afterwards (`queries.decoding`).
-
-The hash functions are fixed by the randomizer's numbers alone, so nobody chooses them. A symbol's 64 bits are mixed,
-x = (x₀, x₁) of 32 bits each, and with words a₀, a₁, b of 64 bits, drawn for each row by BLAKE2b,
-
-    h_r(x) = ⌊g · ⌊((a₀x₀ + a₁x₁ + b) mod 2⁶⁴) / 2³²⌋ / 2³²⌋.
-
-Vector multiply-shift (Dietzfelbinger 1996; Thorup, "High speed hashing for integers and strings", 2015) is strongly
-universal: for uniform words and two symbols the inner floors are independent and uniform on 2³² values. So two symbols
-collide in a row with probability exactly κ = (m(q+1)² + (g−m)q²)/2⁶⁴, where 2³² = qg + m: 1/g where g is a power of
-two, and less than 1 + (g/2³²)²/4 times that always. Mixing takes differences of neighbours' numbers apart, which
-multiplication would keep. Privacy needs none of this: it holds whatever the functions are.
 """
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
 from hubbub.accountant.mechanisms import Hashed
 from hubbub.queries.draws import DRAW_BYTES, Random, draw, uniform
 from hubbub.queries.errors import FieldError
 from hubbub.queries.fields import DENOMINATOR, Fields, check_count
+from hubbub.queries.hashing import HALF_WORD, MOST_ROWS, WORD, place_of
 
 if TYPE_CHECKING:
     from hubbub.queries.randomizer import Family, Tally, Vector
@@ -34,15 +23,12 @@ if TYPE_CHECKING:
 ROWS = 256
 """Rows of a planned randomizer. Collisions add about Σc²/(gR) to a variance, and decoding takes R steps a text."""
 
-MOST_ROWS = 2**12
 MOST_CELLS = 2**20
-"""Most rows, and most cells of a row: together they fit the 32 bits of a report."""
+"""Most cells of a row: with the most rows they fit the 32 bits of a report."""
 
 LEAST_CELLS = 3
 
 _CELL_BYTES = 4
-_WORD = 2**64
-_HALF_WORD = 2**32
 
 _STEPS = (*(round(2 ** (quarter / 4)) for quarter in range(14, 80)), MOST_CELLS)
 """Numbers of cells to plan with: each about a fifth more than the one before, powers of two among them."""
@@ -53,7 +39,7 @@ class HashedResponse:
     """Uniform on all cells of the row with probability γ = `gamma` / 2³², else the symbol's own cell."""
 
     kind: ClassVar[str] = "hashed"
-    most_symbols: ClassVar[int] = _WORD
+    most_symbols: ClassVar[int] = WORD
 
     symbols: int
     cells: int
@@ -89,10 +75,7 @@ class HashedResponse:
 
     def place(self, row: int, symbol: int) -> int:
         """Return the cell of a symbol in a row: h_r."""
-        low, high, shift = words(self.cells, self.rows, self.gamma, row)
-        mixed = mix(symbol)
-        hashed = (low * (mixed % _HALF_WORD) + high * (mixed // _HALF_WORD) + shift) % _WORD // _HALF_WORD
-        return hashed * self.cells // _HALF_WORD
+        return place_of(self.cells, self.rows, self.gamma, row, symbol)
 
     def randomize(self, symbol: int, random: Random) -> bytes:
         """Return the report for a symbol in range(symbols).
@@ -140,8 +123,8 @@ class HashedResponse:
     @property
     def collision(self) -> float:
         """κ: the probability, over the hash functions, that two symbols share a cell of a row."""
-        whole, more = divmod(_HALF_WORD, self.cells)
-        return (more * (whole + 1) ** 2 + (self.cells - more) * whole**2) / _WORD
+        whole, more = divmod(HALF_WORD, self.cells)
+        return (more * (whole + 1) ** 2 + (self.cells - more) * whole**2) / WORD
 
     @property
     def truthful(self) -> float:
@@ -178,24 +161,6 @@ class HashedResponse:
     def dummy_variance(self, weights: Vector) -> float:
         """Return (1/g)(1−1/g) Σ_j w_j² / keep²."""
         return self.dummy_mean * (1 - self.dummy_mean) * float(weights @ weights) / self.keep**2
-
-
-def mix(symbol: int) -> int:
-    """Return the 64 bits of a symbol mixed, one to one (the finalizer of SplitMix64)."""
-    mixed = symbol
-    mixed = (mixed ^ mixed >> 30) * 0xBF58476D1CE4E5B9 % _WORD
-    mixed = (mixed ^ mixed >> 27) * 0x94D049BB133111EB % _WORD
-    return mixed ^ mixed >> 31
-
-
-@lru_cache(maxsize=2 * MOST_ROWS)
-def words(cells: int, rows: int, gamma: int, row: int) -> tuple[int, int, int]:
-    """Return a row's words a₀, a₁ and b: BLAKE2b of the randomizer's numbers and the row's."""
-    # A gateway draws the same rows again and again.
-    said = f"{cells} {rows} {gamma} {row}".encode()
-    digest = hashlib.blake2b(said, digest_size=24, person=b"hubbub-hashed-1").digest()
-    low, high, shift = (int.from_bytes(digest[start : start + 8], "little") for start in (0, 8, 16))
-    return low, high, shift
 
 
 @dataclass(frozen=True)

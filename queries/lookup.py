@@ -18,7 +18,7 @@ import os
 import unicodedata
 import zlib
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -28,8 +28,9 @@ from hubbub.queries.hashed import HashedResponse
 from hubbub.queries.rows import Estimate, Estimates, Row
 
 if TYPE_CHECKING:
+    from hubbub.queries.draws import Random
+    from hubbub.queries.question import Value
     from hubbub.queries.randomizer import Tally, Vector
-    from hubbub.queries.text import Text
 
 FALSE_DISCOVERIES = 0.05
 """Expected share of texts that nobody holds among those that are said to stand out."""
@@ -48,6 +49,18 @@ class Decodable(Protocol):
         Raises:
             AnswerError: where a candidate cannot be an answer.
         """
+
+
+class _OfTexts(Protocol):
+    """What looking up needs of the question; its members are those of `text.Text`."""
+
+    kind: ClassVar[str]
+
+    @property
+    def optional(self) -> bool: ...
+    @property
+    def answers(self) -> int: ...
+    def encode(self, answer: Value, random: Random) -> int: ...
 
 
 def packed(tally: Tally) -> bytes:
@@ -74,7 +87,7 @@ def unpacked(table: bytes, valid: int) -> Cells:
     return Cells(np.cumsum(gaps, dtype=np.int64), valid)
 
 
-def answered(question: Text, debiased: Debiased) -> Estimate:
+def answered(question: _OfTexts, debiased: Debiased) -> Estimate:
     """Return how many answered: all but those of "no answer", where that is one."""
     if not question.optional:
         return debiased.interval(float(debiased.reports), 0.0)
@@ -83,7 +96,7 @@ def answered(question: Text, debiased: Debiased) -> Estimate:
     return debiased.interval(debiased.reports - silent, float(decoded.variances[0]))
 
 
-def look_up(question: Text, debiased: Debiased, candidates: Sequence[str]) -> Estimates:
+def look_up(question: _OfTexts, debiased: Debiased, candidates: Sequence[str]) -> Estimates:
     """Return the candidates that stand out, largest first; see `Text.decode`."""
     texts = list(dict.fromkeys(unicodedata.normalize("NFC", text) for text in candidates))
     symbols = np.fromiter((question.encode(text, os.urandom) for text in texts), dtype=np.uint64, count=len(texts))

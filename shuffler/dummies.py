@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 
@@ -15,8 +17,9 @@ from hubbub.protos.envelope import Destination, Sealer, inner_bytes
 from hubbub.protos.task import Task
 from hubbub.queries.query import Query
 from hubbub.shuffler.buckets import Column
-from hubbub.shuffler.mix import Random
+from hubbub.shuffler.mix import IN_MEMORY, Random
 from hubbub.shuffler.records import Round, StoreError
+from hubbub.shuffler.spool import Spool
 
 CHUNK = 1000
 """Dummies drawn and sealed at once, in a thread: about 0.1 s, and as much again where each has thousands of bits.
@@ -25,8 +28,13 @@ A shuffler that is stopping waits no longer than that, and no device waits at al
 """
 
 
-async def seal_dummies(task: Task, round_: Round, random: Random = os.urandom) -> tuple[Column, ...]:
+async def seal_dummies(
+    task: Task, round_: Round, random: Random = os.urandom, folder: Path | None = None
+) -> tuple[Column | Spool, ...]:
     """Seal the task's dummies for each query of a round to the analyzer's key of the round.
+
+    Those of a query that are too many for memory are put on the disk in `folder`, where there is one; the caller closes
+    what lies there (`let_go`).
 
     Raises:
         StoreError: where the round has no keys.
@@ -34,12 +42,42 @@ async def seal_dummies(task: Task, round_: Round, random: Random = os.urandom) -
     if not task.privacy.dummies:
         return tuple(np.empty((0, width), dtype=np.uint8) for width in task.inner_bytes)
     sealer = _sealer(task, round_)
-    sealed = []
-    for index, query in enumerate(task.queries):
-        left = range(task.privacy.dummies, 0, -CHUNK)
-        chunks = [await asyncio.to_thread(_chunk, sealer, query, index, min(CHUNK, count), random) for count in left]
-        sealed.append(np.concatenate(chunks))
+    sealed: list[Column | Spool] = []
+    try:
+        for index, width in enumerate(task.inner_bytes):
+            fits = folder is None or task.privacy.dummies * width <= IN_MEMORY
+            column = _Memory() if fits or folder is None else Spool(folder, width, random)
+            if isinstance(column, Spool):
+                sealed.append(column)
+            for count in range(task.privacy.dummies, 0, -CHUNK):
+                some = min(CHUNK, count)
+                column.add(await asyncio.to_thread(_chunk, sealer, task.queries[index], index, some, random))
+            if isinstance(column, _Memory):
+                sealed.append(column.whole())
+    except BaseException:
+        let_go(sealed)
+        raise
     return tuple(sealed)
+
+
+def let_go(sealed: Sequence[Column | Spool]) -> None:
+    """Close the files of dummies that were put on the disk."""
+    for column in sealed:
+        if isinstance(column, Spool):
+            column.close()
+
+
+class _Memory:
+    """A column that is filled in memory."""
+
+    def __init__(self) -> None:
+        self._chunks: list[Column] = []
+
+    def add(self, column: Column) -> None:
+        self._chunks.append(column)
+
+    def whole(self) -> Column:
+        return np.concatenate(self._chunks)
 
 
 def _sealer(task: Task, round_: Round) -> Sealer:

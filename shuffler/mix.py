@@ -28,6 +28,7 @@ from hubbub.protos.signed import SignedDocument
 from hubbub.protos.task import Task
 from hubbub.shuffler.buckets import Buckets, Column, Keys
 from hubbub.shuffler.records import Round, StoreError
+from hubbub.shuffler.spool import Spool
 
 IN_MEMORY = 56 * 2**20
 """Bytes of envelopes that are permuted in memory at once, and as many again while they are stored: a million envelopes
@@ -94,7 +95,7 @@ def mix(
     task: Task,
     identity: Identity,
     random: Random = os.urandom,
-    dummies: Sequence[Column] = (),
+    dummies: Sequence[Column | Spool] = (),
 ) -> None:
     """Permute each query's envelopes, `dummies` among them; store the lists, their digests and their signed records.
 
@@ -103,7 +104,8 @@ def mix(
             dummies as the task wants.
     """
     for query in range(len(task.queries)):
-        added = dummies[query] if dummies else np.empty((0, task.inner_bytes[query]), dtype=np.uint8)
+        none: Column = np.empty((0, task.inner_bytes[query]), dtype=np.uint8)
+        added = dummies[query] if dummies else none
         if len(added) != task.privacy.dummies:
             raise StoreError(f"{len(added)} dummies were made, the task wants {task.privacy.dummies}; mix again")
         rows = _rows(inners, query, task.inner_bytes, round_.submissions, added)
@@ -165,7 +167,7 @@ def _gathered(rows: Rows) -> Iterator[Column]:
         yield np.concatenate(gathered)
 
 
-def _rows(inners: Inners, query: int, widths: Sequence[int], count: int, added: Column) -> Iterator[Column]:
+def _rows(inners: Inners, query: int, widths: Sequence[int], count: int, added: Column | Spool) -> Iterator[Column]:
     """Give one query's envelopes as they came, and then those added; only if there are `count` of those that came."""
     # The count is checked while blocks are already being stored: the error takes the store's whole transaction back.
     found, start, end = 0, sum(widths[:query]), sum(widths[: query + 1])
@@ -177,7 +179,7 @@ def _rows(inners: Inners, query: int, widths: Sequence[int], count: int, added: 
         yield rows
     if found != count:
         raise StoreError(f"the store holds {found} of {count} acknowledged submissions; is it damaged?")
-    yield added
+    yield from added.stretches() if isinstance(added, Spool) else (added,)
 
 
 def _stored(inners: Inners, query: int, mixed: Rows, width: int) -> Iterator[bytes]:

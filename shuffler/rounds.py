@@ -28,7 +28,7 @@ from hubbub.service.charges import TaskLocks
 from hubbub.service.ledgers import charges_for
 from hubbub.service.troubles import Kind, Troubles
 from hubbub.shuffler.alarm import Alarm
-from hubbub.shuffler.dummies import seal_dummies
+from hubbub.shuffler.dummies import let_go, seal_dummies
 from hubbub.shuffler.keys import make_keys
 from hubbub.shuffler.mix import Random, mix
 from hubbub.shuffler.records import FINAL, Round, StoreError
@@ -223,11 +223,14 @@ class Rounds:
                 charges = await asyncio.to_thread(charges_for, task, round_.number, stored)
             except BudgetExceeded as error:
                 return await self._beyond_budget(task, round_, str(error))
-            dummies = await seal_dummies(task, round_, self._random)
+            dummies = await seal_dummies(task, round_, self._random, self._store.folder)
             work = functools.partial(
                 mix, round_=round_, task=task, identity=self._identity, random=self._random, dummies=dummies
             )
-            mixed = await self._store.mix(round_, work, charges)
+            try:
+                mixed = await self._store.mix(round_, work, charges)
+            finally:
+                let_go(dummies)
         self.alarm.wake()  # what is left of the budget may be too little for rounds that are open
         return mixed
 

@@ -14,6 +14,7 @@ Nothing here assumes that one process has the truth: reads are coroutines, and w
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Protocol
 
 from hubbub.protos.messages import RoundState
@@ -33,6 +34,10 @@ class Store(Protocol):
     @property
     def waiting(self) -> int:
         """How many writes wait; for the metrics."""
+
+    @property
+    def folder(self) -> Path:
+        """Where files without names may lie for a while, that are too large for memory."""
 
     # Reading
 

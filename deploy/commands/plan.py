@@ -121,9 +121,7 @@ def _print_strategies(printer: Console, each: PlannedQuery) -> None:
 
 
 def _print(planned: Plan, budget: Outlook, out: Path | None) -> None:
-    from hubbub.deploy.comparing import best
-    from hubbub.deploy.planning import candidates_of, symbols_named
-    from hubbub.deploy.views.candidates import print_candidates
+    from hubbub.deploy.planning import symbols_named
     from hubbub.deploy.views.digits import significant
     from hubbub.deploy.views.tables import print_table
 
@@ -149,9 +147,7 @@ def _print(planned: Plan, budget: Outlook, out: Path | None) -> None:
         soft_wrap=True,
     )
     print_table(printer, table)
-    for name, candidates in candidates_of(planned).items():
-        printer.print(f"{name}: kinds of randomizer compared by the standard errors of a count", soft_wrap=True)
-        print_candidates(printer, candidates, best(candidates, privacy.dummies))
+    _print_compared(planned)
     for each in planned.queries:
         words = f"{_randomizer(each.query)}; the error is of {each.query.question.planned_for}"
         printer.print(f"{each.query.name}: {words}", markup=False, soft_wrap=True)
@@ -165,3 +161,14 @@ def _print(planned: Plan, budget: Outlook, out: Path | None) -> None:
             markup=False,
             soft_wrap=True,
         )
+
+
+def _print_compared(planned: Plan) -> None:
+    """Print what was compared for each query whose randomizer the draft leaves to planning."""
+    from hubbub.deploy.comparing import best
+    from hubbub.deploy.planning import candidates_of
+    from hubbub.deploy.views.candidates import print_candidates
+
+    for name, candidates in candidates_of(planned).items():
+        console().print(f"{name}: kinds of randomizer compared by the standard errors of a count", soft_wrap=True)
+        print_candidates(console(), candidates, best(candidates, planned.draft.privacy.dummies))

@@ -71,6 +71,7 @@ class SqliteStore:
             StoreError: where there is none, another process uses it, or another version wrote it; then nothing was
                 made or touched. Also where a task's ledger does not hold.
         """
+        self._folder = folder
         self._database = Database(folder, FILE_NAME, LAYOUT, connection)
         try:
             self._view = tables.load(self._database.writer)
@@ -94,6 +95,11 @@ class SqliteStore:
             failed=self._failed,
             outcome=self._outcome,
         )
+
+    @property
+    def folder(self) -> Path:
+        """The store's own folder."""
+        return self._folder
 
     @property
     def waiting(self) -> int:

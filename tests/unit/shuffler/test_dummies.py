@@ -21,10 +21,11 @@ from hubbub.queries.counting import uniform_symbols
 from hubbub.queries.histogram import Histogram
 from hubbub.queries.number import Number
 from hubbub.queries.unary import UnaryEncoding
-from hubbub.shuffler.dummies import seal_dummies
+from hubbub.shuffler.dummies import let_go, seal_dummies
 from hubbub.shuffler.keys import make_keys
 from hubbub.shuffler.mix import mix
 from hubbub.shuffler.records import Round, StoreError
+from hubbub.shuffler.spool import Spool
 from support.queries import krr_query, unary_query
 from support.samples import Parties, sample_task
 
@@ -135,3 +136,31 @@ async def test_dummies_of_each_query_are_reports_of_its_own_randomizer() -> None
         # A symbol counts for a dummy or does not: its number is binomial.
         assert all(abs(tally.counts - 3000 * mean) < 6 * (3000 * mean * (1 - mean)) ** 0.5)
     assert [isinstance(query.randomizer, UnaryEncoding) for query in queries] == [True, False, True]
+
+
+async def test_dummies_that_are_too_many_for_memory_wait_on_the_disk_and_are_released_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hubbub.shuffler.dummies.IN_MEMORY", 0)
+    parties = Parties.generate()
+    query = krr_query(Histogram("carrier", ("AA", "B6", "UA")), 2**31)
+    task = sample_task(parties, privacy=replace(PRIVACY, dummies=1500), queries=(query,))
+    analyzer = FakeAnalyzer(task, parties)
+    keys = make_keys(task, 0, parties.shuffler, await analyzer.get_key(task.id, 0))
+    sealed = await seal_dummies(task, Round(1, task.id, 0, RoundState.CUT, keys), folder=tmp_path)
+    (column,) = sealed
+    assert isinstance(column, Spool)
+    assert len(column) == 1500
+    opener = InnerOpener(Destination(task.id, 0, keys.key_set.hash), analyzer.keys[0][0], 0)
+    opened = [opener.open(row.tobytes()) for stretch in column.stretches() for row in stretch]
+    assert query.randomizer.tally(b"".join(opened)).valid == 1500
+    let_go(sealed)
+
+
+async def test_a_round_is_released_with_dummies_from_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hubbub.shuffler.dummies.IN_MEMORY", 0)
+    world = World(tmp_path, privacy=PRIVACY)
+    await world.start()
+    assert (await world.live(0)).state is RoundState.ERASED
+    assert [len(world.analyzer.symbols(query)) for query in range(2)] == [MINIMUM + PRIVACY.dummies] * 2
+    await world.stop()

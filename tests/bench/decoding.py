@@ -1,0 +1,40 @@
+"""Decoding: a million candidates looked up in a million hashed reports, against hashing them alone."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator
+
+import numpy as np
+from rows import Outcome, Row, timed_once
+
+from hubbub.queries.decoding import Cells, _hashed, decode
+from hubbub.queries.hashed import HashedResponse
+from hubbub.queries.hashing import words
+
+CANDIDATES = REPORTS = 10**6
+RUNS = 3
+RANDOMIZER = HashedResponse(2**64 - 1, 65_536, 256, int(0.52 * 2**32))
+
+
+def decoding() -> Iterator[Outcome]:
+    """Uniform cells: what they hold does not change the work, and nobody is common."""
+    generator = np.random.default_rng(1)
+    cells = generator.integers(0, RANDOMIZER.rows * RANDOMIZER.cells, REPORTS)
+    symbols = generator.integers(0, 2**63, CANDIDATES, dtype=np.uint64)
+    limits, found = [], []
+    for _ in range(RUNS):
+        limits.append(timed_once(lambda: hashing(symbols))[0])
+        found.append(timed_once(lambda: decode(RANDOMIZER, Cells(cells, REPORTS), 0, symbols))[0])
+    yield Row("decode", statistics.median(found), "s", statistics.median(limits), "<=", 3.0)
+
+
+def hashing(symbols: np.ndarray) -> None:
+    """Every symbol's cell of every row, some symbols at a time."""
+    for row in range(RANDOMIZER.rows):
+        low, high, shift = (np.uint64(word) for word in words(RANDOMIZER.cells, RANDOMIZER.rows, RANDOMIZER.gamma, row))
+        for start in range(0, len(symbols), 2**15):
+            _hashed((low, high, shift), symbols[start : start + 2**15], np.uint64(RANDOMIZER.cells))
+
+
+ROWS = (decoding,)

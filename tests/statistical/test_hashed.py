@@ -1,0 +1,88 @@
+"""Hashed reports, decoded: unbiased over reports and hash functions, with errors that are what they say.
+
+Every batch has hash functions of its own: γ's numerator differs by one, which changes them and nothing that can be
+seen. A mean passes within Z standard errors, a variance within Z deviations of that of a normal law's; Z = 4.9 is a
+two-sided false-alarm rate of 1e-6 a check, and there are 22. Seeds are fixed, so a run does not flake.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import pytest
+
+from hubbub.queries.decoding import Cells, _hashed, _mixed, decode
+from hubbub.queries.hashed import HashedResponse
+from hubbub.queries.hashing import words
+
+pytestmark = pytest.mark.slow
+
+Z = 4.9
+BATCHES = 400
+HELD = np.array([0, 0, 0, 30, 400])
+"""People by symbol; 600 more hold one each, which nobody looks up."""
+
+ALONE = 600
+PEOPLE = int(HELD.sum()) + ALONE
+
+
+def reports(randomizer: HashedResponse, dummies: int, generator: np.random.Generator) -> Cells:
+    """A batch drawn from the exact law."""
+    held = np.repeat(np.arange(len(HELD)), HELD)
+    symbols = _mixed(np.concatenate([held, 10**6 + np.arange(ALONE)]).astype(np.uint64))
+    rows = generator.integers(0, randomizer.rows, len(symbols))
+    cells = generator.integers(0, randomizer.cells, len(symbols))
+    true = generator.integers(0, 2**32, len(symbols)) >= randomizer.gamma
+    for row in np.unique(rows[true]):
+        own = np.flatnonzero(true & (rows == row))
+        low, high, shift = (
+            np.uint64(word) for word in words(randomizer.cells, randomizer.rows, randomizer.gamma, int(row))
+        )
+        cells[own] = _hashed((low, high, shift), symbols[own], np.uint64(randomizer.cells)).astype(np.int64)
+    noise = generator.integers(0, randomizer.rows * randomizer.cells, dummies)
+    return Cells(np.concatenate([rows * randomizer.cells + cells, noise]), len(symbols) + dummies)
+
+
+@cache
+def batches(cells: int, rows: int, dummies: int, size: int = BATCHES, wrong: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Decoded counts and stated variances, shape (size, symbols); `wrong` shifts γ's numerator for the decoder."""
+    generator, asked = np.random.default_rng(cells + rows + dummies), np.arange(len(HELD), dtype=np.uint64)
+    counts, variances = [], []
+    for batch in range(size):
+        sent = HashedResponse(2**64, cells, rows, 2**31 + batch)
+        tally = reports(sent, dummies, generator)
+        decoded = decode(HashedResponse(2**64, cells, rows, sent.gamma + wrong), tally, dummies, asked)
+        counts.append(decoded.counts)
+        variances.append(decoded.variances)
+    return np.array(counts), np.array(variances)
+
+
+@pytest.mark.parametrize(("cells", "rows", "dummies"), [(32, 16, 0), (101, 8, 500)])
+def test_decoded_counts_are_unbiased_and_their_errors_as_stated(cells: int, rows: int, dummies: int) -> None:
+    counts, variances = batches(cells, rows, dummies)
+    errors = counts - HELD
+    stated = variances.mean(axis=0)
+    assert np.all(np.abs(errors.mean(axis=0)) < Z * np.sqrt(stated / BATCHES))
+    # Heavier tails than a normal law's, from collisions, widen what a variance may be off by; 1.5 times is ample.
+    assert np.all(np.abs(errors.var(axis=0) / stated - 1) < 1.5 * Z * np.sqrt(2 / BATCHES))
+
+
+def test_the_formula_of_the_standard_error_is_that_of_planning() -> None:
+    """Over hash functions: what one report adds, times the people, and what collisions of the common symbol add."""
+    randomizer = HashedResponse(2**64, 32, 16, 2**31)
+    hit, miss = randomizer.variances(np.array([1.0, 0.0])).tolist()
+    _, variances = batches(32, 16, 0)
+    for symbol, people in enumerate(HELD.tolist()):
+        planned = people * hit + (PEOPLE - people) * miss
+        assert variances[:, symbol].mean() == pytest.approx(planned, rel=0.15)
+
+
+def test_a_decoder_of_another_law_is_seen() -> None:
+    """Decoded as if γ were a quarter less: the common symbol's count is off by many standard errors of its mean.
+
+    Its functions are another family's then too, so this shows that reports decode under their own alone.
+    """
+    counts, variances = batches(32, 16, 0, 50, -(2**29))
+    off = np.abs((counts - HELD).mean(axis=0)) / np.sqrt(variances.mean(axis=0) / 50)
+    assert off.max() > 3 * Z
