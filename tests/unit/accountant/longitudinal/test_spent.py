@@ -129,7 +129,7 @@ def test_a_trees_parts_are_its_differences() -> None:
     reports = 1000
     by_one, anything = single(node), Finite(node.law)
     assert covered(node, reports)
-    # Levels 0 and 1 have at least 2k nodes: two pairs each. Level 2 has two: the first cannot differ by two.
+    # Levels 0 and 1 have at least 2k nodes: two pairs each. Level 2 has two, whose first cannot differ by two.
     assert set(parts_of_horizon(tree, reports)) == {
         Part(by_one, spared(reports), 8),
         Part(anything, reports, 1),
