@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
 
+from hubbub.accountant.mechanisms import one_round, paid_rounds
 from hubbub.client.state import DONE, ERASED_HERE, Entry, History
 from hubbub.protos.task import Task
 from hubbub.protos.times import forgotten_after
@@ -149,16 +150,22 @@ def _answer(memory: Memory, number: int) -> tuple[Answer, str | None]:
 
 
 def _spending(task: Task, memory: Memory, now: float) -> Spending:
-    local = sum((Fraction(query.mechanism.epsilon_local) for query in task.queries), Fraction(0))
+    one = sum((Fraction(one_round(query.mechanism).epsilon_local) for query in task.queries), Fraction(0))
     history = memory.history
     counted = history.sealed + history.uncounted
     return Spending(
         rounds=counted,
         unsent=history.answered - history.sealed,
-        epsilon_local_round=_up(local),
-        epsilon_local=_up(local * counted),
-        epsilon_local_left=_up(local * _rounds_left(task, memory, now)),
+        epsilon_local_round=_up(one),
+        epsilon_local=_up(_local(task, counted)),
+        epsilon_local_left=_up(_local(task, counted + _rounds_left(task, memory, now)) - _local(task, counted)),
     )
+
+
+def _local(task: Task, rounds: int) -> Fraction:
+    """Return the local ε of so many rounds: of a question over time whose rounds are one report, it is paid once."""
+    paid = ((query.mechanism, paid_rounds(query.mechanism, rounds)) for query in task.queries)
+    return sum((Fraction(mechanism.epsilon_local) * count for mechanism, count in paid), Fraction(0))
 
 
 def _rounds_left(task: Task, memory: Memory, now: float) -> int:

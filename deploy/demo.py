@@ -205,7 +205,9 @@ async def _round(
 def _truth(dataset: Dataset, question: Question) -> Truth:
     """Return the true statistics; a candidate that nobody holds has a count of 0, so that its discovery is seen."""
     truth = truth_of(dataset, question)
-    nobody = {("count", each): 0.0 for each in dataset.candidates} if isinstance(question, Decodable) else {}
+    if not isinstance(question, Decodable):
+        return truth
+    nobody: dict[tuple[str, str | None], float] = {("count", each): 0.0 for each in dataset.candidates}
     return {**nobody, **truth}
 
 

@@ -11,8 +11,9 @@ from hubbub.accountant.certificate.batches import linked_part, local_sum, lone_p
 from hubbub.accountant.certificate.terms import Terms
 from hubbub.accountant.composition import compose_upper
 from hubbub.accountant.errors import AccountingError
+from hubbub.accountant.longitudinal.calibrate import LEVEL_SHARE, level_reports
 from hubbub.accountant.mechanisms import LocalMechanism, one_round, paid_rounds
-from hubbub.accountant.mechanisms.longitudinal import Direct, Horizon, Sampled, Strategy, Vector
+from hubbub.accountant.mechanisms.longitudinal import Direct, Horizon, Sampled, Strategy, Tree, Vector
 from hubbub.accountant.mechanisms.longitudinal.signs import weight_of
 from hubbub.accountant.numbers import exact_share, honest_reports
 from hubbub.accountant.pairs import Part
@@ -23,6 +24,8 @@ from hubbub.queries.longitudinal.signs import SendingOneChange, SendingVector
 
 STEPS = 15
 """Halvings of a strength on a logarithmic scale of e^±17: the last one changes an error by a part in a thousand."""
+
+_NO_TREE = "devices do not send a tree's levels yet; `hubbub account longitudinal` says how precise it would be"
 
 Sent = SendingStates | SendingVector | SendingOneChange
 
@@ -102,8 +105,11 @@ def candidates(question: Longitudinal, rounds: int, goal: Goal) -> tuple[Candida
         horizon = Horizon(rounds, question.changes)
     except AccountingError as error:
         return tuple(Candidate(name, why_not=str(error)) for name in wanted)
-    steady = max(1, floor(exact_share(question.steady_share) * goal.hiding))
-    return tuple(_candidate(name, horizon, steady, goal) for name in wanted)
+    people = max(1, floor(exact_share(question.steady_share) * goal.hiding))
+    # Who misses a round shows their level to whoever knows everybody else's, so only people of that level hide them.
+    steady = max(1, level_reports(horizon.levels, people, -log(goal.delta * LEVEL_SHARE)))
+    found = tuple(_candidate(name, horizon, steady, goal) for name in wanted)
+    return (*found, Candidate(Tree.kind, why_not=_NO_TREE)) if question.strategy == AUTO else found
 
 
 def chosen(found: tuple[Candidate, ...]) -> Candidate:

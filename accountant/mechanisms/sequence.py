@@ -15,9 +15,10 @@ class Sequence:
     """What one person sends in all rounds together is one `epsilon_local`-LDP report; one round of it `epsilon_round`.
 
     Its density, relative to what depends on nothing and is independent from round to round, is between c and
-    c·e^epsilon_local for every input. `steady` is how many honest people take part in every round in which a given
-    person does: they alone hide that person, since who misses a round sends another sequence. It cannot be measured,
-    as nobody can link the rounds' reports; a task states it (docs/accounting.md, "One report over many rounds").
+    c·e^epsilon_local for every input. `steady` is how many honest people, of the same level where there are levels,
+    take part in every round in which a given person does: they alone hide that person, since who misses a round sends
+    another sequence. It cannot be measured, as nobody can link the rounds' reports; a task states it, and what is
+    certified holds where it does (docs/accounting.md, "One report over many rounds").
     """
 
     kind: ClassVar[str] = "sequence"

@@ -37,7 +37,7 @@ def lateness() -> Dataset:
     late = flights["arr_delay"].to_numpy() > LATE_MINUTES
     seen = np.zeros((len(planes.dictionary), PERIODS), dtype=bool)
     seen[planes.indices.to_numpy()[late], period[late]] = True
-    tables = [_states(seen[:, max(0, end - REMEMBERED) : end].any(axis=1)) for end in range(1, PERIODS + 1)]
+    tables = [_states(np.any(seen[:, max(0, end - REMEMBERED) : end], axis=1)) for end in range(1, PERIODS + 1)]
     return Dataset("longitudinal", (QUESTION,), tables[0], later=tuple(tables[1:]))
 
 

@@ -166,9 +166,7 @@ class Longitudinal:
         if isinstance(answer, str) and answer.strip().lower() in WORDS:
             return int(WORDS[answer.strip().lower()])
         if not isinstance(answer, bool):
-            raise AnswerError(
-                f"the answer to {self.name} is not a state; it takes true or false, or the words yes and no"
-            )
+            raise AnswerError(f"the answer to {self.name} is not a state; give true or false, or the words yes and no")
         return int(answer)
 
     # Planning: a strategy is chosen over the whole horizon (`deploy.horizons`), not by these.

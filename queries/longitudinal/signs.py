@@ -32,7 +32,7 @@ S = TypeVar("S", Sampled, Vector)
 
 @dataclass(frozen=True)
 class SendingSigns(Sending, Generic[S]):
-    """What `sampled` and `vector` share; `steady` honest people are taken to take part in every round."""
+    """What `sampled` and `vector` share; `steady` honest people of each level are taken to answer every round."""
 
     kind: ClassVar[str] = OneReport.kind
     most_symbols: ClassVar[int] = 64

@@ -1,0 +1,96 @@
+"""A question over time through real services, beside an ordinary one, from the draft to the certificate."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hubbub.client import Gateway
+from hubbub.deploy.local import LocalPipeline
+from hubbub.deploy.verification import Pins, VerificationError, verify
+from hubbub.protos.results import RoundResults
+from hubbub.protos.task import Draft, Privacy, Schedule
+from hubbub.queries.histogram import Histogram
+from hubbub.queries.longitudinal.question import Longitudinal
+from hubbub.queries.question import Value
+
+pytestmark = pytest.mark.slow
+
+DEVICES, ROUNDS = 240, 2
+STRATEGIES = ("direct", "vector")
+
+
+def draft() -> Draft:
+    over_time = tuple(Longitudinal(name, 1, name, epsilon_local=12.0) for name in STRATEGIES)
+    # All rounds began before now and are cut long after it, so they can be answered one after the other at once.
+    schedule = Schedule(int(time.time()) - 3600 * ROUNDS, 3600, 30 * 86_400, ROUNDS, "operator")
+    privacy = Privacy(epsilon=8.0, delta=1e-2, epsilon_local=20.0, epsilon_total=40.0)
+    return Draft("fleet", schedule, 200, privacy, (*over_time, Histogram("theme", ("light", "dark"))))
+
+
+def answers(number: int) -> Iterator[tuple[str, dict[str, Value]]]:
+    """Half of the devices change to yes in round 1; every eighth joins then; the histogram is constant."""
+    for device in range(DEVICES):
+        if number or device % 8:
+            state = number == 1 and device % 2 == 0
+            yield str(device), {**dict.fromkeys(STRATEGIES, state), "theme": "dark"}
+
+
+async def test_every_strategy_runs_to_a_certificate_that_holds(tmp_path: Path) -> None:
+    async with LocalPipeline(draft(), tmp_path / "pipeline") as pipeline:
+        for number in range(ROUNDS):
+            carrier = Gateway(
+                pipeline.task.encode(),
+                operator_key=pipeline.operator_key,
+                shuffler_key=pipeline.shuffler_key,
+                state=pipeline.folder.of("client") / "gateway.db",
+                shuffler=pipeline.shuffler,
+                authority=pipeline.authority,
+            )
+            async with carrier:
+                summary = await carrier.submit_many(answers(number), number)
+            assert summary.accepted == (DEVICES if number else DEVICES * 7 // 8)
+            await pipeline.close_round(number)
+            results = await pipeline.results(number)
+            check_results(results, number)
+        check_certificate(pipeline, results.certificate)
+
+
+def check_results(results: RoundResults, number: int) -> None:
+    people = DEVICES if number else DEVICES * 7 // 8
+    truth = (0.0, DEVICES / 2)[number]
+    for query in results.queries[:2]:
+        assert query.estimates is not None
+        rows = {(row.statistic, row.category): row.estimate for row in query.estimates.rows}
+        count, answered = rows["count", None], rows["answered", None]
+        assert count is not None
+        assert answered is not None
+        assert answered.value == people
+        # Four estimates: six standard errors are passed once in 10⁸ runs. Where who joins late is counted from the
+        # nodes that they answered, these are all there are, so nothing is missing.
+        assert abs(count.value - truth) < 6 * count.standard_error
+        series = [category for statistic, category in rows if statistic == "smoothed_count"]
+        assert series == ([] if query.name == "direct" else [f"round {place}" for place in range(number + 1)])
+
+
+def check_certificate(pipeline: LocalPipeline, certificate: bytes) -> None:
+    identities = pipeline.task.task.identities
+    verified = verify(certificate, Pins(identities.operator, identities.shuffler, identities.analyzer))
+    content = verified.content
+    horizon, rounds = content["horizon"], content["all_rounds"]
+    assert horizon["rounds"] == ROUNDS
+    assert content["round_total"]["epsilon_upper"] <= rounds["epsilon_upper"] <= horizon["epsilon_upper"] <= 40.0
+    assert rounds["epsilon_local"] <= horizon["epsilon_local"]
+    steady = next(query["steady"] for query in content["queries"] if "steady" in query)
+    fewer, more = f'"steady":{steady}'.encode(), f'"steady":{steady + 1}'.encode()
+    for old, new in ((b'"rounds":2', b'"rounds":3'), (fewer, more)):
+        assert old in certificate
+        with pytest.raises(VerificationError):
+            verify(certificate.replace(old, new), Pins())
+    stated = json.loads(certificate)["body"]
+    assert {query["mechanism"] for query in stated["queries"]} == {"krr", "sequence"}
+    assert len(rounds["history"]) == ROUNDS

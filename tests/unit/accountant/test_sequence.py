@@ -1,0 +1,152 @@
+"""One report over many rounds: paid for once, hidden by who is steady, and the horizon of a certificate."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence as Several
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from hubbub.accountant.bounds import epsilon_bracket
+from hubbub.accountant.certificate.check import check_statement
+from hubbub.accountant.certificate.minimum import check_minimum
+from hubbub.accountant.certificate.statement import statement
+from hubbub.accountant.certificate.terms import QueryCount, RoundCounts, Terms
+from hubbub.accountant.errors import AccountingError, CertificateError
+from hubbub.accountant.mechanisms import KRR, Generic, Sequence, one_round, paid_rounds, read_mechanism
+from hubbub.accountant.rigorous.statement import claims
+from hubbub.accountant.spending.budget import ledger, outlook, round_entries
+from hubbub.accountant.spending.ledger import BudgetExceeded
+
+TERMS = Terms(2.0, 1e-6, 8.0, 1.0, 10_000, horizon=6)
+SEQUENCE = Sequence(5.0, 1.5, 9_000)
+STATE = KRR.from_numerator(2, 2**31)
+ASKED = (("vector", SEQUENCE), ("direct", STATE))
+
+
+def rounds(*reports: int) -> list[RoundCounts]:
+    return [
+        RoundCounts(number, tuple(QueryCount(name, mechanism, count, count, {}) for name, mechanism in ASKED))
+        for number, count in enumerate(reports)
+    ]
+
+
+def stated(history: Several[RoundCounts], terms: Terms = TERMS) -> dict[str, Any]:
+    return statement(terms, history) | {"round": history[-1].round}
+
+
+def test_it_is_written_and_read_in_one_form() -> None:
+    assert read_mechanism(SEQUENCE.content()) == SEQUENCE
+    for change in ({"steady": 0}, {"steady": True}, {"epsilon_round_hex": "0x1.8p+2"}, {"epsilon_local_hex": "5"}):
+        with pytest.raises(AccountingError):
+            read_mechanism(SEQUENCE.content() | change)
+
+
+def test_it_is_bounded_as_any_randomizer_of_its_epsilon_and_states_no_attack() -> None:
+    found = epsilon_bracket(SEQUENCE, 9_000, 1e-6)
+    assert found.epsilon_upper == epsilon_bracket(Generic(5.0), 9_000, 1e-6).epsilon_upper
+    assert found.epsilon_lower is None
+
+
+def test_all_rounds_are_paid_for_once_at_the_fewest_who_hide() -> None:
+    alone = [RoundCounts(each.round, each.queries[:1]) for each in rounds(12_000, 8_000, 15_000)]
+    one, several = (stated(history)["all_rounds"]["epsilon_upper"] for history in (alone[1:2], alone))
+    assert several == one
+    assert one == pytest.approx(epsilon_bracket(SEQUENCE, 8_000, 1e-6).epsilon_upper, rel=1e-4)
+    # More than the steady ones come, and hide nobody over the rounds.
+    assert stated(alone[:1])["all_rounds"]["epsilon_upper"] == pytest.approx(
+        epsilon_bracket(SEQUENCE, 9_000, 1e-6).epsilon_upper, rel=1e-4
+    )
+    assert paid_rounds(SEQUENCE, 6) == 1
+    assert paid_rounds(STATE, 6) == 6
+
+
+def test_a_round_by_itself_shows_one_sign_hidden_by_all_who_came() -> None:
+    content = stated(rounds(20_000))
+    query = content["queries"][0]
+    assert query["epsilon_local"] == 1.5
+    assert query["epsilon_upper"] == pytest.approx(epsilon_bracket(Generic(1.5), 20_000, 1e-6).epsilon_upper, rel=1e-5)
+    assert one_round(SEQUENCE) == Sequence(1.5, 1.5, 9_000)
+
+
+def test_the_horizon_is_all_rounds_at_the_minimum() -> None:
+    content = stated(rounds(10_000, 12_000))
+    horizon, last = content["horizon"], stated(rounds(*[10_000] * 6))
+    assert (horizon["rounds"], horizon["epsilon_local"]) == (6, pytest.approx(5.0 + 6 * STATE.epsilon_local, rel=1e-5))
+    assert horizon["epsilon_upper"] == pytest.approx(last["all_rounds"]["epsilon_upper_at_minimum"], rel=1e-6)
+    assert content["all_rounds"]["epsilon_upper_at_minimum"] < horizon["epsilon_upper"]
+    assert "horizon" not in stated(rounds(10_000), replace(TERMS, horizon=None))
+
+
+def test_a_batch_short_of_the_minimum_leaves_the_horizon_unknown() -> None:
+    assert stated(rounds(10_000, 9_999))["horizon"]["epsilon_upper"] is None
+
+
+@pytest.mark.parametrize("history", [rounds(10_000, 12_000), rounds(12_000, 9_000)], ids=["held", "short"])
+def test_a_statement_holds_and_no_changed_number_of_its_horizon_does(history: list[RoundCounts]) -> None:
+    content = stated(history)
+    check_statement(TERMS, ASKED, content)
+    horizon = content["horizon"]
+    short = horizon["epsilon_upper"] is None
+    changes: list[dict[str, Any]] = [
+        {"rounds": 5},
+        {"delta": 1e-5},
+        {"epsilon_local": horizon["epsilon_local"] * 0.999},
+        {"epsilon_upper": 3.0 if short else None},
+        {"bound": "local"},
+        {"source": ""},
+        {"further": 1},
+    ]
+    changes += [] if short else [{"epsilon_upper": horizon["epsilon_upper"] * 0.999}]
+    for change in changes:
+        wrong = copy.deepcopy(content)
+        wrong["horizon"] |= change
+        with pytest.raises(CertificateError):
+            check_statement(TERMS, ASKED, wrong)
+
+
+def test_a_horizon_must_be_there_exactly_where_a_question_is_over_time() -> None:
+    content = stated(rounds(10_000))
+    without = {name: value for name, value in content.items() if name != "horizon"}
+    for terms, wrong in ((TERMS, without), (replace(TERMS, horizon=None), content)):
+        with pytest.raises(CertificateError, match="horizon"):
+            check_statement(terms, ASKED, wrong)
+
+
+def test_the_ledger_pays_once_and_refuses_what_the_budget_does_not_hold() -> None:
+    whole = epsilon_bracket(SEQUENCE, 9_000, 1e-6).epsilon_upper
+    terms = replace(TERMS, epsilon_total=whole * 1.001)
+    spent = ledger(terms, "task")
+    for number in range(6):
+        spent = spent.charge(round_entries(terms, "task", number, ASKED[:1]))
+    assert len(spent.entries) == 6
+    assert whole * 0.999 <= spent.epsilon_spent() <= whole * 1.001
+    assert outlook(terms, [SEQUENCE], 6).within == 6
+    with pytest.raises(BudgetExceeded):
+        ledger(replace(terms, epsilon_total=whole * 0.9), "task").charge(round_entries(terms, "task", 0, ASKED[:1]))
+    # A round that held fewer than are steady counts as what it was, whichever it is.
+    short = QueryCount("vector", SEQUENCE, 10_000, 5_000, {})
+    dearer = ledger(terms, "task", spent.records(), [(3, short)])
+    assert dearer.epsilon_spent() > whole * 1.1
+
+
+def test_a_round_is_promised_by_what_it_shows_and_the_budget_by_all() -> None:
+    check_minimum(replace(TERMS, epsilon=0.2, epsilon_local=1.5), [SEQUENCE])
+    with pytest.raises(AccountingError, match="epsilon_total"):
+        check_minimum(replace(TERMS, epsilon=0.2, epsilon_total=0.5), [SEQUENCE])
+
+
+def test_dummies_hide_nobody_over_rounds() -> None:
+    terms = replace(TERMS, dummies=100_000)
+    assert (
+        stated(rounds(10_000)[:1], terms)["queries"][0]["epsilon_upper"]
+        == stated(rounds(10_000))["queries"][0]["epsilon_upper"]
+    )
+
+
+def test_proof_mode_names_the_horizon_too() -> None:
+    found = [(claim.where, claim.member) for claim in claims(TERMS, ASKED, stated(rounds(10_000)))]
+    assert ("horizon", "epsilon_upper") in found
+    assert ("horizon", "epsilon_local") in found

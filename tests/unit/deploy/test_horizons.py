@@ -1,0 +1,125 @@
+"""A question over time is planned over all rounds: the strategy with the least error, within every limit."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from hubbub.deploy.horizons import Goal, candidates, chosen
+from hubbub.deploy.planning import expected_errors, outlook_of, plan
+from hubbub.protos.draft import read_draft
+from hubbub.protos.errors import TaskError
+from hubbub.protos.signed_task import SignedTask, read_task
+from hubbub.protos.task import task_content
+from hubbub.queries.longitudinal.question import Longitudinal
+from support.samples import Parties
+
+DRAFT = """
+[task]
+name = "fleet"
+start = 2026-01-01T00:00:00Z
+length = "7d"
+grace = "1d"
+rounds = 8
+minimum_reports = 20_000
+
+[privacy]
+epsilon = 1
+delta = 1e-6
+epsilon_total = 2
+
+[[query]]
+name = "active"
+kind = "longitudinal"
+changes = 2
+"""
+
+
+def drafted(**changes: str) -> Any:
+    lines = "".join(f"{name} = {value}\n" for name, value in changes.items())
+    return read_draft(DRAFT + lines)
+
+
+@pytest.mark.slow
+def test_a_plan_takes_the_least_error_and_keeps_within_the_budget_of_all_rounds() -> None:
+    planned = plan(drafted())
+    (query,) = planned.queries
+    errors = {each.name: each.standard_error_mean for each in query.strategies}
+    assert set(errors) == {"direct", "vector", "sampled", "tree"}
+    assert query.query.question.content()["strategy"] == min(errors, key=lambda name: errors[name])
+    outlook = outlook_of(planned)
+    assert (outlook.rounds, outlook.within) == (8, 8)
+    assert outlook.epsilon_of_all <= 2
+    (document,) = expected_errors(planned.queries)
+    assert document["chosen"] == query.query.question.content()["strategy"]
+    told = {each["strategy"]: each for each in document["strategies"]}  # type: ignore[attr-defined]
+    assert told["tree"]["why_not"]
+    assert math.isfinite(told["vector"]["standard_error_largest"])
+
+
+@pytest.mark.parametrize("way", ["direct", "vector", "sampled"])
+def test_a_planned_task_is_read_as_it_was_written(way: str) -> None:
+    planned = plan(drafted(strategy=f'"{way}"', steady_share="0.5"))
+    task = planned.task(Parties.generate().public)
+    assert read_task(task_content(task)).id == task.id
+    assert SignedTask.decode(SignedTask(task).encode()).task == task
+    assert task.horizon == 8
+    found = planned.queries[0]
+    assert found.epsilon_local <= 8
+    assert found.epsilon_upper <= 2
+
+
+def goal(**changes: float) -> Goal:
+    terms = plan_terms()
+    numbers = {"epsilon": 2.0, "local": 8.0, "round_epsilon": 1.0, "round_local": 8.0, "delta": 1e-6} | changes
+    return Goal(terms, **numbers)
+
+
+def plan_terms() -> Any:
+    from hubbub.accountant.certificate.terms import Terms
+
+    return Terms.of(drafted())
+
+
+@pytest.mark.parametrize("way", [pytest.param("direct", marks=pytest.mark.slow), "vector", "sampled"])
+def test_every_limit_is_kept_and_one_is_used_up(way: str) -> None:
+    question = Longitudinal("active", 2, way)
+    for limits in ({}, {"local": 2.0}, {"round_local": 0.5}, {"epsilon": 0.1}):
+        wanted = goal(**limits)
+        best = chosen(candidates(question, 8, wanted))
+        assert best.sending is not None
+        assert wanted.holds(best.sending.mechanism, 8)
+        assert best.epsilon_local is not None
+        assert best.epsilon_upper is not None
+        assert best.epsilon_local <= wanted.local
+        assert best.epsilon_upper <= wanted.epsilon
+    loose, tight = (chosen(candidates(question, 8, goal(local=local))) for local in (8.0, 2.0))
+    assert loose.standard_error_mean < tight.standard_error_mean
+
+
+def test_fewer_who_are_steady_hide_less() -> None:
+    question = Longitudinal("active", 2, "vector")
+    every, some = (
+        chosen(candidates(replace(question, steady_share=share), 8, goal(local=20.0))) for share in (1.0, 0.1)
+    )
+    assert some.standard_error_mean > every.standard_error_mean
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"changes": "9"}, "changes"),
+        ({"strategy": '"tree"'}, "strategy is 'tree'; it must be 'auto' or 'direct'"),
+        ({"optional": "true"}, "optional is given"),
+        ({"steady_share": "0"}, "steady_share"),
+        ({"epsilon_local": "0"}, "epsilon_local"),
+        ({"randomizer": '"krr"'}, "randomizer is given"),
+    ],
+)
+def test_a_draft_that_cannot_be_asked_says_why(changes: dict[str, str], told: str) -> None:
+    text = DRAFT.replace("changes = 2\n", "") if "changes" in changes else DRAFT
+    with pytest.raises(TaskError, match=told):
+        plan(read_draft(text + "".join(f"{name} = {value}\n" for name, value in changes.items())))
