@@ -38,6 +38,8 @@ class Dataset:
     answers: pa.Table
     unusable: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """By query, how many values of its column are infinite or NaN; they count as no answer."""
+    candidates: tuple[str, ...] = ()
+    """Texts to look up in the results of questions whose answers the task does not list."""
     later: tuple[pa.Table, ...] = ()
     """Answers of the rounds after the first, where they change: the same devices in the same rows."""
 

@@ -21,6 +21,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+from hubbub.deploy.candidates import decoded
 from hubbub.deploy.data import Dataset, truth_of
 from hubbub.deploy.errors import BadUse
 from hubbub.deploy.files import save
@@ -34,6 +35,8 @@ from hubbub.protos.draft import check_draft
 from hubbub.protos.results import RoundResults
 from hubbub.protos.task import Draft, Privacy, Schedule
 from hubbub.queries.errors import FieldError
+from hubbub.queries.lookup import Decodable
+from hubbub.queries.question import Question
 from hubbub.queries.rows import Truth
 
 MINIMUM_SHARE = 0.9
@@ -176,7 +179,7 @@ async def _round(
     stages: Stages,
     out: Path,
 ) -> dict[str, Any]:
-    truths = {question.name: truth_of(dataset, question) for question in dataset.questions}
+    truths = {question.name: _truth(dataset, question) for question in dataset.questions}
     label = f"round {number}: " if options.rounds > 1 else ""
     with stages.stage("submit", f"{label}devices encode, randomize, seal, submit", dataset.devices):
         played = await pipeline.guard(play(pipeline, dataset, number, options.clients, stages.advance))
@@ -185,6 +188,8 @@ async def _round(
         results = await pipeline.results(number)
     with stages.stage("verify", f"{label}verify the certificate"):
         verified, certificate = await asyncio.to_thread(_check, pipeline, results, out)
+    if dataset.candidates:
+        results = decoded(results, dataset.candidates)
     return {
         "round": number,
         "submissions": {"acknowledged": status.submissions, "accepted": played.accepted, **_refusals(played)},
@@ -195,6 +200,15 @@ async def _round(
         "privacy": {name: verified.content[name] for name in ("honest_share", "queries", "round_total", "all_rounds")},
         "verified": True,
     }
+
+
+def _truth(dataset: Dataset, question: Question) -> Truth:
+    """Return the true statistics; a candidate that nobody holds has a count of 0, so that its discovery is seen."""
+    truth = truth_of(dataset, question)
+    if not isinstance(question, Decodable):
+        return truth
+    nobody: dict[tuple[str, str | None], float] = {("count", each): 0.0 for each in dataset.candidates}
+    return {**nobody, **truth}
 
 
 def _refusals(played: Played) -> dict[str, Any]:

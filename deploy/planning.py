@@ -15,7 +15,7 @@ from hubbub.accountant.mechanisms import LocalMechanism, check_categories
 from hubbub.accountant.spending.budget import Outlook, outlook
 from hubbub.deploy import horizons
 from hubbub.deploy.alternatives import Aim, Candidate, compared
-from hubbub.deploy.horizons import Goal, candidates, chosen
+from hubbub.deploy.horizons import Goal
 from hubbub.protos.draft import check_draft
 from hubbub.protos.errors import TaskError
 from hubbub.protos.task import MAXIMUM_REPORTS, Draft, Identities, Task
@@ -155,8 +155,8 @@ def _planned_over_time(draft: Draft, question: Question, reports: int) -> Planne
         delta=privacy.delta * share,
     )
     rounds = draft.schedule.rounds
-    found = candidates(question, rounds, goal)
-    best = chosen(found)
+    found = horizons.candidates(question, rounds, goal)
+    best = horizons.chosen(found)
     if best.sending is None or best.epsilon_local is None or best.epsilon_upper is None:
         told = "; ".join(f"{each.name}: {each.why_not}" for each in found)
         raise TaskError(f"{question.name}: no strategy meets this task's privacy at {reports} reports: {told}")

@@ -30,9 +30,8 @@ class Hashed:
     """
 
     kind: ClassVar[str] = "hashed"
-    members: ClassVar[Mapping[str, Fits]] = {"cells": is_count, "gamma": is_ratio, "rows": is_count}
-
     counts_dummies: ClassVar[bool] = True
+    members: ClassVar[Mapping[str, Fits]] = {"cells": is_count, "gamma": is_ratio, "rows": is_count}
 
     cells: int
     rows: int

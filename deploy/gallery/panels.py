@@ -23,6 +23,16 @@ def by_category(document: Mapping[str, Any]) -> tuple[Panel, ...]:
     return tuple(found)
 
 
+def by_group(document: Mapping[str, Any]) -> tuple[Panel, ...]:
+    """Return a panel for the mean of each query: the last round's, everybody's first."""
+    found = []
+    for query in document["rounds"][-1]["queries"]:
+        rows = [row for row in query["estimates"] if row["statistic"] == "mean"]
+        points = tuple(_point(", ".join(row.get("group", {}).values()) or "everybody", row) for row in rows)
+        found.append(ByCategory(query["name"], f"mean, {query['unit']}" if query.get("unit") else "mean", points))
+    return tuple(found)
+
+
 def over_rounds(document: Mapping[str, Any]) -> tuple[Panel, ...]:
     """Return a panel for each statistic without a category: its course over the rounds."""
     found = []

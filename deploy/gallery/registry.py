@@ -8,8 +8,13 @@ from types import MappingProxyType
 from hubbub.deploy.errors import BadUse
 from hubbub.deploy.gallery.demonstration import Demonstration
 from hubbub.deploy.gallery.flights import FLIGHTS
+from hubbub.deploy.gallery.groups import GROUPS
+from hubbub.deploy.gallery.longitudinal import LONGITUDINAL
+from hubbub.deploy.gallery.text import TEXT
 
-GALLERY: Mapping[str, Demonstration] = MappingProxyType({each.name: each for each in (FLIGHTS,)})
+GALLERY: Mapping[str, Demonstration] = MappingProxyType(
+    {each.name: each for each in (FLIGHTS, LONGITUDINAL, TEXT, GROUPS)}
+)
 """Every demonstration, the default first."""
 
 

