@@ -86,6 +86,9 @@ CHOSEN: dict[str, tuple[Callable[[], Draft], list[tuple[int, int | None, float]]
 }
 """What commit 2081baf chose, when every query was answered through kRR: γ·2³², levels, expected error."""
 
+CHARGED = 1e-5
+"""How much more noise may be taken: what rounding adds to several queries' composition is charged more carefully."""
+
 SLOW = {"flights, cap 8, dummies", "flights, cap 20", "flights, cap 20, dummies"}
 
 
@@ -95,8 +98,9 @@ SLOW = {"flights, cap 8, dummies", "flights, cap 20", "flights, cap 20, dummies"
 def test_krr_is_planned_as_before_there_were_other_randomizers(name: str) -> None:
     drafted, wanted = CHOSEN[name]
     found = plan(drafted()).queries
-    assert [krr(each) for each in found] == [(gamma, levels) for gamma, levels, _ in wanted]
-    assert [each.expected_error for each in found] == pytest.approx([error for _, _, error in wanted], rel=1e-9)
+    for each, (gamma, levels, error) in zip(found, wanted, strict=True):
+        assert krr(each) == (pytest.approx(gamma, rel=CHARGED), levels)
+        assert each.expected_error == pytest.approx(error, rel=CHARGED)
 
 
 def krr(planned: PlannedQuery) -> tuple[int, int | None]:
