@@ -17,6 +17,7 @@ from hubbub.accountant.mechanisms import (
     Generic,
     Laplace,
     LocalMechanism,
+    Sequence,
     mechanism_kind,
     mechanism_members,
     read_mechanism,
@@ -46,6 +47,9 @@ MECHANISMS: st.SearchStrategy[LocalMechanism] = st.one_of(
     ),
     st.builds(Generic, LOCAL, st.booleans()),
     st.builds(Laplace, LOCAL),
+    st.builds(
+        lambda two, steady: Sequence(max(two), min(two), steady), st.tuples(LOCAL, LOCAL), st.integers(1, 10**12)
+    ),
     st.lists(st.lists(st.integers(1, 9), min_size=3, max_size=3), min_size=2, max_size=4).map(
         lambda rows: Finite(tuple(tuple(Fraction(each, sum(row)) for each in row) for row in rows), None, ((1, 0),))
     ),
