@@ -18,6 +18,7 @@ from hubbub.accountant.mechanisms import (
     Hashed,
     Laplace,
     LocalMechanism,
+    Sequence,
     mechanism_kind,
     mechanism_members,
     read_mechanism,
@@ -49,6 +50,9 @@ MECHANISMS: st.SearchStrategy[LocalMechanism] = st.one_of(
     st.builds(Generic, LOCAL, st.booleans()),
     st.builds(Laplace, LOCAL),
     st.builds(Hashed.from_numerator, st.integers(3, 2**20), st.integers(1, 2**12), st.integers(1, 2**32)),
+    st.builds(
+        lambda two, steady: Sequence(max(two), min(two), steady), st.tuples(LOCAL, LOCAL), st.integers(1, 10**12)
+    ),
     st.lists(st.lists(st.integers(1, 9), min_size=3, max_size=3), min_size=2, max_size=4).map(
         lambda rows: Finite(tuple(tuple(Fraction(each, sum(row)) for each in row) for row in rows), None, ((1, 0),))
     ),

@@ -10,7 +10,17 @@ import pytest
 
 from hubbub.accountant.bounds import BOUNDS, epsilon_bracket
 from hubbub.accountant.errors import AccountingError, OutsideConditions
-from hubbub.accountant.mechanisms import KRR, RAPPOR, AnyMechanism, Finite, Gaussian, Generic, Hashed, Laplace
+from hubbub.accountant.mechanisms import (
+    KRR,
+    RAPPOR,
+    AnyMechanism,
+    Finite,
+    Gaussian,
+    Generic,
+    Hashed,
+    Laplace,
+    Sequence,
+)
 from hubbub.accountant.pairs import LocalPairs, Part, amplification, dominating_grid, local_pairs, pairs_of
 from hubbub.accountant.pairs.registry import PAIRS
 
@@ -23,6 +33,7 @@ ONE_EACH: tuple[AnyMechanism, ...] = (
     RAPPOR(3, Fraction(3, 4), Fraction(1, 4)),
     Hashed(3, 2, Fraction(1, 4)),
     Finite(((Fraction(1, 2), Fraction(1, 2)), (Fraction(1, 4), Fraction(3, 4)))),
+    Sequence(2.0, 1.0, 50),
     Gaussian(1.0),
 )
 
@@ -40,8 +51,10 @@ def test_every_mechanism_is_registered() -> None:
 def test_pairs_are_of_the_mechanism_and_name_bounds_that_cover_it(mechanism: AnyMechanism) -> None:
     pairs = pairs_of(mechanism)
     assert pairs.mechanism is mechanism
-    attack = pairs.attack_bound(0)
-    for name in [*pairs.upper_bounds(), *([] if attack is None else [attack])]:
+    names = [*pairs.upper_bounds(), pairs.attack_bound(0)]
+    # Of one report over many rounds, and of hashes whatever they are, no attack is known.
+    assert (None in names) == isinstance(mechanism, Sequence | Hashed)
+    for name in filter(None, names):
         BOUNDS[name].conditions(mechanism, 100)
     assert isinstance(pairs, LocalPairs) == (pairs.local_epsilon is not None)
 
