@@ -105,10 +105,13 @@ class Debiased:
 
     def every_symbol(self) -> list[Estimate]:
         """Return every ĉ_j with its interval: `variance` of every indicator, at once."""
-        return self.intervals_of_sums(self.counts, 1)
+        return self.intervals_of_sums(self.counts, 1, self.further)
 
-    def intervals_of_sums(self, sums: Vector, symbols: int) -> list[Estimate]:
-        """Return sums of the ĉ_j of so many symbols each, with their intervals: `variance` of every such indicator."""
+    def intervals_of_sums(self, sums: Vector, symbols: int, further: Vector) -> list[Estimate]:
+        """Return sums of the ĉ_j of so many symbols each, with their intervals: `variance` of every such indicator.
+
+        `further` is the sum of that of the symbols, for each sum.
+        """
         # All symbols are alike to a randomizer, so one indicator's variances are every one's: of those who encoded one
         # of the symbols (hit), and of all others (miss).
         indicator = np.zeros(self.randomizer.symbols)
@@ -117,8 +120,6 @@ class Debiased:
         hit, miss = float(each[0]), float(each[-1])
         clipped = np.clip(sums, 0, self.reports)
         people = clipped * hit + (self.reports - clipped) * miss
-        # Which symbols a sum is of is not said here, so where there are several the largest of what they add is taken.
-        further = self.further if symbols == 1 else symbols * float(self.further.max())
         noise = self.dummies * self.randomizer.dummy_variance(indicator) + further
         pairs = zip(sums.tolist(), (people + noise).tolist(), strict=True)
         return [self.interval(count, variance) for count, variance in pairs]

@@ -59,7 +59,7 @@ class Slice(Debiased):
     def every_symbol(self) -> list[Estimate]:
         """Return every ĉ_s with its interval."""
         together = int((self.place >= 0).sum()) // self.size
-        return self.whole.intervals_of_sums(self.counts, together)
+        return self.whole.intervals_of_sums(self.counts, together, self._added(self.whole.further))
 
     def p_values(self) -> Vector:
         """Return, by the question's symbol, how often noise alone counts as many where none of them holds it."""

@@ -17,7 +17,7 @@ from hubbub.queries.query import Query
 from hubbub.queries.randomizer import Tally
 
 DEVICES, HORIZON = 10**6, Horizon(64, 4)
-"""Devices of a round, and the rounds and changes of the question; its last round, with the most behind it, is measured."""
+"""Devices of a round, and the rounds and changes of the question; the last round has the most behind it."""
 
 SECONDS = 1.0
 
