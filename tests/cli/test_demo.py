@@ -168,7 +168,7 @@ def _processes_with(mark: str) -> list[str]:
         (("--devices", "100", "--epsilon", "0"), "--epsilon is 0.0"),
         (("--devices", "100", "--delta", "0"), "--delta is 0.0"),
         (("--devices", "100", "--local-epsilon", "0"), "--local-epsilon is 0.0"),
-        (("--devices", "100", "--dummies", "9999999"), "--dummies is 9999999"),
+        (("--devices", "100", "--dummies", "99999999"), "--dummies is 99999999"),
     ],
 )
 def test_bad_use_of_the_demo_says_what_to_do(words: tuple[str, ...], says: str) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from math import sqrt
+from math import exp, sqrt
 from pathlib import Path
+from statistics import NormalDist
 
 import pytest
 
+from hubbub.queries.longitudinal.strategies import SENDINGS
 from hubbub.queries.registry import QUESTIONS, RANDOMIZERS
 from support.document import answers, missing, said
 
@@ -28,7 +30,7 @@ def count_variance(count: float, true: float, other: float) -> float:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("command", "lines"), ANSWERS)
+@pytest.mark.parametrize(("command", "lines"), ANSWERS, ids=[command for command, _ in ANSWERS])
 def test_answers_are_what_is_printed(command: str, lines: str) -> None:
     assert said(lines)
     assert missing(command, lines) == []
@@ -36,7 +38,7 @@ def test_answers_are_what_is_printed(command: str, lines: str) -> None:
 
 def test_every_kind_has_its_row() -> None:
     rows = set(re.findall(r"\| `([a-z]+)` \|", TEXT))
-    assert rows == {*QUESTIONS, *RANDOMIZERS}
+    assert rows == {*QUESTIONS, *RANDOMIZERS, *SENDINGS}
 
 
 def test_errors_of_counts_through_krr_follow_from_the_formula() -> None:
@@ -76,3 +78,43 @@ def test_the_error_of_a_sum_follows_from_the_formula() -> None:
     worst = REPORTS * max(variance(place / 100_000) for place in range(100_001))
     assert worst == pytest.approx(number(tail, "mse"), rel=1e-6)
     assert f"120 times {sqrt(worst):.1f}, the mean's\n{120 * sqrt(worst) / REPORTS:.4f} minutes" in TEXT
+
+
+def test_the_share_up_to_an_edge_has_the_error_of_its_sum() -> None:
+    tail = "--categories 12 --reports 100000 --epsilon 1 --delta 1e-6"
+    gamma = number(tail, "gamma")
+    error = sqrt(count_variance(REPORTS / 2, 1 - gamma / 2, gamma / 2)) / REPORTS
+    assert f"share is {error:.5f}, that of one count {sqrt(number(tail, 'mse')):.1f} at worst" in TEXT
+
+
+def test_groups_have_the_error_of_as_many_categories() -> None:
+    many, few = (number(f"--categories {k} --reports 100000 --epsilon 1 --delta 1e-6", "mse") for k in (48, 16))
+    assert f"standard error is {sqrt(many):.1f} instead of {sqrt(few):.1f}." in TEXT
+
+
+def test_so_many_people_are_told_from_zero() -> None:
+    gamma, k = number("--categories 1000 --reports 100000 --epsilon 1 --delta 1e-6", "gamma"), 1000
+    error = sqrt(count_variance(0, 1 - gamma + gamma / k, gamma / k))
+    chance = 0.05 / (k * sum(1 / place for place in range(1, k + 1)))
+    assert f"takes about {-NormalDist().inv_cdf(chance) * error:.0f} people" in TEXT
+
+
+def test_the_error_of_a_text_follows_from_its_cells() -> None:
+    (lines,) = (lines for command, lines in ANSWERS if "--query text" in command)
+    cells = int(re.findall(r"hashed, (\d+) cells", lines)[0])
+    nobody, thousand = (float(re.findall(rf"error at {held} +(\S+)", lines)[0]) for held in ("0", "1,000"))
+    # γ is what the error at 0 says it is; the error at a thousand then follows, but for what is rounded.
+    gamma = 1 - sqrt(REPORTS / cells * (1 - 1 / cells)) / (1 - 1 / cells) / nobody
+    own = 1 - gamma + gamma / cells
+    hit, miss = own * (1 - own), (1 - 1 / cells) / cells
+    spread = (1000 * hit + (REPORTS - 1000) * miss) / ((1 - gamma) * (1 - 1 / cells)) ** 2
+    # With 256 rows, the thousand collide with one another's cells by themselves alone, which adds nothing here.
+    assert sqrt(spread) == pytest.approx(thousand, rel=0.1)
+    assert f"standard error of {nobody:.1f}, and one that a thousand hold {thousand:.1f}." in TEXT
+
+
+def test_a_state_sent_directly_has_the_error_of_its_share_of_the_cap() -> None:
+    gamma = 2 / (exp(40 / 16) + 1)
+    error = sqrt(count_variance(0, 1 - gamma / 2, gamma / 2))
+    assert error == pytest.approx(98.7028, rel=1e-4)
+    assert f"over all of them: {error:.1f} in every round" in TEXT

@@ -189,7 +189,7 @@ WRONG = [
     ("honest_share = 0.9", "epsilon_total = true", 15, "privacy.epsilon_total is True; it must be a number"),
     ("honest_share = 0.9", 'epsilon_total = "none"', 15, "privacy.epsilon_total is 'none'; it must be a number"),
     ("honest_share = 0.9", "dummies = -1", 15, "privacy.dummies is -1; it must be a whole number from 0 to 1000000"),
-    ("honest_share = 0.9", "dummies = 1000001", 15, "a whole number from 0 to 1000000"),
+    ("honest_share = 0.9", "dummies = 10000001", 15, "a whole number from 0 to 10000000"),
     ("honest_share = 0.9", "dummies = 10.0", 15, "privacy.dummies is 10.0; it must be a whole number"),
     ("honest_share = 0.9", "dummies = true", 15, "privacy.dummies is True; it must be a whole number"),
     ('"histogram"', '"median"', 19, "query[0].kind is 'median'; it must be 'histogram' or 'sum'"),
