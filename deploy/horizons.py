@@ -4,23 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from math import ceil, exp, floor, inf, log, sqrt
+from math import ceil, exp, inf, log, sqrt
 from typing import Any
 
 from hubbub.accountant.certificate.batches import linked_part, local_sum, lone_part
 from hubbub.accountant.certificate.terms import Terms
 from hubbub.accountant.composition import compose_upper
 from hubbub.accountant.errors import AccountingError
-from hubbub.accountant.longitudinal.calibrate import LEVEL_SHARE, level_reports
 from hubbub.accountant.mechanisms import LocalMechanism, one_round, paid_rounds
 from hubbub.accountant.mechanisms.longitudinal import Direct, Horizon, Sampled, Strategy, Tree, Vector
 from hubbub.accountant.mechanisms.longitudinal.signs import weight_of
-from hubbub.accountant.numbers import exact_share, honest_reports
+from hubbub.accountant.numbers import honest_reports
 from hubbub.accountant.pairs import Part
 from hubbub.queries.fields import DENOMINATOR
 from hubbub.queries.longitudinal.direct import SendingStates
 from hubbub.queries.longitudinal.question import AUTO, Longitudinal
-from hubbub.queries.longitudinal.signs import SendingOneChange, SendingVector
+from hubbub.queries.longitudinal.signs import SendingOneChange, SendingVector, steady_people
 
 STEPS = 15
 """Halvings of a strength on a logarithmic scale of e^±17: the last one changes an error by a part in a thousand."""
@@ -105,9 +104,7 @@ def candidates(question: Longitudinal, rounds: int, goal: Goal) -> tuple[Candida
         horizon = Horizon(rounds, question.changes)
     except AccountingError as error:
         return tuple(Candidate(name, why_not=str(error)) for name in wanted)
-    people = max(1, floor(exact_share(question.steady_share) * goal.hiding))
-    # Who misses a round shows their level to whoever knows everybody else's, so only people of that level hide them.
-    steady = max(1, level_reports(horizon.levels, people, -log(goal.delta * LEVEL_SHARE)))
+    steady = steady_people(horizon.levels, goal.hiding, question.steady_share, goal.terms.delta)
     found = tuple(_candidate(name, horizon, steady, goal) for name in wanted)
     return (*found, Candidate(Tree.kind, why_not=_NO_TREE)) if question.strategy == AUTO else found
 

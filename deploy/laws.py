@@ -10,6 +10,7 @@ from typing import Any
 
 from hubbub.accountant.errors import AccountingError
 from hubbub.accountant.mechanisms import KRR, Finite
+from hubbub.accountant.mechanisms.finite import ENTRIES_LIMIT, INPUTS_LIMIT
 from hubbub.accountant.mechanisms.laws import simplest
 from hubbub.deploy.exact import as_written, parse
 
@@ -47,7 +48,14 @@ def law_of(content: Any) -> KRR | Finite:
     unknown = [name for name in content if name not in KEYS]
     if unknown:
         raise AccountingError(f"{', '.join(map(repr, unknown)):.200} is unknown; a law may say {', '.join(KEYS)}")
-    rows = tuple(_row("law", row) for row in _list("law", content["law"]))
+    law = _list("law", content["law"])
+    # Before anything in it is read: a million fractions take half a minute.
+    if len(law) > INPUTS_LIMIT or sum(len(row) for row in law if isinstance(row, list)) > ENTRIES_LIMIT:
+        raise AccountingError(
+            f"law has {len(law)} rows, may have at most {INPUTS_LIMIT} and {ENTRIES_LIMIT} probabilities in all; list "
+            "some inputs with a blanket, or join outputs whose columns are proportional"
+        )
+    rows = tuple(_row("law", row) for row in law)
     blanket = _row("blanket", content["blanket"]) if content.get("blanket") is not None else None
     return simplest(Finite(rows, blanket, _neighbours(content.get("neighbours")), _dummy(content.get("dummy"), rows)))
 

@@ -270,7 +270,13 @@ def randomizer_words(query: Query) -> dict[str, object]:
     content = query.randomizer.content()
     ratios = {key: f"{value[0]}/{value[1]}" for key, value in content.items() if isinstance(value, list)}
     sizes = {key: value for key, value in content.items() if isinstance(value, int) and key != "categories"}
-    return {"randomizer": content["mechanism"], **sizes, **ratios}
+    return {"randomizer": sent_by(query), **sizes, **ratios}
+
+
+def sent_by(query: Query) -> str:
+    """Return the kind of randomizer, or the strategy of a question over time."""
+    kind: str = query.randomizer.content().get("mechanism") or query.question.content()["strategy"]
+    return kind
 
 
 def symbols_named(query: Query) -> int | None:

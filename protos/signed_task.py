@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from fractions import Fraction
+from math import floor
 from typing import Any
 
 from hubbub.protos.draft import check_draft
@@ -24,6 +27,7 @@ from hubbub.protos.signed import (
 )
 from hubbub.protos.task import Draft, Identities, Privacy, Schedule, Task, task_content
 from hubbub.queries.errors import shown
+from hubbub.queries.over_rounds import Repeated
 from hubbub.queries.query import Query
 
 _KNOWN = " or ".join(form.name for form in TASK_FORMS)
@@ -175,9 +179,18 @@ def _task_from(content: Any, version: Version) -> Task:
         questions=tuple(query.question for query in queries),
     )
     check_draft(draft)
+    _check_promises(draft, queries)
     identities = _identities_from(content["identities"])
     promise = draft.minimum_reports, draft.privacy
     return Task(draft.name, draft.schedule, *promise, queries, identities, format=form.name)
+
+
+def _check_promises(draft: Draft, queries: Sequence[Query]) -> None:
+    """Check what a question over time counts on beyond one round: nothing that is certified may rest on a wish."""
+    honest = floor(Fraction(str(draft.privacy.honest_share)) * draft.minimum_reports)
+    for index, query in enumerate(queries):
+        if isinstance(query.question, Repeated):
+            query.question.check_promise(f"query[{index}]", query.randomizer, honest, draft.privacy.delta)
 
 
 def _with_floats(content: dict[str, Any]) -> dict[str, Any]:

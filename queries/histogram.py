@@ -119,7 +119,7 @@ class Histogram:
     @property
     def planned_for(self) -> str:
         """What the expected error is of."""
-        return "one count"
+        return "one count" if self.share == 1 else f"one count of at most {self.share:.3g} of the people"
 
     @property
     def extent(self) -> float:

@@ -8,8 +8,8 @@ inequality
     P[N ≥ μ + t] ≤ exp(−V·h(t/V)),   h(u) = (1+u)·ln(1+u) − u.
 
 (The normal law would promise too much: with 15 reports to a cell its tail at five deviations is thirty times too
-small.) Benjamini and Hochberg's procedure on these bounds keeps the expected share of false discoveries at most
-`FALSE_DISCOVERIES`, candidates taken as independent, as their cells are.
+small.) Benjamini and Yekutieli's procedure on these bounds keeps the expected share of false discoveries at most
+`FALSE_DISCOVERIES`, however the counts depend on each other.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from hubbub.queries.debiased import Debiased
 from hubbub.queries.decoding import Cells, Decoded, decode
 from hubbub.queries.hashed import HashedResponse
 from hubbub.queries.rows import Estimate, Estimates, Row
+from hubbub.queries.simultaneous import banded, half_width
 
 if TYPE_CHECKING:
     from hubbub.queries.draws import Random
@@ -109,7 +110,20 @@ def look_up(question: _OfTexts, debiased: Debiased, candidates: Sequence[str]) -
         Row("count", debiased.interval(float(counts[place]), float(variances[place])), texts[place])
         for place in _standing_out(excess, spread).tolist()
     ]
-    return Estimates(question.kind, (*rows, Row("answered", answered(question, debiased))))
+    everybody = Row("answered", answered(question, debiased))
+    # A band over all that were looked up holds of those that are shown, although these were chosen by their counts.
+    width = half_width(len(texts) + 1)
+    shown = tuple(banded(row, width) for row in (*rows, everybody))
+    return Estimates(question.kind, shown, notes=(_found(len(rows), len(texts)),))
+
+
+def _found(found: int, candidates: int) -> str:
+    rate = f"false-discovery rate {FALSE_DISCOVERIES:.0%}"
+    if not found:
+        return f"none of the {candidates} candidates stands out of the noise ({rate})"
+    return (
+        f"{found} of {candidates} candidates stand out of the noise ({rate}); the band over all looked up holds of them"
+    )
 
 
 def _decoded(debiased: Debiased, symbols: np.ndarray) -> Decoded:
@@ -124,15 +138,19 @@ def _hashed(debiased: Debiased) -> HashedResponse:
 
 
 def _standing_out(excess: Vector, spread: Vector) -> np.ndarray:
-    """Return the places of those that stand out, the largest first: Benjamini and Hochberg's procedure.
+    """Return the places of those that stand out, the largest first: Benjamini and Yekutieli's procedure.
+
+    It holds however the counts depend on each other: candidates share cells of the table.
 
     `excess` is by how many reports each is above the mean of texts that nobody holds, `spread` the variance of that.
     """
     over = np.maximum(excess, 0.0) / spread
     logs = -spread * ((1 + over) * np.log1p(over) - over)
     order = np.argsort(logs, kind="stable")
-    # The i-th smallest of m may be at most i/m times the rate; all before the last that is are discoveries.
-    allowed = np.log(FALSE_DISCOVERIES * np.arange(1, len(order) + 1) / max(len(order), 1))
+    # The i-th smallest of m may be at most i/m times the rate over 1 + 1/2 + … + 1/m; all before the last that is are
+    # discoveries.
+    places = np.arange(1, len(order) + 1)
+    allowed = np.log(FALSE_DISCOVERIES * places / max(len(order), 1) / max(float((1 / places).sum()), 1.0))
     within = np.flatnonzero(logs[order] <= allowed)
     found = order[: within[-1] + 1] if len(within) else order[:0]
     return found[np.argsort(-excess[found], kind="stable")]

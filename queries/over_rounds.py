@@ -73,6 +73,14 @@ class OverRounds(ABC):
         """Return the estimates after round `number`, from the published batches of the rounds up to it."""
 
     @abstractmethod
+    def check_crowd(self, table: str, honest: int, share: float, delta: float) -> None:
+        """Return only if it counts on no more people than `share` of the `honest` ones at the minimum can be.
+
+        Raises:
+            FieldError: where it counts on more.
+        """
+
+    @abstractmethod
     def content(self) -> dict[str, Any]:
         """Return its parameters as members of a task's query."""
 
@@ -86,6 +94,13 @@ class Repeated(Protocol):
 
         Raises:
             FieldError: where it cannot.
+        """
+
+    def check_promise(self, table: str, randomizer: Randomizer, honest: int, delta: float) -> None:
+        """Return only if a frozen task's randomizer promises no more than `honest` people at the minimum give.
+
+        Raises:
+            FieldError: where it does.
         """
 
     def read_randomizer(self, fields: Fields) -> Randomizer:

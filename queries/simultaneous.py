@@ -38,7 +38,7 @@ def with_bands(estimates: Estimates) -> Estimates:
     """
     counted = sum(row.estimate is not None and bool(row.estimate.standard_error) for row in estimates.rows)
     width = half_width(counted)
-    rows = tuple(_banded(row, width) for row in estimates.rows)
+    rows = tuple(banded(row, width) for row in estimates.rows)
     if estimates.clipped_to is None or all(row.statistic != QUANTILE for row in rows):
         return replace(estimates, rows=rows)
     span = estimates.clipped_to
@@ -52,7 +52,8 @@ QUANTILE = "quantile"
 """The statistic of the value that a share of people is at or below."""
 
 
-def _banded(row: Row, width: float) -> Row:
+def banded(row: Row, width: float) -> Row:
+    """Return a row with the interval of a band of that half-width, in standard errors, unless it has one."""
     estimate = row.estimate
     if estimate is None or estimate.standard_error is None or estimate.simultaneous is not None:
         return row

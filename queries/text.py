@@ -121,7 +121,7 @@ class Text:
     @property
     def planned_for(self) -> str:
         """What the expected error is of."""
-        return "one count"
+        return f"one text that at most {self.share:.3g} of the people hold"
 
     @property
     def extent(self) -> float:

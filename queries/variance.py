@@ -49,6 +49,9 @@ if TYPE_CHECKING:
 
 _HALF = Fraction(1, 2)
 
+FURTHEST = 1e150
+"""Furthest end of an interval from 0: squares beyond are no doubles."""
+
 
 @dataclass(frozen=True)
 class Variance(Number):
@@ -64,6 +67,8 @@ class Variance(Number):
     def check(self, table: str) -> None:
         """Check what a sum's question does, and that the grid is within the limit."""
         super().check(table)
+        if max(abs(self.lower), abs(self.upper)) > FURTHEST:
+            raise FieldError(table, "upper", f"is {self.upper:g}; the ends of a variance are within ±{FURTHEST:g}")
         if self.levels is not None and self.answers >= MAXIMUM_SYMBOLS:
             limit = f"it must be a whole number from 1 to {MAXIMUM_SYMBOLS - 3}"
             raise FieldError(table, "levels", f"is {self.levels}; {limit}")

@@ -101,6 +101,7 @@ class Finite:
     @classmethod
     def read(cls, content: Mapping[str, Any]) -> Finite:
         """Read what `content` wrote; raises AccountingError for anything else."""
+        _check_sizes(content)
         check_content(cls.kind, cls.members, content)
         neighbours = content["neighbours"]
         return cls(
@@ -197,6 +198,22 @@ class Finite:
                     "blanket's: it would hide less than a person does; make dummies reports of some input"
                 )
         return dummy
+
+
+def _check_sizes(content: Mapping[str, Any]) -> None:
+    """Refuse lists that are too long before anything in them is read: millions of fractions take half a minute."""
+    law = content.get("law")
+    lists = [("law", INPUTS_LIMIT, law), ("neighbours", INPUTS_LIMIT**2, content.get("neighbours"))]
+    rows = law if isinstance(law, list) and len(law) <= INPUTS_LIMIT else []
+    for name, row in [
+        ("blanket", content.get("blanket")),
+        ("dummy", content.get("dummy")),
+        *(("law", r) for r in rows),
+    ]:
+        lists.append((name, OUTPUTS_LIMIT, row))
+    for name, most, value in lists:
+        if isinstance(value, list) and len(value) > most:
+            raise AccountingError(f"{name} has a list of {len(value)}, may have at most {most} in one; see `Finite`")
 
 
 def _lowest(law: Sequence[Row]) -> Row:

@@ -72,9 +72,11 @@ def finite_delta(mechanism: Finite, reports: int, epsilon: Fraction, enough: Fra
 
 
 def neighbours_points(mechanism: Finite) -> list[Points]:
-    """Return the points of every two neighbours that differ from all others' points."""
+    """Return the points of every two neighbours that differ from all others' points; equal laws have none."""
     found: dict[Points, None] = {}
     for x, other in mechanism.neighbouring:
+        if mechanism.law[x] == mechanism.law[other]:
+            continue
         masses: defaultdict[tuple[Fraction, Fraction], Fraction] = defaultdict(Fraction)
         for first, second, mass in zip(mechanism.law[x], mechanism.law[other], mechanism.masses, strict=True):
             if mass > 0:

@@ -94,10 +94,12 @@ def _budget_text(planned: Plan, budget: Outlook) -> str:
 
 def _randomizer(query: Query) -> str:
     """Say a randomizer's kind and its probabilities, to six digits."""
+    from hubbub.deploy.planning import sent_by
+
     content = query.randomizer.content()
     ratios = [f"{key} {value[0] / value[1]:.6f}" for key, value in content.items() if isinstance(value, list)]
     sizes = [f"{key} {value}" for key, value in content.items() if isinstance(value, int) and key != "categories"]
-    return ", ".join([content["mechanism"], *sizes, *ratios])
+    return ", ".join([sent_by(query), *sizes, *ratios])
 
 
 def _print_strategies(printer: Console, each: PlannedQuery) -> None:

@@ -196,7 +196,7 @@ def print_results(console: Console, results: RoundResults, simultaneous: bool = 
             console.print("  withheld: fewer valid reports than the task's minimum", markup=False)
         else:
             print_table(console, _table(query, simultaneous))
-            if query.estimates.table and not any(row.category for row in query.estimates.rows):
+            if query.estimates.table and not query.estimates.notes:
                 console.print(
                     "  its texts are not in the task; look some up: hubbub results … --candidates FILE, one a line",
                     markup=False,

@@ -41,6 +41,9 @@ class SendingStates(Sending, KRandomizedResponse):
         """Return γ."""
         return {"gamma": [self.gamma, DENOMINATOR]}
 
+    def check_crowd(self, table: str, honest: int, share: float, delta: float) -> None:
+        """Every round is a batch by itself, so nobody need answer all of them."""
+
     def step(self, memory: Memory | None, before: Stream, after: Stream, random: Random) -> Encoded:  # noqa: ARG002
         """Return the state, which `randomize` randomizes."""
         return Encoded(after.state, after.content())

@@ -6,18 +6,20 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from hubbub.accountant.mechanisms import paid_rounds
 from hubbub.accountant.mechanisms.longitudinal import CHANGES_LIMIT, PERIODS_LIMIT, Horizon
 from hubbub.queries.draws import Random
 from hubbub.queries.errors import AnswerError, FieldError, shown
 from hubbub.queries.fields import DEFAULT_RANDOMIZER, Fields, check_count, check_shared
 from hubbub.queries.longitudinal.sending import Sending
 from hubbub.queries.longitudinal.strategies import SENDINGS
+from hubbub.queries.over_rounds import OverRounds
 from hubbub.queries.question import Value
 from hubbub.queries.rows import Estimates, Truth
 
 if TYPE_CHECKING:
     from hubbub.queries.debiased import Debiased
-    from hubbub.queries.randomizer import Vector
+    from hubbub.queries.randomizer import Randomizer, Vector
 
 AUTO = "auto"
 """The strategy of a draft that leaves the choice to planning."""
@@ -120,6 +122,21 @@ class Longitudinal:
         check_count("task", "rounds", rounds, 1, PERIODS_LIMIT)
         if self.periods not in (None, rounds):
             raise FieldError(table, "periods", f"is {self.periods}; the task has {rounds} rounds, and each is a period")
+
+    def check_promise(self, table: str, randomizer: Randomizer, honest: int, delta: float) -> None:
+        """Check the people that a strategy counts on, and the question's own cap on the local ε over all rounds.
+
+        Raises:
+            FieldError: where there are fewer, or it is above the cap.
+        """
+        if isinstance(randomizer, OverRounds):
+            randomizer.check_crowd(table, honest, self.steady_share, delta)
+        if self.epsilon_local is not None and self.periods is not None:
+            mechanism = randomizer.mechanism
+            reached = paid_rounds(mechanism, self.periods) * mechanism.epsilon_local
+            if reached > self.epsilon_local * (1 + 1e-9):
+                problem = f"is {self.epsilon_local:g}; the strategy's over all rounds is {reached:.6g}, plan it anew"
+                raise FieldError(table, "epsilon_local", problem)
 
     def content(self) -> dict[str, Any]:
         """Return the members of a task's JSON."""

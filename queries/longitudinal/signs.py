@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
+from math import floor
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 
 from hubbub.accountant.mechanisms import Sequence as OneReport
-from hubbub.accountant.mechanisms.longitudinal import Horizon, Sampled, Vector
+from hubbub.accountant.mechanisms.longitudinal import Horizon, Sampled, Vector, level_people
 from hubbub.queries import coins
 from hubbub.queries.draws import Random, uniform
 from hubbub.queries.errors import FieldError, shown
@@ -53,7 +55,9 @@ class SendingSigns(Sending, Generic[S]):
     @cached_property
     def mechanism(self) -> OneReport:
         """The law of everything that a device sends."""
-        return OneReport(self.strategy.epsilon_local(), self.strategy.epsilon_sign, self.steady)
+        # With few periods no two streams differ as much as two signs can.
+        whole = self.strategy.epsilon_local()
+        return OneReport(whole, min(self.strategy.epsilon_sign, whole), self.steady)
 
     @property
     def report_bytes(self) -> int:
@@ -74,6 +78,13 @@ class SendingSigns(Sending, Generic[S]):
     def content(self) -> dict[str, Any]:
         """Return its parameters. The odds, over 2³², are a text: readers of JSON round whole numbers above 2⁵³."""
         return {"steady": self.steady, "odds": str(self.strategy.weight)}
+
+    def check_crowd(self, table: str, honest: int, share: float, delta: float) -> None:
+        """Return only if there are so many steady people; see `OverRounds.check_crowd`."""
+        most = steady_people(self.horizon.levels, honest, share, delta)
+        if self.steady > most:
+            problem = f"is {self.steady}; of {honest} honest people at the minimum at most {most} are sure to hide one"
+            raise FieldError(table, "steady", f"{problem} over all rounds: plan the task anew")
 
     # On the device
 
@@ -209,6 +220,14 @@ class SendingVector(SendingSigns[Vector]):
             return coins.fair_sign(random)
         place, kept["used"] = kept["used"], kept["used"] + 1
         return -change if kept["minuses"] >> place & 1 else change
+
+
+def steady_people(levels: int, honest: int, share: float, delta: float) -> int:
+    """Return how many people of one level take part in every round, of a share of the `honest` ones at the minimum.
+
+    Who misses a round shows their level to whoever knows everybody else's, so only people of that level hide them.
+    """
+    return level_people(levels, max(1, floor(Fraction(str(share)) * honest)), delta)
 
 
 def _odds(fields: Fields) -> int:

@@ -89,3 +89,10 @@ def test_rounds_of_different_neighbours_are_proven_together() -> None:
     parts = [Part(NEAR, 10**5, 3), Part(TERNARY, 10**5, 1), Part(KRR(3, Fraction(1, 2)), 1000, 1)]
     stated = round_up_significant(compose(parts, 1e-6).epsilon_upper)
     assert prove_composed(parts, stated, 1e-6).looser <= 0.01
+
+
+def test_inputs_that_are_alike_are_proven_to_tell_nothing() -> None:
+    alike = (Fraction(1, 4), Fraction(3, 4))
+    law = Finite((alike, alike, (Fraction(3, 8), Fraction(5, 8))))
+    assert prove(law, 100, 0.0, 0.2).route == "blanket"
+    assert finite_delta(Finite((alike, alike)), 100, Fraction(0), Fraction(0), 0.01).upper == 0

@@ -8,6 +8,7 @@ and a line to `STRATEGIES`; `hubbub.accountant.longitudinal` says what it costs.
 
 from hubbub.accountant.mechanisms.longitudinal.direct import Direct
 from hubbub.accountant.mechanisms.longitudinal.horizon import CHANGES_LIMIT, PERIODS_LIMIT, Horizon
+from hubbub.accountant.mechanisms.longitudinal.levels import level_people
 from hubbub.accountant.mechanisms.longitudinal.sampled import Sampled
 from hubbub.accountant.mechanisms.longitudinal.strategy import STRATEGIES, AnyStrategy, Strategy
 from hubbub.accountant.mechanisms.longitudinal.tree import Node, Tree
@@ -25,4 +26,5 @@ __all__ = [
     "Strategy",
     "Tree",
     "Vector",
+    "level_people",
 ]

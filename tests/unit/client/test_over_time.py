@@ -20,6 +20,7 @@ from hubbub.protos.task import Schedule
 from hubbub.queries.longitudinal.question import Longitudinal
 from hubbub.queries.longitudinal.signs import SendingVector
 from hubbub.queries.query import Query
+from support.bills import BILL
 from support.fake_shuffler import Clock, FakeShuffler
 from support.samples import QUERIES, START, Parties, sample_task, signed
 
@@ -27,7 +28,7 @@ NOBODY = "127.0.0.1:1"
 ROUNDS = 8
 ACTIVE = Query(
     Longitudinal("active", 2, "vector", periods=ROUNDS),
-    SendingVector(Vector(Horizon(ROUNDS, 2), 3 * 2**32, 0), 20),
+    SendingVector(Vector(Horizon(ROUNDS, 2), 3 * 2**32, 0), 1),
 )
 
 Make = Callable[..., Device]
@@ -120,9 +121,11 @@ async def test_a_device_killed_between_storing_and_sending_sends_what_it_stored(
 
 def test_a_report_drawn_from_a_memory_that_moved_is_not_stored(tmp_path: Path) -> None:
     state, task_id = State(tmp_path / "state.db"), bytes(32)
-    state.keep_reports(Round(task_id, 0), "", Drawn(bytes(16), b"a"), 9.0, Step(None, {"q": {"period": 1}}, 9.0))
+    state.keep_reports(Round(task_id, 0), "", Drawn(bytes(16), b"a"), 9.0, BILL, Step(None, {"q": {"period": 1}}, 9.0))
     with pytest.raises(MemoryMoved):
-        state.keep_reports(Round(task_id, 1), "", Drawn(bytes(16), b"b"), 9.0, Step(None, {"q": {"period": 2}}, 9.0))
+        state.keep_reports(
+            Round(task_id, 1), "", Drawn(bytes(16), b"b"), 9.0, BILL, Step(None, {"q": {"period": 2}}, 9.0)
+        )
     assert state.find(Round(task_id, 1), [""]) == {}
     assert state.memories(task_id, [""]) == {"": '{"q":{"period":1}}'}
 

@@ -7,13 +7,15 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from scipy import stats
 
+from hubbub.deploy.commands.plan import _print
 from hubbub.deploy.horizons import Goal, candidates, chosen
-from hubbub.deploy.planning import expected_errors, outlook_of, plan
+from hubbub.deploy.planning import expected_errors, outlook_of, plan, randomizer_words
 from hubbub.protos.draft import read_draft
 from hubbub.protos.errors import TaskError
 from hubbub.protos.signed_task import SignedTask, read_task
-from hubbub.protos.task import task_content
+from hubbub.protos.task import Draft, Task, task_content
 from hubbub.queries.longitudinal.question import Longitudinal
 from support.samples import Parties
 
@@ -61,15 +63,22 @@ def test_a_plan_takes_the_least_error_and_keeps_within_the_budget_of_all_rounds(
 
 
 @pytest.mark.parametrize("way", ["direct", "vector", "sampled"])
-def test_a_planned_task_is_read_as_it_was_written(way: str) -> None:
+def test_a_planned_task_is_read_as_it_was_written(way: str, capsys: pytest.CaptureFixture[str]) -> None:
     planned = plan(drafted(strategy=f'"{way}"', steady_share="0.5"))
     task = planned.task(Parties.generate().public)
     assert read_task(task_content(task)).id == task.id
     assert SignedTask.decode(SignedTask(task).encode()).task == task
     assert task.horizon == 8
     found = planned.queries[0]
+    assert randomizer_words(found.query)["randomizer"] == way
+    _print(planned, outlook_of(planned), None)
+    assert f"active: {way}" in capsys.readouterr().out
     assert found.epsilon_local <= 8
     assert found.epsilon_upper <= 2
+
+
+def frozen(draft: Draft) -> Task:
+    return plan(draft).task(Parties.generate().public)
 
 
 def goal(**changes: float) -> Goal:
@@ -123,3 +132,25 @@ def test_a_draft_that_cannot_be_asked_says_why(changes: dict[str, str], told: st
     text = DRAFT.replace("changes = 2\n", "") if "changes" in changes else DRAFT
     with pytest.raises(TaskError, match=told):
         plan(read_draft(text + "".join(f"{name} = {value}\n" for name, value in changes.items())))
+
+
+@pytest.mark.parametrize("strategy", ["vector", "sampled"])
+def test_a_task_that_counts_on_more_people_than_there_are_is_refused(strategy: str) -> None:
+    draft = read_draft(DRAFT.replace("20_000", "2_000") + f'strategy = "{strategy}"\nsteady_share = 0.5\n')
+    task = frozen(draft)
+    steady = int(task.queries[0].content()["steady"])
+    # Of 1,000 people over 4 levels: with a chance of at most 1e-9, and not of much less, fewer others have one's own.
+    assert stats.binom.cdf(steady - 2, 999, 0.25) <= 1e-9
+    assert stats.binom.cdf(steady - 1, 999, 0.25) > 1e-13
+    content = task_content(task)
+    assert read_task(content).queries == task.queries
+    content["queries"][0]["steady"] = steady + 1
+    with pytest.raises(TaskError, match=rf"steady is {steady + 1}; of 2000 honest people .* at most {steady}"):
+        read_task(content)
+
+
+def test_a_cap_of_the_question_s_own_holds_of_a_task_that_is_read() -> None:
+    content = task_content(frozen(read_draft(DRAFT.replace("20_000", "2_000") + 'strategy = "vector"\n')))
+    content["queries"][0]["epsilon_local"] = 0.01
+    with pytest.raises(TaskError, match=r"epsilon_local is 0.01; the strategy's over all rounds is"):
+        read_task(content)

@@ -179,6 +179,14 @@ def test_a_device_that_erased_its_memory_draws_nothing_anew_and_sends_what_depen
     assert encoded.memory == ERASED
 
 
+@pytest.mark.parametrize("way", ["vector", "sampled"])
+def test_a_device_that_erased_its_memory_sends_every_level_and_sign(way: str) -> None:
+    query = asked(way)
+    found = {query.encode_at(True, Moment(3, ERASED), os.urandom).symbol for _ in range(600)}
+    # A symbol is missing with a chance of 6·(5/6)^600, below 1e-46.
+    assert found == set(range(query.symbols))
+
+
 @pytest.mark.parametrize("answer", [1, "maybe", 0.0, ""])
 def test_what_is_no_state_is_refused_without_repeating_it(answer: Any) -> None:
     with pytest.raises(AnswerError, match="give true or false, or the words yes and no"):
