@@ -15,7 +15,8 @@ from hubbub.accountant.mechanisms import LocalMechanism, check_categories
 from hubbub.accountant.spending.budget import Outlook, outlook
 from hubbub.deploy import horizons
 from hubbub.deploy.alternatives import Aim, Candidate, compared
-from hubbub.deploy.horizons import Goal, candidates, chosen
+from hubbub.deploy.goals import Goal
+from hubbub.deploy.horizons import candidates, chosen
 from hubbub.protos.draft import check_draft
 from hubbub.protos.errors import TaskError
 from hubbub.protos.task import MAXIMUM_REPORTS, Draft, Identities, Task
@@ -270,7 +271,7 @@ def randomizer_words(query: Query) -> dict[str, object]:
     content = query.randomizer.content()
     ratios = {key: f"{value[0]}/{value[1]}" for key, value in content.items() if isinstance(value, list)}
     sizes = {key: value for key, value in content.items() if isinstance(value, int) and key != "categories"}
-    return {"randomizer": content["mechanism"], **sizes, **ratios}
+    return {"randomizer": query.randomizer.kind, **sizes, **ratios}
 
 
 def symbols_named(query: Query) -> int | None:

@@ -15,7 +15,7 @@ from hubbub.accountant.bounds import epsilon_bracket
 from hubbub.accountant.brackets import EpsilonBracket
 from hubbub.accountant.certificate.terms import QueryCount, RoundCounts, Terms
 from hubbub.accountant.composition import compose
-from hubbub.accountant.mechanisms import LocalMechanism, hiding_reports, one_round, paid_rounds
+from hubbub.accountant.mechanisms import LocalMechanism, costliest, hiding_reports, one_round
 from hubbub.accountant.numbers import honest_reports
 from hubbub.accountant.pairs import Part
 
@@ -60,12 +60,12 @@ def linked_part(terms: Terms, mechanism: LocalMechanism, reports: int) -> Part:
 def parts_over_rounds(parts: Sequence[Sequence[Part]]) -> list[Part]:
     """Return what several rounds cost a person, of the parts of each round in the task's order of queries.
 
-    Where all of a person's reports to a query are one report, it is paid for once, at the fewest who hid it.
+    Where all of a person's reports to a query are one report, it is paid for once, at the fewest who hid it; where
+    streams differ in few of the rounds, these are paid for, at the fewest.
     """
     kept: list[Part] = []
     for rounds in zip(*parts, strict=True):
-        paid = paid_rounds(rounds[0].mechanism, len(rounds))
-        kept += sorted(rounds, key=lambda part: part.reports)[:paid] if paid < len(rounds) else rounds
+        kept += costliest(rounds[0].mechanism, rounds, lambda part: part.reports)
     return kept
 
 

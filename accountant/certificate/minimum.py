@@ -55,7 +55,7 @@ def check_minimum(terms: Terms, mechanisms: Sequence[LocalMechanism]) -> None:
         )
     if terms.epsilon_total is None:
         return
-    reached = compose(parts_at_minimum(terms, mechanisms), terms.delta).epsilon_upper
+    reached = compose(parts_of_horizon(terms, mechanisms, 1), terms.delta).epsilon_upper
     if reached > terms.epsilon_total:
         raise AccountingError(
             f"one round spends epsilon {reached:.6g} at delta {terms.delta:g}, epsilon_total is "

@@ -97,7 +97,7 @@ def _randomizer(query: Query) -> str:
     content = query.randomizer.content()
     ratios = [f"{key} {value[0] / value[1]:.6f}" for key, value in content.items() if isinstance(value, list)]
     sizes = [f"{key} {value}" for key, value in content.items() if isinstance(value, int) and key != "categories"]
-    return ", ".join([content["mechanism"], *sizes, *ratios])
+    return ", ".join([query.randomizer.kind, *sizes, *ratios])
 
 
 def _print_strategies(printer: Console, each: PlannedQuery) -> None:

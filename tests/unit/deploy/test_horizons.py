@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
-from hubbub.deploy.horizons import Goal, candidates, chosen
+from hubbub.deploy.commands.plan import _randomizer
+from hubbub.deploy.goals import Goal
+from hubbub.deploy.horizons import candidates, chosen
 from hubbub.deploy.planning import expected_errors, outlook_of, plan
 from hubbub.protos.draft import read_draft
 from hubbub.protos.errors import TaskError
@@ -56,11 +58,11 @@ def test_a_plan_takes_the_least_error_and_keeps_within_the_budget_of_all_rounds(
     (document,) = expected_errors(planned.queries)
     assert document["chosen"] == query.query.question.content()["strategy"]
     told = {each["strategy"]: each for each in document["strategies"]}  # type: ignore[attr-defined]
-    assert told["tree"]["why_not"]
+    assert told["tree"]["why_not"] is None
     assert math.isfinite(told["vector"]["standard_error_largest"])
 
 
-@pytest.mark.parametrize("way", ["direct", "vector", "sampled"])
+@pytest.mark.parametrize("way", ["direct", "vector", "sampled", pytest.param("tree", marks=pytest.mark.slow)])
 def test_a_planned_task_is_read_as_it_was_written(way: str) -> None:
     planned = plan(drafted(strategy=f'"{way}"', steady_share="0.5"))
     task = planned.task(Parties.generate().public)
@@ -70,6 +72,9 @@ def test_a_planned_task_is_read_as_it_was_written(way: str) -> None:
     found = planned.queries[0]
     assert found.epsilon_local <= 8
     assert found.epsilon_upper <= 2
+    kind = {"direct": "krr", "tree": "tree-nodes"}.get(way, "sequence")
+    assert expected_errors(planned.queries)[0]["randomizer"] == kind
+    assert _randomizer(found.query).startswith(f"{kind}, ")
 
 
 def goal(**changes: float) -> Goal:
@@ -84,7 +89,10 @@ def plan_terms() -> Any:
     return Terms.of(drafted())
 
 
-@pytest.mark.parametrize("way", [pytest.param("direct", marks=pytest.mark.slow), "vector", "sampled"])
+@pytest.mark.parametrize(
+    "way",
+    [pytest.param("direct", marks=pytest.mark.slow), "vector", "sampled", pytest.param("tree", marks=pytest.mark.slow)],
+)
 def test_every_limit_is_kept_and_one_is_used_up(way: str) -> None:
     question = Longitudinal("active", 2, way)
     for limits in ({}, {"local": 2.0}, {"round_local": 0.5}, {"epsilon": 0.1}):
@@ -112,7 +120,7 @@ def test_fewer_who_are_steady_hide_less() -> None:
     ("changes", "told"),
     [
         ({"changes": "9"}, "changes"),
-        ({"strategy": '"tree"'}, "strategy is 'tree'; it must be 'auto' or 'direct'"),
+        ({"strategy": '"oak"'}, "strategy is 'oak'; it must be 'auto' or 'direct'"),
         ({"optional": "true"}, "optional is given"),
         ({"steady_share": "0"}, "steady_share"),
         ({"epsilon_local": "0"}, "epsilon_local"),
