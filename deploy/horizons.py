@@ -7,65 +7,22 @@ from dataclasses import dataclass
 from math import ceil, exp, inf, log, sqrt
 from typing import Any
 
-from hubbub.accountant.certificate.batches import linked_part, local_sum, lone_part
-from hubbub.accountant.certificate.terms import Terms
-from hubbub.accountant.composition import compose_upper
+from hubbub.accountant.certificate.batches import local_sum
 from hubbub.accountant.errors import AccountingError
-from hubbub.accountant.mechanisms import LocalMechanism, one_round, paid_rounds
+from hubbub.accountant.mechanisms import paid_rounds
 from hubbub.accountant.mechanisms.longitudinal import Direct, Horizon, Sampled, Strategy, Tree, Vector
 from hubbub.accountant.mechanisms.longitudinal.signs import weight_of
-from hubbub.accountant.numbers import honest_reports
-from hubbub.accountant.pairs import Part
+from hubbub.deploy.goals import Goal, least_noise
 from hubbub.queries.fields import DENOMINATOR
 from hubbub.queries.longitudinal.direct import SendingStates
 from hubbub.queries.longitudinal.question import AUTO, Longitudinal
 from hubbub.queries.longitudinal.signs import SendingOneChange, SendingVector, steady_people
+from hubbub.queries.longitudinal.tree import SendingNodes
 
 STEPS = 15
 """Halvings of a strength on a logarithmic scale of e^±17: the last one changes an error by a part in a thousand."""
 
-_NO_TREE = "devices do not send a tree's levels yet; `hubbub account longitudinal` says how precise it would be"
-
-Sent = SendingStates | SendingVector | SendingOneChange
-
-
-@dataclass(frozen=True)
-class Goal:
-    """What a question over time may cost: `epsilon` and `local` over all rounds, the others in one of them, at `delta`.
-
-    `terms` are the task's, with the minimum that everything is computed at.
-    """
-
-    terms: Terms
-    epsilon: float
-    local: float
-    round_epsilon: float
-    round_local: float
-    delta: float
-
-    @property
-    def hiding(self) -> int:
-        """The honest people of a round at the minimum."""
-        return max(1, honest_reports(self.terms.minimum_reports, self.terms.minimum_reports, self.terms.honest_share))
-
-    def holds(self, mechanism: LocalMechanism, rounds: int) -> bool:
-        """Return whether a mechanism keeps within all of it over so many rounds."""
-        paid, one = paid_rounds(mechanism, rounds), one_round(mechanism)
-        if one.epsilon_local > self.round_local or local_sum([mechanism] * paid) > self.local:
-            return False
-        if self.reached(mechanism, rounds) > self.epsilon:
-            return False
-        # One round never costs more than all of them.
-        if self.epsilon <= self.round_epsilon:
-            return True
-        alone = lone_part(self.terms, mechanism, self.hiding)
-        return compose_upper([alone], self.delta) <= self.round_epsilon
-
-    def reached(self, mechanism: LocalMechanism, rounds: int) -> float:
-        """Return the certified ε of so many rounds together."""
-        part = linked_part(self.terms, mechanism, self.hiding)
-        paid = paid_rounds(mechanism, rounds)
-        return compose_upper([Part(mechanism, part.reports, paid, part.dummies)], self.delta)
+Sent = SendingStates | SendingVector | SendingOneChange | SendingNodes
 
 
 @dataclass(frozen=True)
@@ -99,14 +56,13 @@ class Candidate:
 
 def candidates(question: Longitudinal, rounds: int, goal: Goal) -> tuple[Candidate, ...]:
     """Return what each strategy that the question allows would cost and how precise it would be."""
-    wanted = [*_STRENGTHS] if question.strategy == AUTO else [question.strategy]
+    wanted = [*_STRONGEST] if question.strategy == AUTO else [question.strategy]
     try:
         horizon = Horizon(rounds, question.changes)
     except AccountingError as error:
         return tuple(Candidate(name, why_not=str(error)) for name in wanted)
     steady = steady_people(horizon.levels, goal.hiding, question.steady_share, goal.terms.delta)
-    found = tuple(_candidate(name, horizon, steady, goal) for name in wanted)
-    return (*found, Candidate(Tree.kind, why_not=_NO_TREE)) if question.strategy == AUTO else found
+    return tuple(_candidate(name, horizon, steady, goal) for name in wanted)
 
 
 def chosen(found: tuple[Candidate, ...]) -> Candidate:
@@ -115,9 +71,8 @@ def chosen(found: tuple[Candidate, ...]) -> Candidate:
 
 
 def _candidate(name: str, horizon: Horizon, steady: int, goal: Goal) -> Candidate:
-    build = _STRENGTHS[name]
     try:
-        sending = _strongest(lambda strength: build(horizon, steady, strength), horizon.periods, goal)
+        sending = _STRONGEST[name](horizon, steady, goal)
     except AccountingError as error:
         return Candidate(name, why_not=str(error))
     if sending is None:
@@ -138,6 +93,12 @@ def _measured(name: str, sending: Sent, goal: Goal) -> Candidate:
         goal.reached(mechanism, periods),
         sum(errors) / periods,
         max(errors),
+    )
+
+
+def _halved(build: Callable[[Horizon, int, float], Sent]) -> Callable[[Horizon, int, Goal], Sent | None]:
+    return lambda horizon, steady, goal: _strongest(
+        lambda strength: build(horizon, steady, strength), horizon.periods, goal
     )
 
 
@@ -174,9 +135,15 @@ def _sampled(horizon: Horizon, steady: int, epsilon: float) -> SendingOneChange:
     return SendingOneChange(Sampled(horizon, weight_of(epsilon)), steady)
 
 
-_STRENGTHS: Mapping[str, Callable[[Horizon, int, float], Sent]] = {
-    Direct.kind: _direct,
-    Vector.kind: _vector,
-    Sampled.kind: _sampled,
+def _tree(horizon: Horizon, steady: int, goal: Goal) -> SendingNodes | None:  # noqa: ARG001 - all who come hide
+    mechanism = least_noise(horizon, goal)
+    return None if mechanism is None else SendingNodes(mechanism)
+
+
+_STRONGEST: Mapping[str, Callable[[Horizon, int, Goal], Sent | None]] = {
+    Direct.kind: _halved(_direct),
+    Vector.kind: _halved(_vector),
+    Sampled.kind: _halved(_sampled),
+    Tree.kind: _tree,
 }
-"""Each strategy at a local ε: of one round, or of all where they are one report."""
+"""Each strategy with the least error within a goal: most by halving a local ε, of one round or of all."""

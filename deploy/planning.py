@@ -15,7 +15,7 @@ from hubbub.accountant.mechanisms import LocalMechanism, check_categories
 from hubbub.accountant.spending.budget import Outlook, outlook
 from hubbub.deploy import horizons
 from hubbub.deploy.alternatives import Aim, Candidate, compared
-from hubbub.deploy.horizons import Goal
+from hubbub.deploy.goals import Goal
 from hubbub.protos.draft import check_draft
 from hubbub.protos.errors import TaskError
 from hubbub.protos.task import MAXIMUM_REPORTS, Draft, Identities, Task

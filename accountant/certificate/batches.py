@@ -6,6 +6,7 @@ Only the question is shared. The answer is checked in another way than it was fo
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from fractions import Fraction
 from functools import lru_cache
@@ -15,7 +16,7 @@ from hubbub.accountant.bounds import epsilon_bracket
 from hubbub.accountant.brackets import EpsilonBracket
 from hubbub.accountant.certificate.terms import QueryCount, RoundCounts, Terms
 from hubbub.accountant.composition import compose
-from hubbub.accountant.mechanisms import LocalMechanism, hiding_reports, one_round, paid_rounds
+from hubbub.accountant.mechanisms import LocalMechanism, costliest, hiding_reports, one_round
 from hubbub.accountant.numbers import honest_reports
 from hubbub.accountant.pairs import Part
 
@@ -60,14 +61,21 @@ def linked_part(terms: Terms, mechanism: LocalMechanism, reports: int) -> Part:
 def parts_over_rounds(parts: Sequence[Sequence[Part]]) -> list[Part]:
     """Return what several rounds cost a person, of the parts of each round in the task's order of queries.
 
-    Where all of a person's reports to a query are one report, it is paid for once, at the fewest who hid it.
+    Where all of a person's reports to a query are one report, it is paid for once, at the fewest who hid it; where
+    streams differ in few of the rounds, these are paid for, at the fewest.
     """
-    paid: list[set[int]] = []
+    paid: list[Counter[int]] = []
     for rounds in zip(*parts, strict=True):
-        by_reports = sorted((part.reports, number) for number, part in enumerate(rounds))
-        paid.append({number for _, number in by_reports[: paid_rounds(rounds[0].mechanism, len(rounds))]})
+        numbered = list(enumerate(rounds))
+        mechanism = rounds[0].mechanism
+        paid.append(Counter(number for number, _ in costliest(mechanism, numbered, lambda each: each[1].reports)))
     # Round by round, as they always were composed: another order may round otherwise.
-    return [part for number, of in enumerate(parts) for part, kept in zip(of, paid, strict=True) if number in kept]
+    return [
+        part
+        for number, of in enumerate(parts)
+        for part, kept in zip(of, paid, strict=True)
+        for _ in range(kept[number])
+    ]
 
 
 def is_short(terms: Terms, query: QueryCount) -> bool:

@@ -55,7 +55,7 @@ def check_minimum(terms: Terms, mechanisms: Sequence[LocalMechanism]) -> None:
         )
     if terms.epsilon_total is None:
         return
-    charged = parts_at_minimum(terms, mechanisms)
+    charged = parts_of_horizon(terms, mechanisms, 1)
     # What a ledger charges for a first round is more only where it pays for all rounds at once.
     reached = reached if charged == alone else compose(charged, terms.delta).epsilon_upper
     if reached > terms.epsilon_total:

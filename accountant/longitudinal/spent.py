@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from hubbub.accountant.errors import AccountingError, shown
-from hubbub.accountant.longitudinal.doubles import covered, single, spared
 from hubbub.accountant.mechanisms import Finite, Generic
 from hubbub.accountant.mechanisms.longitudinal import AnyStrategy, Direct, Horizon, Node, Sampled, Tree, Vector
 from hubbub.accountant.mechanisms.longitudinal.tree import Differences, differences
 from hubbub.accountant.pairs import Part, one_round
+from hubbub.accountant.pairs.doubles import covered, single, spared
 
 Batches = Mapping[int, int]
 """Reports of each level's batch, by level; of `direct`, which has one batch a period, those of level 0."""

@@ -20,8 +20,9 @@ from hubbub.accountant.mechanisms.krr import CATEGORIES_LIMIT, KRR, check_catego
 from hubbub.accountant.mechanisms.laplace import Laplace
 from hubbub.accountant.mechanisms.rappor import RAPPOR
 from hubbub.accountant.mechanisms.registry import LocalMechanism, mechanism_kind, mechanism_members, read_mechanism
-from hubbub.accountant.mechanisms.rounds import hiding_reports, one_round, paid_rounds
+from hubbub.accountant.mechanisms.rounds import costliest, hiding_reports, one_round, paid_rounds
 from hubbub.accountant.mechanisms.sequence import Sequence
+from hubbub.accountant.mechanisms.tree_nodes import TreeNodes
 from hubbub.accountant.mechanisms.written import GAMMA_DENOMINATOR
 
 __all__ = [
@@ -40,8 +41,10 @@ __all__ = [
     "LocalMechanism",
     "Mechanism",
     "Sequence",
+    "TreeNodes",
     "check_categories",
     "checked_epsilon_local",
+    "costliest",
     "exact_decimal",
     "exp_decimal",
     "hiding_reports",
@@ -55,5 +58,5 @@ __all__ = [
 Mechanism = KRR | Generic
 """What a task can ask for, and what is certified."""
 
-AnyMechanism = KRR | Generic | Sequence | Laplace | RAPPOR | Hashed | Finite | Gaussian
+AnyMechanism = KRR | Generic | Sequence | TreeNodes | Laplace | RAPPOR | Hashed | Finite | Gaussian
 """What the accountant can be asked about."""

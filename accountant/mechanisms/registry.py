@@ -14,12 +14,13 @@ from hubbub.accountant.mechanisms.krr import KRR
 from hubbub.accountant.mechanisms.laplace import Laplace
 from hubbub.accountant.mechanisms.rappor import RAPPOR
 from hubbub.accountant.mechanisms.sequence import Sequence
+from hubbub.accountant.mechanisms.tree_nodes import TreeNodes
 from hubbub.accountant.mechanisms.written import Fits
 
-LocalMechanism = KRR | Generic | Sequence | Laplace | RAPPOR | Hashed | Finite
+LocalMechanism = KRR | Generic | Sequence | TreeNodes | Laplace | RAPPOR | Hashed | Finite
 """What has a local ε, and so composes over rounds and has Rényi divergences."""
 
-_ALL: tuple[type[LocalMechanism], ...] = (KRR, RAPPOR, Generic, Laplace, Hashed, Finite, Sequence)
+_ALL: tuple[type[LocalMechanism], ...] = (KRR, RAPPOR, Generic, Laplace, Hashed, Finite, Sequence, TreeNodes)
 
 KINDS: Mapping[str, type[LocalMechanism]] = {each.kind: each for each in _ALL}
 """Each mechanism under the name that its content gives in the member `mechanism`.

@@ -1,17 +1,41 @@
-"""What rounds cost together, and one of them alone: the one place that knows whose rounds are one report."""
+"""What rounds cost together, and one of them alone: the one place that knows whose rounds hang together."""
+
+from collections.abc import Callable
+from collections.abc import Sequence as Several
+from typing import TypeVar
 
 from hubbub.accountant.mechanisms.registry import LocalMechanism
 from hubbub.accountant.mechanisms.sequence import Sequence
+from hubbub.accountant.mechanisms.tree_nodes import TreeNodes
+
+T = TypeVar("T")
 
 
 def one_round(mechanism: LocalMechanism) -> LocalMechanism:
     """Return the law of what a person sends in one round."""
-    return mechanism.one_round if isinstance(mechanism, Sequence) else mechanism
+    return mechanism.one_round if isinstance(mechanism, Sequence | TreeNodes) else mechanism
 
 
 def paid_rounds(mechanism: LocalMechanism, rounds: int) -> int:
-    """Return how many of `rounds` rounds a person pays for: one, where all of them are one report."""
+    """Return how often a person pays for `mechanism` in so many rounds: once, where all of them are one report.
+
+    Of the tree's nodes it is the units in which streams can differ, of which one round may cost two.
+    """
+    if isinstance(mechanism, TreeNodes):
+        return mechanism.paid(rounds)
     return min(rounds, 1) if isinstance(mechanism, Sequence) else rounds
+
+
+def costliest(mechanism: LocalMechanism, rounds: Several[T], reports: Callable[[T], int]) -> list[T]:
+    """Return what a person pays for of these rounds of a mechanism: those with the fewest reports.
+
+    Of the tree's nodes it is the round with the fewest, as often as there are units to pay for: each size of a batch
+    takes seconds to compose.
+    """
+    paid = paid_rounds(mechanism, len(rounds))
+    if isinstance(mechanism, TreeNodes):
+        return [min(rounds, key=reports)] * paid
+    return list(rounds) if paid == len(rounds) else sorted(rounds, key=reports)[:paid]
 
 
 def hiding_reports(mechanism: LocalMechanism, reports: int) -> int:

@@ -20,6 +20,7 @@ from hubbub.accountant.mechanisms import (
     Laplace,
     LocalMechanism,
     Sequence,
+    TreeNodes,
 )
 from hubbub.accountant.pairs.base import LocalPairs, MechanismPairs
 from hubbub.accountant.pairs.finite import FinitePairs
@@ -30,6 +31,7 @@ from hubbub.accountant.pairs.krr import KrrPairs
 from hubbub.accountant.pairs.laplace import LaplacePairs
 from hubbub.accountant.pairs.rappor import RapporPairs
 from hubbub.accountant.pairs.sequence import SequencePairs
+from hubbub.accountant.pairs.tree_nodes import TreeNodesPairs
 from hubbub.accountant.pairs.two_rr import TwoRRPairs
 
 
@@ -41,6 +43,7 @@ PAIRS: Mapping[type, Callable[[Any], MechanismPairs[Any]]] = {
     KRR: _krr,
     Generic: GenericPairs,
     Sequence: SequencePairs,
+    TreeNodes: TreeNodesPairs,
     RAPPOR: RapporPairs,
     Hashed: HashedPairs,
     Laplace: LaplacePairs,

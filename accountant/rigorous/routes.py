@@ -14,7 +14,7 @@ from operator import attrgetter
 from typing import Any, ClassVar
 
 from hubbub.accountant.errors import shown
-from hubbub.accountant.mechanisms import KRR, RAPPOR, Finite, Hashed, LocalMechanism
+from hubbub.accountant.mechanisms import KRR, RAPPOR, Finite, Hashed, LocalMechanism, TreeNodes
 from hubbub.accountant.rigorous.balls import Enclosure
 from hubbub.accountant.rigorous.blanket import blanket_delta
 from hubbub.accountant.rigorous.finite import finite_delta
@@ -155,7 +155,21 @@ def _hashed(mechanism: Hashed) -> Route:
     return BlanketRoute(mechanism.krr)
 
 
-ROUTES: Mapping[type, Callable[[Any], Route]] = {KRR: _krr, RAPPOR: RapporRoute, Hashed: _hashed, Finite: FiniteRoute}
+def _tree_nodes(mechanism: TreeNodes) -> Route:
+    if not mechanism.alone and mechanism.node.signed:
+        raise NotProvenError(
+            "no proof in balls is known that two changes by one of a tree's node cover one by two", False
+        )
+    return FiniteRoute(Finite(mechanism.node.law))
+
+
+ROUTES: Mapping[type, Callable[[Any], Route]] = {
+    KRR: _krr,
+    RAPPOR: RapporRoute,
+    Hashed: _hashed,
+    Finite: FiniteRoute,
+    TreeNodes: _tree_nodes,
+}
 """What can be proven of a batch, by the type of the mechanism."""
 
 EXACT_RATIO: Mapping[type, Callable[[Any], Fraction]] = {
@@ -163,6 +177,7 @@ EXACT_RATIO: Mapping[type, Callable[[Any], Fraction]] = {
     RAPPOR: attrgetter("likelihood_ratio"),
     Hashed: attrgetter("likelihood_ratio"),
     Finite: attrgetter("neighbour_ratio"),
+    TreeNodes: attrgetter("likelihood_ratio"),
 }
 """The exact e^ε_local of mechanisms that have one. That of others is rounded up: it could refute what is true."""
 

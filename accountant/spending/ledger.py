@@ -24,7 +24,7 @@ from dataclasses import dataclass, field, replace
 from hubbub.accountant.brackets import EpsilonBracket
 from hubbub.accountant.composition import compose, compose_upper
 from hubbub.accountant.errors import AccountingError, shown
-from hubbub.accountant.mechanisms import paid_rounds
+from hubbub.accountant.mechanisms import costliest
 from hubbub.accountant.numbers import checked_delta, real
 from hubbub.accountant.pairs import Part
 from hubbub.accountant.spending.entry import Entry, LedgerBroken
@@ -196,15 +196,14 @@ class Ledger:
 
 
 def _paid(entries: Sequence[Entry]) -> tuple[Entry, ...]:
-    """Return what is paid for: of a query whose rounds are one report together, the rounds that cost most."""
-    counts = Counter(entry.query for entry in entries)
-    left = {entry.query: paid_rounds(entry.part.mechanism, counts[entry.query]) for entry in entries}
-    paid: set[tuple[int, str]] = set()
-    for entry in sorted(entries, key=lambda entry: entry.part.reports):
-        if left[entry.query] > 0:
-            left[entry.query] -= 1
-            paid.add(entry.key)
-    return tuple(entry for entry in entries if entry.key in paid)
+    """Return what is paid for: of a query whose rounds hang together, those that cost most, some of them twice."""
+    by_query: dict[str, list[Entry]] = {}
+    for entry in entries:
+        by_query.setdefault(entry.query, []).append(entry)
+    paid: Counter[tuple[int, str]] = Counter()
+    for of in by_query.values():
+        paid.update(each.key for each in costliest(of[0].part.mechanism, of, lambda entry: entry.part.reports))
+    return tuple(entry for entry in entries for _ in range(paid[entry.key]))
 
 
 def _upper(entries: Sequence[Entry], delta: float) -> float:

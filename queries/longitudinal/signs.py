@@ -19,21 +19,18 @@ from hubbub.queries import coins
 from hubbub.queries.draws import Random, uniform
 from hubbub.queries.errors import FieldError, shown
 from hubbub.queries.fields import Fields
-from hubbub.queries.krr import SYMBOL_BYTES, KRandomizedResponse
-from hubbub.queries.longitudinal.sending import Sending
+from hubbub.queries.longitudinal.drawn import SendingDrawn
 from hubbub.queries.longitudinal.stream import Stream
 from hubbub.queries.over_rounds import Batch, Encoded, Memory
 
 if TYPE_CHECKING:
-    from hubbub.queries.randomizer import Tally
-    from hubbub.queries.randomizer import Vector as Weights
     from hubbub.queries.rows import Row
 
 S = TypeVar("S", Sampled, Vector)
 
 
 @dataclass(frozen=True)
-class SendingSigns(Sending, Generic[S]):
+class SendingSigns(SendingDrawn, Generic[S]):
     """What `sampled` and `vector` share; `steady` honest people of each level are taken to answer every round."""
 
     kind: ClassVar[str] = OneReport.kind
@@ -58,11 +55,6 @@ class SendingSigns(Sending, Generic[S]):
         # With few periods no two streams differ as much as two signs can.
         whole = self.strategy.epsilon_local()
         return OneReport(whole, min(self.strategy.epsilon_sign, whole), self.steady)
-
-    @property
-    def report_bytes(self) -> int:
-        """Length of a report."""
-        return SYMBOL_BYTES
 
     # Reading and writing
 
@@ -115,58 +107,6 @@ class SendingSigns(Sending, Generic[S]):
     def _sign(self, kept: dict[str, int], after: Stream, random: Random) -> int:
         """Return what is sent at a node's end, +1 or −1."""
         raise NotImplementedError
-
-    def randomize(self, symbol: int, random: Random) -> bytes:  # noqa: ARG002 - it was drawn by `step`
-        """Return the symbol, which is random already."""
-        return symbol.to_bytes(SYMBOL_BYTES, "big")
-
-    # At the services
-
-    def dummies(self, count: int, random: Random) -> bytes:
-        """Return uniform symbols: they add noise to every node, and hide nobody's reports over the rounds."""
-        return self._symbols.dummies(count, random)
-
-    def tally(self, reports: bytes) -> Tally:
-        """Count each level and sign; another number is invalid."""
-        return self._symbols.tally(reports)
-
-    def check(self, tally: Tally) -> None:
-        """Return only if the tally can be this randomizer's; raises ValueError otherwise."""
-        self._symbols.check(tally)
-
-    def debias(self, tally: Tally, dummies: int) -> tuple[Weights, Weights]:
-        """Return the symbols' counts, linear in those of the reports."""
-        from hubbub.queries.counting import debiased
-
-        return debiased(self, tally, dummies)
-
-    @property
-    def _symbols(self) -> KRandomizedResponse:
-        # A symbol is written and counted as kRR's are; γ is of no matter to that.
-        return KRandomizedResponse(self.symbols, 1)
-
-    @property
-    def keep(self) -> float:
-        """A report is the symbol."""
-        return 1.0
-
-    @property
-    def base(self) -> float:
-        """A report is no other symbol."""
-        return 0.0
-
-    @property
-    def dummy_mean(self) -> float:
-        """A dummy is each symbol equally often."""
-        return 1 / self.symbols
-
-    def variances(self, weights: Weights) -> Weights:
-        """Return zeros: the symbol is sent as it is."""
-        return 0 * weights
-
-    def dummy_variance(self, weights: Weights) -> float:
-        """Return the variance of a weight over the symbols."""
-        return float(weights.var())
 
     # Estimates
 

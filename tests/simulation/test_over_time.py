@@ -21,11 +21,11 @@ from hubbub.queries.question import Value
 pytestmark = pytest.mark.slow
 
 DEVICES, ROUNDS = 240, 2
-STRATEGIES = ("direct", "vector")
+STRATEGIES = ("direct", "vector", "tree")
 
 
 def draft() -> Draft:
-    over_time = tuple(Longitudinal(name, 1, name, epsilon_local=12.0) for name in STRATEGIES)
+    over_time = tuple(Longitudinal(name, 1, name, epsilon_local=20.0) for name in STRATEGIES)
     # All rounds began before now and are cut long after it, so they can be answered one after the other at once.
     schedule = Schedule(int(time.time()) - 3600 * ROUNDS, 3600, 30 * 86_400, ROUNDS, "operator")
     privacy = Privacy(epsilon=8.0, delta=1e-2, epsilon_local=20.0, epsilon_total=40.0)
@@ -63,7 +63,7 @@ async def test_every_strategy_runs_to_a_certificate_that_holds(tmp_path: Path) -
 def check_results(results: RoundResults, number: int) -> None:
     people = DEVICES if number else DEVICES * 7 // 8
     truth = (0.0, DEVICES / 2)[number]
-    for query in results.queries[:2]:
+    for query in results.queries[:3]:
         assert query.estimates is not None
         rows = {(row.statistic, row.category): row.estimate for row in query.estimates.rows}
         count, answered = rows["count", None], rows["answered", None]
@@ -74,7 +74,7 @@ def check_results(results: RoundResults, number: int) -> None:
         # nodes that they answered, these are all there are, so nothing is missing.
         assert abs(count.value - truth) < 6 * count.standard_error
         series = [category for statistic, category in rows if statistic == "smoothed_count"]
-        assert series == ([] if query.name == "direct" else [f"round {place}" for place in range(number + 1)])
+        assert series == ([] if query.name != "vector" else [f"round {place}" for place in range(number + 1)])
 
 
 def check_certificate(pipeline: LocalPipeline, certificate: bytes) -> None:
@@ -87,10 +87,10 @@ def check_certificate(pipeline: LocalPipeline, certificate: bytes) -> None:
     assert rounds["epsilon_local"] <= horizon["epsilon_local"]
     steady = next(query["steady"] for query in content["queries"] if "steady" in query)
     fewer, more = f'"steady":{steady}'.encode(), f'"steady":{steady + 1}'.encode()
-    for old, new in ((b'"rounds":2', b'"rounds":3'), (fewer, more)):
+    for old, new in ((b'"rounds":2', b'"rounds":3'), (fewer, more), (b'"periods":2', b'"periods":3')):
         assert old in certificate
         with pytest.raises(VerificationError):
             verify(certificate.replace(old, new), Pins())
     stated = json.loads(certificate)["body"]
-    assert {query["mechanism"] for query in stated["queries"]} == {"krr", "sequence"}
+    assert {query["mechanism"] for query in stated["queries"]} == {"krr", "sequence", "tree-nodes"}
     assert len(rounds["history"]) == ROUNDS

@@ -5,6 +5,7 @@ Devices send through the functions that they really run. n = 20,000 people over 
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
 from collections.abc import Mapping
@@ -13,10 +14,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from hubbub.accountant.mechanisms import TreeNodes
 from hubbub.accountant.mechanisms.longitudinal import Horizon, Sampled, Vector
 from hubbub.queries.longitudinal.direct import SendingStates
 from hubbub.queries.longitudinal.question import Longitudinal
 from hubbub.queries.longitudinal.signs import SendingOneChange, SendingVector
+from hubbub.queries.longitudinal.tree import SendingNodes
 from hubbub.queries.over_rounds import Batch, Moment
 from hubbub.queries.query import Query
 from hubbub.queries.rows import Row
@@ -27,6 +30,7 @@ SENDINGS: Mapping[str, Any] = {
     "direct": SendingStates(2, 2**31, HORIZON),
     "vector": SendingVector(Vector.best(HORIZON, 4.0), PEOPLE),
     "sampled": SendingOneChange(Sampled(HORIZON, int(math.exp(4.0) * 2**32)), PEOPLE),
+    "tree": SendingNodes(TreeNodes(PERIODS, CHANGES, 2**30, 2**27)),
 }
 
 
@@ -84,7 +88,14 @@ def test_every_count_is_unbiased_and_as_noisy_as_its_formula(way: str) -> None:
 def score(way: str, row: Row, number: int, states: np.ndarray[Any, Any]) -> float:
     """How many standard errors a count is off, which are the formula's for these streams."""
     truth = int(states[:, number].sum())
-    exact = math.sqrt(SENDINGS[way].strategy.variance(number + 1, len(states), ones=truth))
+    strategy = SENDINGS[way].strategy
+    exact = math.sqrt(strategy.variance(number + 1, len(states), ones=truth))
+    if way == "tree":
+        # Its noise grows with those who changed in each node, whose number is no one number for all nodes.
+        ends = [0, *(place << level for level, place in strategy.horizon.cover(number + 1))]
+        after = np.column_stack([np.zeros(len(states), dtype=bool), states])
+        changed = [int((after[:, begin] != after[:, end]).sum()) for begin, end in itertools.pairwise(ends)]
+        exact = math.sqrt(sum(strategy.nodes[0].variance(len(states), each) for each in changed))
     assert row.estimate is not None
     assert row.estimate.standard_error == pytest.approx(exact, rel=0.05)
     return (row.estimate.value - truth) / exact

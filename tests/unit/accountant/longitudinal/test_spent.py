@@ -11,11 +11,11 @@ import pytest
 
 from hubbub.accountant.composition import compose_delta, compose_upper
 from hubbub.accountant.errors import AccountingError
-from hubbub.accountant.longitudinal.doubles import covered, single, spared
 from hubbub.accountant.longitudinal.spent import TreeSpending, parts_of_horizon, parts_of_round, parts_so_far
 from hubbub.accountant.mechanisms import Finite, Generic
 from hubbub.accountant.mechanisms.longitudinal import Direct, Horizon, Node, Sampled, Tree, Vector
 from hubbub.accountant.pairs import Part
+from hubbub.accountant.pairs.doubles import covered, single, spared
 from support.streams import node_values, sampled_law, streams, vector_law
 
 Law = Counter[tuple[int, ...]]

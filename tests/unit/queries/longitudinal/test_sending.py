@@ -11,12 +11,14 @@ from typing import Any
 
 import pytest
 
+from hubbub.accountant.mechanisms import TreeNodes
 from hubbub.accountant.mechanisms.longitudinal import Horizon, Sampled, Vector
 from hubbub.queries.errors import AnswerError, FieldError
 from hubbub.queries.longitudinal.direct import SendingStates
 from hubbub.queries.longitudinal.question import Longitudinal
 from hubbub.queries.longitudinal.signs import SendingOneChange, SendingVector
 from hubbub.queries.longitudinal.stream import Stream
+from hubbub.queries.longitudinal.tree import SendingNodes
 from hubbub.queries.over_rounds import ERASED, Memory, Moment
 from hubbub.queries.query import Query
 
@@ -30,11 +32,12 @@ def asked(way: str, periods: int = 4, changes: int = 2) -> Query:
         "direct": SendingStates(2, 2**31, horizon),
         "vector": SendingVector(Vector(horizon, EVEN, 0), 100),
         "sampled": SendingOneChange(Sampled(horizon, EVEN), 100),
+        "tree": SendingNodes(TreeNodes(periods, changes, 2**29, 2**28)),
     }
     return Query(Longitudinal("active", changes, way, periods=periods), sendings[way])
 
 
-WAYS = ("direct", "vector", "sampled")
+WAYS = ("direct", "vector", "sampled", "tree")
 
 
 def sent(query: Query, states: dict[int, bool | None]) -> tuple[list[int], Memory | None]:
@@ -209,7 +212,9 @@ def test_states_are_typed_as_words() -> None:
         ("vector", {"odds": "5"}, "weight is 5"),
         ("vector", {"minuses": 2}, "minuses is 2"),
         ("vector", {"steady": 0}, "steady"),
-        ("sampled", {"strategy": "tree"}, "strategy"),
+        ("sampled", {"strategy": "oak"}, "strategy"),
+        ("tree", {"gamma": [0, 2**32]}, "gamma"),
+        ("tree", {"side": [2**31, 2**32]}, "side is 2147483648"),
         ("sampled", {"periods": 0}, "periods"),
         ("sampled", {"changes": 9}, "changes"),
         ("sampled", {"steady_share": 1.5}, "steady_share"),
@@ -225,3 +230,66 @@ def test_who_is_steady_is_part_of_the_law() -> None:
     sending: Any = query.randomizer
     assert sending.mechanism.steady == 100
     assert replace(sending, steady=99).mechanism != sending.mechanism
+
+
+def truthful(count: int) -> bytes:
+    """Draws that fall above γ, so that a node's value is sent as it is."""
+    return b"\xff" * count
+
+
+def told(query: Query, states: dict[int, bool | None]) -> dict[int, int]:
+    """The node values that a device sends, by round, where it always tells the truth."""
+    memory, values = None, {}
+    lowest = query.randomizer.strategy.nodes[0].values[0]  # type: ignore[attr-defined]
+    for number, state in states.items():
+        encoded = query.encode_at(state, Moment(number, memory), truthful)
+        values[number], memory = encoded.symbol + lowest, encoded.memory
+    return values
+
+
+def count_of(values: dict[int, int], number: int) -> int:
+    """The sum of the nodes that make up the rounds up to this one; a missed one counts as nothing."""
+    period, total = number + 1, 0
+    while period:
+        total, period = total + values.get(period - 1, 0), period & (period - 1)
+    return total
+
+
+@pytest.mark.parametrize("changes", [1, 2, 3])
+def test_a_trees_nodes_add_up_to_the_state_after_every_round(changes: int) -> None:
+    for states in itertools.product([False, True], repeat=7):
+        if flips(states) <= changes:
+            values = told(asked("tree", 7, changes), dict(enumerate(states)))
+            assert [count_of(values, number) for number in range(7)] == [int(state) for state in states]
+
+
+def test_a_node_of_the_tree_whose_end_was_missed_is_short_in_the_counts_that_use_it_alone() -> None:
+    query = asked("tree", periods=8)
+    # Round 3, with which the node of rounds 0 to 3 ends, is missed; the change was in round 1.
+    values = told(query, dict.fromkeys((0,), False) | dict.fromkeys((1, 2, 4, 5, 6, 7), True))
+    assert [count_of(values, number) for number in range(8)] == [0, 1, 1, 0, 0, 0, 0, 1]
+
+
+def test_who_joins_late_is_counted_from_the_node_in_which_they_joined() -> None:
+    values = told(asked("tree", periods=8), dict.fromkeys((4, 5, 6, 7), True))
+    assert [count_of(values, number) for number in range(4, 8)] == [1, 1, 1, 1]
+    # Joined in round 4 and missing round 5, with which that node ends: short until a longer node ends.
+    values = told(asked("tree", periods=8), dict.fromkeys((4, 6, 7), True))
+    assert [count_of(values, number) for number in (4, 6, 7)] == [1, 0, 1]
+
+
+def test_what_a_device_sends_of_a_node_has_the_certified_law() -> None:
+    """Enumerated: the two draws of a value decide it, and each is below its threshold with the law's probability."""
+    mechanism = TreeNodes(4, 2, 2**29, 2**28)
+    for before, after in ((0, 0), (0, 1), (1, 0)):
+        memory = {"bases": before, "changes": before, "period": 2, "state": before}
+        seen: Counter[int] = Counter()
+        for truth, place in itertools.product(range(8), range(16)):
+            draws = iter((truth * 2**29, place * 2**28))
+            query = Query(Longitudinal("active", 2, "tree", periods=4), SendingNodes(mechanism))
+            encoded = query.encode_at(
+                bool(after), Moment(2, memory), lambda count, at=draws: next(at).to_bytes(count, "big")
+            )
+            seen[encoded.symbol] += 1
+        row = mechanism.node.law[1 + after - before]
+        assert [Fraction(seen[symbol], 128) for symbol in range(3)] == list(row)

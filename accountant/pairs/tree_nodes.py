@@ -1,0 +1,94 @@
+"""A unit of the tree's nodes: a value that differs by one, and half of a value that differs by two."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from hubbub.accountant.divergence.logs import LogBracket
+from hubbub.accountant.divergence.search import EpsilonEnds
+from hubbub.accountant.divergence.sums import IidSum
+from hubbub.accountant.losses.grid import LossGrid
+from hubbub.accountant.losses.walks import Atoms
+from hubbub.accountant.mechanisms import Finite, TreeNodes
+from hubbub.accountant.pairs.base import LocalPairs, Search
+from hubbub.accountant.pairs.doubles import covered, single, spared
+from hubbub.accountant.pairs.finite import FinitePairs
+from hubbub.accountant.pairs.part import Part
+
+
+@dataclass(frozen=True)
+class TreeNodesPairs(LocalPairs[TreeNodes]):
+    """A pair above every difference by one, two rounds of which are above every difference by two.
+
+    It is that of a difference by one at a few reports less, where `doubles` shows the latter; else that of any
+    difference. `alone` is the pair of any difference. No attack is stated: which values a stream can have in a round,
+    and so what an attack reaches, depends on the round.
+    """
+
+    exact_blanket: ClassVar[bool] = True
+
+    def described(self) -> str:
+        """Return it in a few words."""
+        return f"the tree's nodes, of local ε {self.mechanism.epsilon_local:.4g} for a change by one"
+
+    def upper_bounds(self) -> tuple[str, ...]:
+        """Its own blanket."""
+        return ("blanket", "local")
+
+    def attack_bound(self, dummies: int) -> None:
+        """None is stated."""
+        return
+
+    def blanket_sum(self, people: int, epsilon: float, missing: float) -> IidSum:
+        """Return the sum of the neighbours that vary most."""
+        pairs, reports = self._laid(people)
+        return pairs.blanket_sum(reports, epsilon, missing)
+
+    def blanket_delta(self, reports: int, epsilon: float, dummies: int, precision: float, missing: float) -> LogBracket:
+        """Return ends of ln of the largest δ."""
+        pairs, people = self._laid(reports)
+        return pairs.blanket_delta(people, epsilon, dummies, precision, missing)
+
+    def blanket_epsilon(self, reports: int, dummies: int, missing: float, delta: float, search: Search) -> EpsilonEnds:
+        """Return the largest ends."""
+        pairs, people = self._laid(reports)
+        return pairs.blanket_epsilon(people, dummies, missing, delta, search)
+
+    def dominating_atoms(self, part: Part, log_tail: float) -> Iterator[Atoms]:
+        """Yield the grid itself."""
+        pairs, laid = self._part(part)
+        yield from pairs.dominating_atoms(laid, log_tail)
+
+    def dominated_atoms(self, part: Part, log_tail: float) -> Iterator[Atoms]:
+        """Yield the lower grid itself."""
+        pairs, laid = self._part(part)
+        yield from pairs.dominated_atoms(laid, log_tail)
+
+    def dominating_grid(self, part: Part, log_tail: float) -> LossGrid:
+        """Return losses of a curve above the blanket's."""
+        pairs, laid = self._part(part)
+        return pairs.dominating_grid(laid, log_tail)
+
+    def dominated_grid(self, part: Part, log_tail: float) -> LossGrid:
+        """Return losses of a curve below the blanket's."""
+        pairs, laid = self._part(part)
+        return pairs.dominated_grid(laid, log_tail)
+
+    def attacking_walk(self, part: Part) -> None:
+        """None is stated."""
+        return
+
+    def _part(self, part: Part) -> tuple[FinitePairs, Part]:
+        pairs, reports = self._laid(part.reports)
+        return pairs, replace(part, mechanism=pairs.mechanism, reports=reports)
+
+    def _laid(self, reports: int) -> tuple[FinitePairs, int]:
+        """Return the law whose pair it is, and how many reports that takes."""
+        node = self.mechanism.node
+        if self.mechanism.alone or not node.signed:
+            return FinitePairs(Finite(node.law)), reports
+        if covered(node, reports):
+            return FinitePairs(single(node)), spared(reports)
+        return FinitePairs(Finite(node.law)), reports

@@ -1,0 +1,80 @@
+"""Drawn: what strategies share whose symbol of a round is random already when `step` returns it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hubbub.queries.draws import Random
+from hubbub.queries.krr import SYMBOL_BYTES, KRandomizedResponse
+from hubbub.queries.longitudinal.sending import Sending
+
+if TYPE_CHECKING:
+    from hubbub.queries.randomizer import Tally
+    from hubbub.queries.randomizer import Vector as Weights
+
+
+class SendingDrawn(Sending):
+    """A report is the symbol that `step` drew, as four bytes."""
+
+    @property
+    def symbols(self) -> int:
+        """How many symbols there are."""
+        raise NotImplementedError
+
+    @property
+    def report_bytes(self) -> int:
+        """Length of a report."""
+        return SYMBOL_BYTES
+
+    def randomize(self, symbol: int, random: Random) -> bytes:  # noqa: ARG002 - it was drawn by `step`
+        """Return the symbol, which is random already."""
+        return symbol.to_bytes(SYMBOL_BYTES, "big")
+
+    # At the services
+
+    def dummies(self, count: int, random: Random) -> bytes:
+        """Return uniform symbols: they add noise to every node, and hide nobody's reports over the rounds."""
+        return self._symbols.dummies(count, random)
+
+    def tally(self, reports: bytes) -> Tally:
+        """Count each symbol; another number is invalid."""
+        return self._symbols.tally(reports)
+
+    def check(self, tally: Tally) -> None:
+        """Return only if the tally can be this randomizer's; raises ValueError otherwise."""
+        self._symbols.check(tally)
+
+    def debias(self, tally: Tally, dummies: int) -> tuple[Weights, Weights]:
+        """Return the symbols' counts, linear in those of the reports."""
+        import numpy as np
+
+        counts = np.asarray(tally.counts - dummies * self.dummy_mean, dtype=np.float64)
+        return counts, np.zeros(len(counts))
+
+    @property
+    def _symbols(self) -> KRandomizedResponse:
+        # A symbol is written and counted as kRR's are; γ is of no matter to that.
+        return KRandomizedResponse(self.symbols, 1)
+
+    @property
+    def keep(self) -> float:
+        """A report is the symbol."""
+        return 1.0
+
+    @property
+    def base(self) -> float:
+        """A report is no other symbol."""
+        return 0.0
+
+    @property
+    def dummy_mean(self) -> float:
+        """A dummy is each symbol equally often."""
+        return 1 / self.symbols
+
+    def variances(self, weights: Weights) -> Weights:
+        """Return zeros: the symbol is sent as it is."""
+        return 0 * weights
+
+    def dummy_variance(self, weights: Weights) -> float:
+        """Return the variance of a weight over the symbols."""
+        return float(weights.var())

@@ -1,0 +1,119 @@
+"""Tree: in every round, what changed in the tree's longest node that ends with it, zeros too.
+
+[1, t] is cut into the nodes of t's binary ones, and each of them is the longest that ends with its last period. So one
+report a round tells all that any count needs, and what a node's values are is told by its reports alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+from hubbub.accountant.mechanisms import TreeNodes
+from hubbub.accountant.mechanisms.longitudinal import Horizon, Tree
+from hubbub.queries import coins
+from hubbub.queries.draws import Random
+from hubbub.queries.fields import DENOMINATOR, Fields
+from hubbub.queries.longitudinal.drawn import SendingDrawn
+from hubbub.queries.longitudinal.stream import Stream
+from hubbub.queries.over_rounds import Batch, Encoded, Memory
+from hubbub.queries.rows import Estimate, Row
+
+
+@dataclass(frozen=True)
+class SendingNodes(SendingDrawn):
+    """The value of a node, −1, 0 or 1, as one `Node` sends it; every level's values are sent alike."""
+
+    kind: ClassVar[str] = TreeNodes.kind
+    most_symbols: ClassVar[int] = 3
+
+    mechanism: TreeNodes
+
+    @property
+    def horizon(self) -> Horizon:
+        """The periods and changes."""
+        return self.mechanism.horizon
+
+    @cached_property
+    def strategy(self) -> Tree:  # type: ignore[override]
+        """Its errors. Its local ε is that of a tree of which all nodes are sent, so more than this one's."""
+        return Tree(self.horizon, (self.mechanism.node,) * self.horizon.levels)
+
+    @property
+    def symbols(self) -> int:
+        """One for each value of a node, the least first."""
+        return len(self.mechanism.node.values)
+
+    @classmethod
+    def read_task(cls, fields: Fields, horizon: Horizon) -> SendingNodes:
+        """Read γ and b, each as [w, 2³²]."""
+        gamma = fields.ratio("gamma", "at 0 there is no privacy, at 1 no answer")
+        side = fields.ratio("side", "at 0 a change could be told for certain")
+        return cls(TreeNodes(horizon.periods, horizon.changes, gamma, side))
+
+    def content(self) -> dict[str, Any]:
+        """Return γ and b."""
+        return {"gamma": [self.mechanism.gamma, DENOMINATOR], "side": [self.mechanism.side, DENOMINATOR]}
+
+    def check_crowd(self, table: str, honest: int, share: float, delta: float) -> None:
+        """Every round is a batch by itself, so nobody need answer all of them."""
+
+    # On the device
+
+    def step(self, memory: Memory | None, before: Stream, after: Stream, random: Random) -> Encoded:
+        """Return what is sent of the node that ends with the period.
+
+        `bases` has a bit for each level: the state before the start of the level's node that the period is in.
+        """
+        bases, period = 0 if memory is None else memory["bases"], after.period
+        for level in range(self.horizon.levels):
+            # The node began since the last answer: its start has the state that was last known.
+            if before.period <= (period - 1) >> level << level:
+                bases = bases & ~(1 << level) | before.state << level
+        level = (period & -period).bit_length() - 1
+        value = after.state - (bases >> level & 1)
+        return Encoded(self._drawn(value, random), {**after.content(), "bases": bases})
+
+    def erased(self, random: Random) -> int:
+        """Return what is sent of a value 0."""
+        return self._drawn(0, random)
+
+    def _drawn(self, value: int, random: Random) -> int:
+        node = self.mechanism.node
+        return coins.node_value(node, value, random) - node.values[0]
+
+    # Estimates
+
+    def rows(self, number: int, batches: Mapping[int, Batch]) -> tuple[Row, ...]:
+        """Return the count after the round and how many answered it.
+
+        The count has no value where a round that one of its nodes ended with was not published. No node is in two
+        cuts of one period, so there is nothing to smooth.
+        """
+        from hubbub.queries.simultaneous import Z_95
+
+        batch = batches[number]
+        people = float(batch.tally.valid - batch.dummies)
+        answered = Row("answered", Estimate(people, 0.0, people, people))
+        ends = [(place << level) - 1 for level, place in self.horizon.cover(number + 1)]
+        if not all(end in batches for end in ends):
+            return (Row("count", None), answered)
+        nodes = [self._node(batches[end]) for end in ends]
+        value, error = sum(each for each, _ in nodes), math.sqrt(sum(variance for _, variance in nodes))
+        return (Row("count", Estimate(value, error, value - Z_95 * error, value + Z_95 * error)), answered)
+
+    def _node(self, batch: Batch) -> tuple[float, float]:
+        """Return a node's estimated sum of values, and its variance at the estimated number of those that are not 0."""
+        node, people = self.mechanism.node, batch.tally.valid - batch.dummies
+        counts = dict(zip(node.values, map(int, batch.tally.counts), strict=True))
+        plus, minus, each = counts[1], counts.get(-1, 0), batch.dummies / self.symbols
+        truthful, edge, sides = float(1 - node.blanket), float(node.blanket * node.edge), self.symbols - 1
+        # A dummy is each symbol with the same chance: its mean is 0 where there is a −1, else ½.
+        mean = batch.dummies * (0.0 if node.signed else 0.5)
+        value = (plus - minus - people * float(node.bias) - mean) / truthful
+        nonzero = (plus + minus - sides * (people * edge + each)) / truthful
+        squares = batch.dummies * (2 / 3 if node.signed else 1 / 4) / truthful**2
+        return value, float(node.variance(people, round(min(max(nonzero, 0.0), people)))) + squares

@@ -1,0 +1,52 @@
+"""The series of the tree: a count is the sum of its nodes, and its error the formula's."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from hubbub.accountant.mechanisms import TreeNodes
+from hubbub.queries.longitudinal.tree import SendingNodes
+from hubbub.queries.over_rounds import Batch
+from hubbub.queries.randomizer import Tally
+
+SIGNED = SendingNodes(TreeNodes(8, 2, 2**30, 2**29))
+RISING = SendingNodes(TreeNodes(8, 1, 2**30, 2**29))
+
+
+def mean_batch(sending: SendingNodes, plus: int, minus: int, people: int, dummies: int = 0) -> Batch:
+    """The counts that are expected where so many people's values are +1 and −1, and dummies come besides."""
+    law, values = sending.mechanism.node.law, sending.mechanism.node.values
+    held = {1: plus, 0: people - plus - minus, -1: minus}
+    counts = [
+        sum(held[value] * law[row][column] for row, value in enumerate(values)) + dummies // len(values)
+        for column in range(len(values))
+    ]
+    assert all(count == int(count) for count in counts)
+    return Batch(Tally(np.array([int(count) for count in counts]), people + dummies), dummies)
+
+
+@pytest.mark.parametrize("dummies", [0, 6 * 1024])
+def test_a_count_is_the_sum_of_its_nodes_with_the_formulas_error(dummies: int) -> None:
+    for sending, minus in ((SIGNED, 4 * 1024), (RISING, 0)):
+        whole, last = (mean_batch(sending, plus, minus, 64 * 1024, dummies) for plus in (16 * 1024, 8 * 1024))
+        # [1, 6] is the node that ends with period 4 and the one that ends with period 6.
+        count, answered = sending.rows(5, {3: whole, 5: last, 4: last})
+        assert count.estimate is not None
+        assert answered.estimate is not None
+        assert count.estimate.value == pytest.approx(24 * 1024 - 2 * minus)
+        assert answered.estimate.value == 64 * 1024
+        node = sending.mechanism.node
+        variance = sum(float(node.variance(64 * 1024, plus * 1024 + minus)) for plus in (16, 8))
+        each = np.var(node.values) / float(1 - node.blanket) ** 2
+        assert count.estimate.standard_error == pytest.approx(math.sqrt(variance + 2 * dummies * each), rel=1e-3)
+
+
+def test_a_round_that_was_not_published_leaves_only_the_counts_that_need_it_without_a_value() -> None:
+    batch = mean_batch(SIGNED, 1024, 1024, 64 * 1024)
+    for number, known in ((4, False), (5, False), (7, True)):
+        count, answered = SIGNED.rows(number, {place: batch for place in range(number + 1) if place != 3})
+        assert (count.estimate is not None) == known
+        assert answered.estimate is not None
