@@ -16,7 +16,8 @@ from simulation.network import DeviceLine
 from simulation.parties import Life, Party, watched
 
 from hubbub.client import Device, Gateway, Pacing, Patience
-from hubbub.client.state import State
+from hubbub.client.memory import Step
+from hubbub.client.state import Drawn, State
 from hubbub.deploy.authority import Authority
 from hubbub.protos.envelope import Destination, Sealer, generate_key
 from hubbub.protos.errors import HubbubError
@@ -93,10 +94,10 @@ class _Simulated:
     def _new_link(self) -> Any:
         return _Link(self._line)
 
-    def _reports(self, answers: Mapping[str, Value]) -> tuple[int, ...]:
+    def _draw(self, answers: Mapping[str, Value], number: int, kept: str | None) -> tuple[Drawn, Step | None]:
         self._recorder.begin(answers)
-        reports: tuple[int, ...] = super()._reports(answers)  # type: ignore[misc]
-        return reports
+        drawn: tuple[Drawn, Step | None] = super()._draw(answers, number, kept)  # type: ignore[misc]
+        return drawn
 
 
 class SimulatedDevice(_Simulated, Device):

@@ -45,10 +45,10 @@ POINTS = {
         *(f"{when} {what}" for what in ("BEGIN", "COMMIT", "wal_checkpoint") for when in ("before", "after")),
         *(
             f"{when} INSERT {table}"
-            for table in ("round", "submission", "forgotten", "history")
+            for table in ("round", "submission", "forgotten", "history", "tariff", "spent")
             for when in ("before", "after")
         ),
-        *(f"{when} DELETE round" for when in ("before", "after")),
+        *(f"{when} DELETE {table}" for table in ("round", "spent", "memory") for when in ("before", "after")),
         *(f"{when} UPDATE" for when in ("before", "after")),
         *(f"{when} {call}" for call in ("get_round", "submit") for when in ("before sending", "after the answer to")),
     ),
