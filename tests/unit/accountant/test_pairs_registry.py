@@ -20,6 +20,7 @@ from hubbub.accountant.mechanisms import (
     Hashed,
     Laplace,
     Sequence,
+    TreeNodes,
 )
 from hubbub.accountant.pairs import LocalPairs, Part, amplification, dominating_grid, local_pairs, pairs_of
 from hubbub.accountant.pairs.registry import PAIRS
@@ -34,6 +35,7 @@ ONE_EACH: tuple[AnyMechanism, ...] = (
     Hashed(3, 2, Fraction(1, 4)),
     Finite(((Fraction(1, 2), Fraction(1, 2)), (Fraction(1, 4), Fraction(3, 4)))),
     Sequence(2.0, 1.0, 50),
+    TreeNodes(8, 2, 2**30, 2**28),
     Gaussian(1.0),
 )
 
@@ -52,8 +54,8 @@ def test_pairs_are_of_the_mechanism_and_name_bounds_that_cover_it(mechanism: Any
     pairs = pairs_of(mechanism)
     assert pairs.mechanism is mechanism
     names = [*pairs.upper_bounds(), pairs.attack_bound(0)]
-    # Of one report over many rounds, and of hashes whatever they are, no attack is known.
-    assert (None in names) == isinstance(mechanism, Sequence | Hashed)
+    # Of one report over many rounds, of hashes whatever they are, and of nodes no attack is known.
+    assert (None in names) == isinstance(mechanism, Sequence | Hashed | TreeNodes)
     for name in filter(None, names):
         BOUNDS[name].conditions(mechanism, 100)
     assert isinstance(pairs, LocalPairs) == (pairs.local_epsilon is not None)
