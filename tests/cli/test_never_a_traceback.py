@@ -194,7 +194,13 @@ RUN_SOMETHING = {"demo", "shuffler", "analyzer"}
 """Commands that start processes or serve, where what they are given is in order: not run with usual values here."""
 
 
-@pytest.mark.parametrize("leaf", LEAVES, ids=lambda leaf: leaf.name)
+SLOW = {"account longitudinal"}
+"""Commands that compute for seconds whatever they are asked."""
+
+TRIED = [pytest.param(leaf, marks=[pytest.mark.slow] if leaf.name in SLOW else [], id=leaf.name) for leaf in LEAVES]
+
+
+@pytest.mark.parametrize("leaf", TRIED)
 def test_no_value_of_any_option_shows_a_traceback(leaf: Leaf, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert here
     found = []

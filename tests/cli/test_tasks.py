@@ -206,6 +206,7 @@ def test_simulate_compares_with_the_truth(tmp_path: Path, deployment: Path) -> N
     assert ran.json["privacy"]["round_total"]["epsilon_upper"] <= 1
 
 
+@pytest.mark.slow
 def test_simulate_compares_randomizers_on_a_column(tmp_path: Path) -> None:
     rows = ["theme,minutes", *(f"{'dark' if row % 3 else 'light'},{row % 7}" for row in range(400))]
     (tmp_path / "usage.csv").write_text("\n".join(rows) + "\n")
@@ -218,6 +219,7 @@ def test_simulate_compares_randomizers_on_a_column(tmp_path: Path) -> None:
     assert (tmp_path / "a.svg").read_bytes().startswith(b"<?xml")
 
 
+@pytest.mark.slow
 def test_simulate_compares_strategies_of_a_boolean_over_time(tmp_path: Path) -> None:
     rows = ["a,b", *("yes,no" if row % 3 else "no,no" for row in range(300))]
     (tmp_path / "states.csv").write_text("\n".join(rows) + "\n")

@@ -275,6 +275,7 @@ def test_a_test_at_five_per_cent_a_site_would_be_seen() -> None:
     assert np.mean(single) > 0.15
 
 
+@pytest.mark.slow
 def test_a_histogram_hardly_ever_says_of_an_empty_category_that_it_is_held() -> None:
     """2.5 % of batches at most, within Z deviations; with people that the estimator does not know of, in most."""
     histogram = Query(Histogram("site", SITES), TOP.randomizer)

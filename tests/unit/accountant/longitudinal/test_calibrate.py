@@ -60,6 +60,7 @@ def test_what_is_stated_is_what_the_parts_compose_to_and_within_the_target() -> 
             assert candidate.epsilon_upper >= 0.99
 
 
+@pytest.mark.slow
 def test_a_cap_on_the_local_epsilon_is_kept_by_every_strategy() -> None:
     candidates = found(4, 2, 2.0, 10_000)
     for candidate in candidates.values():
