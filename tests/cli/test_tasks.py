@@ -85,7 +85,7 @@ def test_plan_says_what_to_expect(deployment: Path) -> None:
 @pytest.mark.slow
 def test_plan_names_the_randomizer_that_a_query_asks_for(deployment: Path, tmp_path: Path) -> None:
     text = (deployment / "operator/task.toml").read_text()
-    assert text.count("[[query]]") == 2
+    assert text.count("\n[[query]]") == 2
     task = tmp_path / "task.toml"
     task.write_text(text.replace('randomizer = "krr"', 'randomizer = "unary"'))
     keys = ("--out", tmp_path / "task.json", "--trust", deployment / "operator/trust")
