@@ -19,9 +19,9 @@ from pathlib import Path
 import grpc
 import pytest
 
-from hubbub.client.state import Round
+from hubbub.client.state import Drawn
 from hubbub.deploy.local import LocalPipeline
-from hubbub.protos.envelope import Destination
+from hubbub.protos.envelope import Destination, Sealer
 from hubbub.protos.keys import Role
 from hubbub.protos.messages import Submission
 from hubbub.protos.refusals import Reason, Refusal
@@ -81,13 +81,14 @@ async def submit(pipeline: LocalPipeline, planted: Planted, number: int) -> None
     name = f"planted-device-{number}"
     planted.secrets.add(name.encode())
     async with pipeline.device(name) as device:
-        send = device._send
+        sealed = device._sealed
 
-        async def noting(link: object, of: Round, keys: object, submission: Submission) -> object:
+        def noting(sealer: Sealer, drawn: Drawn) -> Submission:
+            submission = sealed(sealer, drawn)
             planted.add(submission)
-            return await send(link, of, keys, submission)  # type: ignore[arg-type]
+            return submission
 
-        device._send = noting  # type: ignore[method-assign, assignment]
+        device._sealed = noting  # type: ignore[method-assign]
         answer = ANSWERS[number % 2]
         await device.submit({"theme": answer, "session": None if number % 4 == 0 else 20.0})
 
