@@ -24,6 +24,7 @@ from hubbub.accountant.losses.convolution import ROUNDING, Tilted, convolve, log
 from hubbub.accountant.losses.grid import LossGrid
 from hubbub.accountant.numbers import DELTA_LEAST, checked_delta, checked_epsilon, fraction_up
 from hubbub.accountant.pairs import (
+    ROUNDS_LIMIT,
     Part,
     attack_grid,
     dominated_grid,
@@ -249,7 +250,13 @@ def _merged(parts: Sequence[Part]) -> list[Part]:
     rounds: dict[Part, int] = {}
     for part in parts:
         rounds[one_round(part)] = rounds.get(one_round(part), 0) + part.rounds
-    return [replace(part, rounds=total) for part, total in rounds.items()]
+    return [replace(part, rounds=some) for part, total in rounds.items() for some in _within_limit(total)]
+
+
+def _within_limit(rounds: int) -> list[int]:
+    """Return `rounds` as a sum of numbers that one part may have."""
+    whole, rest = divmod(rounds, ROUNDS_LIMIT)
+    return [ROUNDS_LIMIT] * whole + [rest] * (rest > 0)
 
 
 def _sampled(parts: Sequence[Part]) -> bool:

@@ -120,6 +120,10 @@ def test_one_round_is_bracketed_wherever_it_is_asked(
     one_round(mechanism, people, added, delta, epsilon)
 
 
+def test_atoms_that_underflow_are_charged_as_cut() -> None:
+    renyi(Hashed(2**20, 256, Fraction(1, 2**32)), 17, 42, 2.0)
+
+
 def test_an_attack_whose_charges_are_no_doubles_is_answered() -> None:
     one_round(KRR(3, Fraction(1, 2**32)), 10**11, 0, 0.1, 0.0)
 
