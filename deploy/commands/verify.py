@@ -135,6 +135,7 @@ def _print(verified: Verified) -> None:
             soft_wrap=True,
         )
     if not verified.pinned:
-        out.print("signers not pinned: compare these with what the parties told you", markup=False)
+        which = "" if len(verified.unpinned) == len(verified.fingerprints) else f" ({' and '.join(verified.unpinned)})"
+        out.print(f"signers not pinned{which}: compare these with what the parties told you", markup=False)
     for role, digits in verified.fingerprints.items():
         out.print(f"  {role:<9} {digits}", markup=False, soft_wrap=True)

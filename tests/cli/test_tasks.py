@@ -297,6 +297,13 @@ def test_verify_without_keys_says_signers_not_pinned(certificate: tuple[Path, Pa
     assert parties.operator.public.hex()[:8] in ran.out
 
 
+def test_verify_says_which_signers_are_not_pinned(certificate: tuple[Path, Parties]) -> None:
+    path, _ = certificate
+    ran = hubbub("verify", path, *_pins(path.parent)[:4])
+    assert ran.status == 0
+    assert "signers not pinned (analyzer): " in ran.out
+
+
 def test_verify_refuses_a_tampered_certificate(certificate: tuple[Path, Parties], tmp_path: Path) -> None:
     path, _ = certificate
     tampered = tmp_path / "certificate.json"
