@@ -9,8 +9,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from hubbub.protos.envelope import Destination, Sealer, generate_key
+from hubbub.protos.envelope import Destination, Sealer
 from hubbub.protos.messages import Submission
+from hubbub.protos.suites import DEFAULT
 from hubbub.shuffler import opening
 from hubbub.shuffler.opener import LENGTH, RoundKey, read_answer, serve, write_header, write_records
 from hubbub.shuffler.opening import ON_THE_SPOT, PIECE_LIMIT, Openers, OpeningError
@@ -21,9 +22,9 @@ Sealed = tuple[RoundKey, list[Submission], list[bytes | None]]
 
 
 def sealed(count: int, queries: int = 2, number: int = 0) -> Sealed:
-    private, public = generate_key()
+    private, public = DEFAULT.generate_key()
     destination = Destination(bytes(32), number, bytes(32))
-    sealer = Sealer(destination, public, generate_key()[1])
+    sealer = Sealer(destination, public, DEFAULT.generate_key()[1])
     submissions, plains = [], list[bytes | None]()
     for _ in range(count):
         submission_id, inners = os.urandom(16), [os.urandom(INNER_BYTES) for _ in range(queries)]
@@ -141,9 +142,9 @@ def test_a_process_answers_piece_by_piece_until_there_are_no_more() -> None:
 
 async def test_outer_envelopes_are_as_long_as_their_inner_ones_together(openers: Openers) -> None:
     """Inner envelopes of 52, 49 and 61 bytes come back joined, whether opened on the spot or by a process."""
-    private, public = generate_key()
+    private, public = DEFAULT.generate_key()
     key = RoundKey(Destination(bytes(32), 0, bytes(32)), private, 52 + 49 + 61)
-    sealer, submissions, plains = Sealer(key.destination, public, generate_key()[1]), [], list[bytes | None]()
+    sealer, submissions, plains = Sealer(key.destination, public, DEFAULT.generate_key()[1]), [], list[bytes | None]()
     for _ in range(ON_THE_SPOT + 1):
         submission_id, inners = os.urandom(16), [os.urandom(width) for width in (52, 49, 61)]
         submissions.append(Submission(submission_id, sealer.outer(inners, submission_id)))
