@@ -17,7 +17,9 @@ from hubbub.deploy import horizons
 from hubbub.deploy.alternatives import Aim, Candidate, compared
 from hubbub.deploy.goals import Goal
 from hubbub.protos.draft import check_draft
+from hubbub.protos.envelope import inner_bytes, outer_bytes
 from hubbub.protos.errors import TaskError
+from hubbub.protos.suites import suite_named
 from hubbub.protos.task import MAXIMUM_REPORTS, Draft, Identities, Task
 from hubbub.protos.times import at, first_not_cut
 from hubbub.queries.design import Design
@@ -67,6 +69,12 @@ class Plan:
     queries: tuple[PlannedQuery, ...]
 
     @property
+    def submission_bytes(self) -> int:
+        """Length of every submission's envelope, which follows from the queries' reports and the suite alone."""
+        suite = suite_named(self.draft.suite)
+        return outer_bytes([inner_bytes(each.query.report_bytes, suite) for each in self.queries], suite)
+
+    @property
     def mechanisms(self) -> tuple[LocalMechanism, ...]:
         """Each query's randomizer, as the accountant takes it."""
         return tuple(each.query.mechanism for each in self.queries)
@@ -75,7 +83,8 @@ class Plan:
         """Freeze the plan into a task of these three parties."""
         draft = self.draft
         queries = tuple(planned.query for planned in self.queries)
-        return Task(draft.name, draft.schedule, draft.minimum_reports, draft.privacy, queries, identities)
+        promise = draft.minimum_reports, draft.privacy
+        return Task(draft.name, draft.schedule, *promise, queries, identities, draft.suite)
 
 
 def plan(draft: Draft) -> Plan:

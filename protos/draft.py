@@ -8,8 +8,9 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
-from hubbub.protos.errors import TaskError
+from hubbub.protos.errors import SuiteError, TaskError
 from hubbub.protos.keys import LATEST_TIME
+from hubbub.protos.suites import DEFAULT, SUITES, suite_named
 from hubbub.protos.task import MAXIMUM_DUMMIES, MAXIMUM_REPORTS, Draft, Privacy, Schedule
 from hubbub.queries.errors import FieldError, shown
 from hubbub.queries.fields import as_float, check_count, check_keys, check_name
@@ -48,7 +49,7 @@ def _draft_from(tables: dict[str, Any]) -> Draft:
     check_keys("file", tables, {"task", "privacy", "query"}, set())
     task, privacy = _table(tables, "task"), _table(tables, "privacy")
     required = {"name", "start", "length", "grace", "minimum_reports"}
-    check_keys("task", task, required, {"rounds", "close"})
+    check_keys("task", task, required, {"rounds", "close", "suite"})
     check_keys("privacy", privacy, {"epsilon", "delta"}, {"epsilon_local", "honest_share", "epsilon_total", "dummies"})
     queries = tables["query"]
     if not isinstance(queries, list) or not queries:
@@ -59,6 +60,7 @@ def _draft_from(tables: dict[str, Any]) -> Draft:
         minimum_reports=task["minimum_reports"],
         privacy=Privacy(**{key: _privacy_value(key, value) for key, value in privacy.items()}),
         questions=tuple(_question(index, query) for index, query in enumerate(queries)),
+        suite=task.get("suite", DEFAULT.name),
     )
     check_draft(draft)
     return draft
@@ -117,6 +119,7 @@ def check_draft(draft: Draft) -> None:
     _check_schedule(draft.schedule)
     check_count("task", "minimum_reports", draft.minimum_reports, 2, MAXIMUM_REPORTS)
     _check_privacy(draft.privacy)
+    _check_suite(draft.suite)
     if not 1 <= len(draft.questions) <= MAXIMUM_QUERIES:
         raise FieldError(
             "file", "query", f"occurs {len(draft.questions)} times; a task asks 1 to {MAXIMUM_QUERIES} queries"
@@ -161,6 +164,13 @@ def _check_privacy(privacy: Privacy) -> None:
             continue
         if isinstance(value, bool) or not isinstance(value, float) or not holds(value):
             raise FieldError("privacy", key, f"is {shown(value)}; it {limit}")
+
+
+def _check_suite(name: object) -> None:
+    try:
+        suite_named(name)
+    except SuiteError as error:
+        raise FieldError("task", "suite", f"is {shown(name)}; it must be {' or '.join(SUITES)}") from error
 
 
 def _line_of(text: str, table: str, key: str) -> int | None:

@@ -11,8 +11,7 @@ from math import floor
 from typing import Any
 
 from hubbub.protos.draft import check_draft
-from hubbub.protos.envelope import SUITE_NAME
-from hubbub.protos.errors import SignatureError, TaskError
+from hubbub.protos.errors import SignatureError, SuiteError, TaskError
 from hubbub.protos.forms import TASK_FORMS, form_named, version_at
 from hubbub.protos.keys import Identity, Role, identity_from_hex
 from hubbub.protos.signed import (
@@ -25,8 +24,8 @@ from hubbub.protos.signed import (
     with_floats,
     write_canonical,
 )
+from hubbub.protos.suites import suite_named
 from hubbub.protos.task import Draft, Identities, Privacy, Schedule, Task, task_content
-from hubbub.queries.errors import shown
 from hubbub.queries.over_rounds import Repeated
 from hubbub.queries.query import Query
 
@@ -166,8 +165,7 @@ def _task_from(content: Any, version: Version) -> Task:
     # An older task may be part of a newer document, a certificate; the other way round was never written.
     if form.version > version:
         raise TaskError(f"a task of {form.name} cannot be part of a document of version {version}, which is older")
-    if content["suite"] != SUITE_NAME:
-        raise TaskError(f"task with suite {shown(content['suite'])}; this version runs {SUITE_NAME}")
+    suite = _suite_of(content["suite"])
     if version == 2:
         content = _with_floats(content)
     queries = tuple(Query.read(f"query[{index}]", query) for index, query in enumerate(content["queries"]))
@@ -177,12 +175,21 @@ def _task_from(content: Any, version: Version) -> Task:
         minimum_reports=content["minimum_reports"],
         privacy=Privacy(**content["privacy"]),
         questions=tuple(query.question for query in queries),
+        suite=suite,
     )
     check_draft(draft)
     _check_promises(draft, queries)
     identities = _identities_from(content["identities"])
     promise = draft.minimum_reports, draft.privacy
-    return Task(draft.name, draft.schedule, *promise, queries, identities, format=form.name)
+    return Task(draft.name, draft.schedule, *promise, queries, identities, suite, form.name)
+
+
+def _suite_of(name: Any) -> str:
+    """Return the name of a suite that this version knows. It is asked first: what else the task says may follow it."""
+    try:
+        return suite_named(name).name
+    except SuiteError as error:
+        raise TaskError(f"the task's {error}; run a version of hubbub that knows it") from error
 
 
 def _check_promises(draft: Draft, queries: Sequence[Query]) -> None:

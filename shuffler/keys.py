@@ -12,7 +12,7 @@ from hubbub.service.keys import make_key
 
 @dataclass(frozen=True)
 class RoundKeys:
-    """A round's two signed key records and the shuffler's raw private key (32 bytes; never printed)."""
+    """A round's two signed key records and the shuffler's raw private key (never printed)."""
 
     private_key: bytes = field(repr=False)
     key_set: KeySet

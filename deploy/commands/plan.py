@@ -48,6 +48,8 @@ def command(
             members: dict[str, object] = {
                 "task": planned.draft.name,
                 "task_id": task_id,
+                "suite": planned.draft.suite,
+                "submission_bytes": planned.submission_bytes,
                 "queries": expected_errors(planned.queries),
             }
             compared = {name: [each.as_json() for each in found] for name, found in candidates_of(planned).items()}
@@ -90,6 +92,16 @@ def _budget_text(planned: Plan, budget: Outlook) -> str:
     if budget.within == budget.rounds:
         return f"{cost}; all fit epsilon_total = {total:g}"
     return f"{cost}; {budget.within} of them fit epsilon_total = {total:g}, the others would be erased unreleased"
+
+
+def _sealing_text(planned: Plan) -> str:
+    from hubbub.protos.suites import suite_named
+
+    suite = suite_named(planned.draft.suite)
+    return (
+        f"sealed with {suite.name} ({suite.words}): a submission has {planned.submission_bytes:,} bytes, "
+        f"{suite.overhead_bytes:,} of them for each query and for the whole"
+    )
 
 
 def _randomizer(query: Query) -> str:
@@ -160,6 +172,7 @@ def _print(planned: Plan, budget: Outlook, out: Path | None) -> None:
             _print_strategies(printer, each)
     printer.print("errors are worst cases at the minimum", markup=False, soft_wrap=True)
     printer.print(_budget_text(planned, budget), markup=False, soft_wrap=True)
+    printer.print(_sealing_text(planned), markup=False, soft_wrap=True)
     if out is not None:
         printer.print(
             f"written to {out}; next, operator and shuffler sign it: hubbub sign {shlex.quote(str(out))} --key …",

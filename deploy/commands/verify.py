@@ -91,6 +91,7 @@ def _document(verified: Verified, findings: list[Finding] | None) -> dict[str, A
         "signers": verified.fingerprints,
         "task": verified.task.name,
         "task_id": verified.task.id.hex(),
+        "suite": verified.task.suite,
         "round": content["round"],
         "honest_share": content["honest_share"],
         "queries": content["queries"],
@@ -134,6 +135,8 @@ def _print(verified: Verified) -> None:
             markup=False,
             soft_wrap=True,
         )
+    suite = verified.task.hpke
+    out.print(f"  reports were sealed with {suite.name} ({suite.words})", markup=False, soft_wrap=True)
     if not verified.pinned:
         which = "" if len(verified.unpinned) == len(verified.fingerprints) else f" ({' and '.join(verified.unpinned)})"
         out.print(f"signers not pinned{which}: compare these with what the parties told you", markup=False)

@@ -26,9 +26,10 @@ from hubbub.analyzer.results import Results
 from hubbub.analyzer.sqlite import SqliteStore
 from hubbub.analyzer.workers import Job, Opened, Workers
 from hubbub.protos.batch import BatchId, BatchRecord, released_digest
-from hubbub.protos.envelope import Destination, generate_key
+from hubbub.protos.envelope import Destination
 from hubbub.protos.keys import KeyRecord, KeySet, Role
 from hubbub.protos.messages import Envelopes
+from hubbub.protos.suites import DEFAULT
 from hubbub.queries.hashed import HashedResponse
 from hubbub.queries.histogram import Histogram
 from hubbub.queries.krr import KRandomizedResponse
@@ -82,7 +83,7 @@ class Analyzer:
         """Return the round's key set, and the analyzer's public key that envelopes are sealed to."""
         task = self.parts.task
         analyzer = await self.acceptor.get_key(task.id, 0)
-        record = KeyRecord(Role.SHUFFLER, task.id, 0, task.suite, generate_key()[1], 0, 2**37)
+        record = KeyRecord(Role.SHUFFLER, task.id, 0, task.suite, DEFAULT.generate_key()[1], 0, 2**37)
         public = KeyRecord.read(analyzer, self.parts.analyzer.public).public_key
         return KeySet(record.signed_by(self.parts.shuffler), analyzer), public
 

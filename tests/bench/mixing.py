@@ -20,7 +20,6 @@ from parts import INNER_BYTES, Parts
 from rows import Comparison, Outcome, Row
 
 from hubbub.protos.batch import BatchId
-from hubbub.protos.envelope import SUITE_NAME, generate_key
 from hubbub.protos.keys import KeyRecord, KeySet, Role
 from hubbub.protos.messages import Committed, Envelopes, RoundState
 from hubbub.protos.signed import SignedDocument
@@ -77,7 +76,8 @@ async def _measured(folder: Path, reports: int) -> tuple[float, float, float, fl
 
 async def _with_keys(store: SqliteStore, parts: Parts) -> Round:
     task = parts.task
-    record = KeyRecord(Role.ANALYZER, task.id, 0, SUITE_NAME, generate_key()[1], 0, 2**33).signed_by(parts.analyzer)
+    public = task.hpke.generate_key()[1]
+    record = KeyRecord(Role.ANALYZER, task.id, 0, task.suite, public, 0, 2**33).signed_by(parts.analyzer)
     return await store.install(await store.add_round(task.id, 0), make_keys(task, 0, parts.shuffler, record))
 
 

@@ -77,9 +77,27 @@ def test_plan_says_what_to_expect(deployment: Path) -> None:
     ran = hubbub("plan", deployment / "operator/task.toml", "--json")
     assert ran.status == 0
     assert [query["name"] for query in ran.json["queries"]] == ["theme", "session"]
+    assert ran.json["suite"] == "X25519-HKDF-SHA256-CHACHA20POLY1305"
+    assert ran.json["submission_bytes"] == 2 * 4 + 3 * 48
     assert all(query["expected_half_width"] < query["range"] for query in ran.json["queries"])
     assert all(query["randomizer"] == "krr" for query in ran.json["queries"])
     assert all(re.fullmatch(r"\d+/4294967296", query["gamma"]) for query in ran.json["queries"])
+
+
+@pytest.mark.slow
+def test_plan_of_a_post_quantum_task_names_suite_and_sizes(deployment: Path, tmp_path: Path) -> None:
+    text = (deployment / "operator/task.toml").read_text()
+    task = tmp_path / "task.toml"
+    task.write_text(re.sub('suite = "[^"]*"', 'suite = "MLKEM768-X25519"', text))
+    ran = hubbub("plan", task, "--out", tmp_path / "task.json", "--trust", deployment / "operator/trust")
+    assert ran.status == 0, ran.err
+    assert "sealed with MLKEM768-X25519 (ML-KEM-768 and X25519 together" in ran.out
+    assert "3,416 bytes, 1,136 of them for each query and for the whole" in ran.out
+    assert SignedTask.decode((tmp_path / "task.json").read_bytes()).task.suite == "MLKEM768-X25519"
+    task.write_text(re.sub('suite = "[^"]*"', 'suite = "RSA"', text))
+    wrong = hubbub("plan", task)
+    assert wrong.status == 1
+    assert "task.suite is 'RSA'; it must be X25519-HKDF-SHA256-CHACHA20POLY1305 or MLKEM768-X25519" in wrong.err
 
 
 @pytest.mark.slow

@@ -52,7 +52,7 @@ from hubbub.deploy.settings import ClientSettings, OperatorSettings
 from hubbub.deploy.verification import Pins, VerificationError, verify
 from hubbub.protos import codec
 from hubbub.protos.batch import BatchId, BatchRecord
-from hubbub.protos.envelope import OVERHEAD_BYTES, Destination, InnerOpener, OuterOpener, Sealer
+from hubbub.protos.envelope import Destination, InnerOpener, OuterOpener, Sealer
 from hubbub.protos.errors import (
     EnvelopeError,
     HubbubError,
@@ -93,6 +93,7 @@ from hubbub.protos.signed import (
     write_canonical,
 )
 from hubbub.protos.signed_task import read_task
+from hubbub.protos.suites import DEFAULT
 from hubbub.protos.task import Task, task_content
 from hubbub.protos.v1 import condition_pb2, control_pb2, delivery_pb2, results_pb2, submission_pb2
 from hubbub.queries.decoding import Cells
@@ -320,7 +321,7 @@ def open_what_a_device_sealed(data: bytes) -> None:
 
 
 def open_inner(data: bytes) -> None:
-    same(len(InnerOpener(DESTINATION, KEY, 1).open(data)), len(data) - OVERHEAD_BYTES)
+    same(len(InnerOpener(DESTINATION, KEY, 1).open(data)), len(data) - DEFAULT.overhead_bytes)
 
 
 def open_what_a_device_answered(data: bytes) -> None:

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
-from hubbub.protos.envelope import SUITE_NAME, Destination, InnerOpener, OuterOpener, generate_key
+from hubbub.protos.envelope import Destination, InnerOpener, OuterOpener
 from hubbub.protos.keys import KeyRecord, KeySet, Role
 from hubbub.protos.messages import Answer, Receipt, Submission
 from hubbub.protos.refusals import Reason, Refusal
@@ -55,7 +55,7 @@ class FakeShuffler:
         return self._keys[round_number]
 
     def new_keys(self, round_number: int) -> tuple[bytes, bytes, KeySet]:
-        shuffler, analyzer = generate_key(), generate_key()
+        shuffler, analyzer = self.task.hpke.generate_key(), self.task.hpke.generate_key()
         records = (
             self.record(Role.SHUFFLER, round_number, shuffler[1]).signed_by(self.parties.shuffler),
             self.record(Role.ANALYZER, round_number, analyzer[1]).signed_by(self.parties.analyzer),
@@ -65,7 +65,7 @@ class FakeShuffler:
     def record(self, role: Role, round_number: int, key: bytes, **changes: Any) -> KeyRecord:
         schedule = self.task.schedule
         validity = (schedule.opens(round_number) - 86400, schedule.cut(round_number) + 86400)
-        return KeyRecord(role, changes.get("task_id", self.task.id), round_number, SUITE_NAME, key, *validity)
+        return KeyRecord(role, changes.get("task_id", self.task.id), round_number, self.task.suite, key, *validity)
 
     def serve_keys(self, round_number: int, key_set: KeySet) -> None:
         """Show these keys from now on, whatever they are."""
@@ -81,8 +81,9 @@ class FakeShuffler:
         round_number, envelope = self.held[submission_id]
         shuffler, analyzer, key_set = self.keys(round_number)
         to = Destination(self.task.id, round_number, key_set.hash)
-        inners = OuterOpener(to, shuffler, self.task.inner_bytes).open(envelope, submission_id)
-        return tuple(InnerOpener(to, analyzer, query).open(inner) for query, inner in enumerate(inners))
+        suite = self.task.hpke
+        inners = OuterOpener(to, shuffler, self.task.inner_bytes, suite).open(envelope, submission_id)
+        return tuple(InnerOpener(to, analyzer, query, suite).open(inner) for query, inner in enumerate(inners))
 
     async def get_round(self, task_id: bytes, round_number: int) -> KeySet:
         self.fetched.append(round_number)
