@@ -90,7 +90,7 @@ async def test_answers_given_offline_are_kept_and_resent(client: Client) -> None
     assert (status["rounds_sent"], status["epsilon_local_spent"]) == (0, 0.0)
     client.is_reached(True)
     assert (await client.run("device", "resend", "--json")).json["acknowledged"] == [0]
-    assert (await client.run("device", "resend")).out == "nothing waits to be sent\n"
+    assert (await client.run("device", "resend")).out == "nothing is due to be sent\n"
     status = (await client.run("device", "status", "--json")).json
     assert (status["current"]["answer"], status["waiting"], status["rounds_sent"]) == ("acknowledged", [], 1)
     assert status["epsilon_local_spent"] == status["epsilon_local_round"] > 0
