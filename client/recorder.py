@@ -274,8 +274,9 @@ class Recorder:
             asked = self._asked
         left, until = True, math.inf
         try:
-            left = await self._send()
+            # Before sending: a moment that comes meanwhile is then still counted, and tried for once more.
             until = self._device._until_next()
+            left = await self._send()
         except Exception as error:  # the thread goes on; what is stored is tried again
             self._tell(error)
         with self._changed:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hubbub.deploy.devices import Limit, Timeout
-from hubbub.deploy.output import Json, console, fail, failures, print_json
+from hubbub.deploy.output import Json, console, fail, failures, print_json, progress_console
 
 if TYPE_CHECKING:
     from hubbub.client import DeviceReceipt
@@ -53,6 +53,9 @@ def command(
         seconds = checked_timeout(timeout)
         device = load_device(settings, limit or [])
         answers = read_answers(device.task, answer or [])
+        if spread:
+            waits = "waits for a moment drawn from what is left of the round; `hubbub device status` tells it"
+            progress_console().print(waits, soft_wrap=True)
         with bad_use(AnswerError):
             receipt = device.submit_blocking(answers, round_number, timeout=seconds, spread=spread)
         _show(device.task, receipt, as_json)
