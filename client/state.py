@@ -118,12 +118,19 @@ class State:
             return budget_tables.refusals(connection, *_key(of), devices, bill)
 
     def keep_reports(
-        self, of: Round, device: str, drawn: Drawn, over_at: float, bill: Bill, step: Step | None = None
+        self,
+        of: Round,
+        device: str,
+        drawn: Drawn,
+        over_at: float,
+        bill: Bill,
+        step: Step | None = None,
+        moment: float | None = None,
     ) -> Entry:
         """Store a device's randomized reports, unless it answered the round before; return what is then on disk.
 
-        What they cost is charged, and `step` is kept from now on, in the same transaction: none is ever on disk without
-        the others.
+        What they cost is charged, and `step` and the `moment` to send them are kept from now on, in the same
+        transaction: none is ever on disk without the others.
 
         Raises:
             MemoryMoved: where they were drawn from another memory than there is; nothing was stored.
@@ -138,9 +145,9 @@ class State:
             number = _begin_round(connection, of, over_at)
             # What is there already stays: it may have been sent, and a second randomization must never be.
             stored = connection.execute(
-                "INSERT INTO submission (round, device, id, reports, sealed) VALUES (?, ?, ?, ?, 0) "
+                "INSERT INTO submission (round, device, id, reports, sealed, moment) VALUES (?, ?, ?, ?, 0, ?) "
                 "ON CONFLICT DO NOTHING",
-                (number, device, drawn.submission_id, drawn.reports),
+                (number, device, drawn.submission_id, drawn.reports, moment),
             )
             if stored.rowcount == 1:
                 # Looked at again: another process may have spent what was left when this one looked before it drew.
@@ -265,7 +272,7 @@ class State:
     def entries(self, task_id: bytes, device: str) -> dict[int, Entry]:
         """Return what is stored for a device in all rounds of a task that are not forgotten, by their numbers."""
         query = (
-            "SELECT round.round, id, envelope, outcome, reports FROM submission "
+            "SELECT round.round, id, envelope, outcome, reports, moment FROM submission "
             "JOIN round ON submission.round = round.number WHERE round.task = ? AND submission.device = ?"
         )
         with self._transaction() as connection:
@@ -383,7 +390,7 @@ def _find(connection: sqlite3.Connection, of: Round, devices: Collection[str]) -
     number = _find_number(connection, of)
     # The names go as one JSON text: SQLite limits the number of parameters of a statement.
     rows = connection.execute(
-        "SELECT device, id, envelope, outcome, reports FROM submission "
+        "SELECT device, id, envelope, outcome, reports, moment FROM submission "
         "WHERE round = ? AND device IN (SELECT value FROM json_each(?))",
         (number, json.dumps(list(devices))),
     )

@@ -107,12 +107,22 @@ def _with_budget(connection: sqlite3.Connection) -> None:
     charge_what_was_answered(connection)
 
 
+_MOMENT = "ALTER TABLE submission ADD COLUMN moment REAL;"
+"""When a submission is to be sent (seconds since 1970); NULL where that is as soon as it can be."""
+
+
+def _with_moment(connection: sqlite3.Connection) -> None:
+    """Version 4 sent everything as soon as it could."""
+    for statement in statements(_MOMENT):
+        connection.execute(statement)
+
+
 STATE = Layout(
     what="state file",
-    version=4,
+    version=5,
     older="use the program that wrote it until its rounds are over, then name another file",
-    script=_TABLES + _MEMORY + _BUDGET_TABLES,
-    migrations={1: _from_1, 2: _from_2, 3: _with_budget},
+    script=_TABLES + _MEMORY + _BUDGET_TABLES + _MOMENT,
+    migrations={1: _from_1, 2: _from_2, 3: _with_budget, 4: _with_moment},
 )
 """The tables of a state file."""
 

@@ -7,9 +7,10 @@ import os
 import pytest
 
 from hubbub.client.seal import seal
+from hubbub.protos.codec import write_submission
 from hubbub.protos.envelope import Destination, InnerOpener, OuterOpener, Sealer, inner_bytes, outer_bytes
 from hubbub.protos.errors import EnvelopeError
-from hubbub.protos.suites import DEFAULT
+from hubbub.protos.suites import DEFAULT, SUITES, Suite
 from support.queries import INNER_BYTES, report
 
 TO = Destination(b"t" * 32, 3, b"h" * 32)
@@ -29,6 +30,15 @@ def test_all_submissions_have_one_length() -> None:
     sealer = Sealer(TO, DEFAULT.generate_key()[1], DEFAULT.generate_key()[1])
     submissions = [seal(sealer, (report(number), report(number)), os.urandom(16)) for number in range(50)]
     assert {len(submission.envelope) for submission in submissions} == {outer_bytes([INNER_BYTES] * 2)}
+
+
+@pytest.mark.parametrize("suite", SUITES.values(), ids=list(SUITES))
+def test_every_message_with_a_submission_has_one_length_whatever_is_answered(suite: Suite) -> None:
+    """As it goes into a call: no answer, device or id makes it longer, in any suite."""
+    sealer = Sealer(TO, suite.generate_key()[1], suite.generate_key()[1], suite)
+    answers = [(report(0), b"\0"), (report(2**32 - 1), b"\xff"), (report(1), b"\x80")] * 5
+    messages = [write_submission(seal(sealer, reports, os.urandom(16))).SerializeToString() for reports in answers]
+    assert len({len(message) for message in messages}) == 1
 
 
 def test_the_id_binds_the_envelope() -> None:
