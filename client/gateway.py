@@ -10,6 +10,7 @@ from itertools import islice
 from typing import TypeVar
 
 from hubbub.client.aside import aside
+from hubbub.client.errors import UsageError
 from hubbub.client.memory import MemoryMoved, Step
 from hubbub.client.participant import OVER, Participant, checked_name
 from hubbub.client.rounds import RoundKeys
@@ -113,10 +114,13 @@ class Gateway(Participant):
         fit, and at most `calls` calls are made at a time.
 
         Raises:
+            UsageError: for a mapping, whose keys alone would be gone through.
             NoRound, KeyRecordError, SignatureError, KeySetChanged, StateError: as `Device.submit` does.
             Refusal: where the round's keys are refused.
             Unreachable: where the shuffler does not answer; calling again goes on where this call ended.
         """
+        if isinstance(answers, Mapping):
+            raise UsageError("answers is a mapping; give pairs of a device and its answers, as its items() are")
         most = _most_per_call(self.task.outer_bytes)
         per_call = min(PER_CALL, most) if per_call is None else per_call
         if not 1 <= per_call <= most or calls < 1:

@@ -185,9 +185,8 @@ def route_of(mechanism: LocalMechanism) -> Route:
     """Return how a batch of `mechanism` is proven; raises NotProvenError where no route is known."""
     known = ROUTES.get(type(mechanism))
     if known is None:
-        raise NotProvenError(
-            f"no proof in balls is known of batches of {mechanism.kind}, only of {', '.join(each.kind for each in ROUTES)}", False
-        )
+        kinds = ", ".join(each.kind for each in ROUTES)
+        raise NotProvenError(f"no proof in balls is known of batches of {mechanism.kind}, only of {kinds}", False)
     return known(mechanism)
 
 
@@ -195,7 +194,5 @@ def exact_ratio(mechanism: LocalMechanism) -> Fraction:
     """Return the exact e^ε_local of one report; raises NotProvenError for a mechanism that states none."""
     known = EXACT_RATIO.get(type(mechanism))
     if known is None:
-        raise NotProvenError(
-            f"{mechanism.kind} states no exact likelihood ratio, so its local ε is not proven", False
-        )
+        raise NotProvenError(f"{mechanism.kind} states no exact likelihood ratio, so its local ε is not proven", False)
     return known(mechanism)

@@ -197,14 +197,13 @@ def _check_picture(picture: Path | None) -> None:
 
 def _kinds(compare: str) -> list[str]:
     """Return the kinds of randomizers in a list of them, each once."""
-    from hubbub.deploy.errors import bad_use
-    from hubbub.queries.errors import FieldError
-    from hubbub.queries.registry import RANDOMIZERS, randomizer_of
+    from hubbub.deploy.errors import BadUse
+    from hubbub.queries.registry import RANDOMIZERS
 
     named = list(RANDOMIZERS) if compare == "all" else [word.strip() for word in compare.split(",")]
-    with bad_use(FieldError):
-        for kind in named:
-            randomizer_of("--compare", kind)
+    for kind in named:
+        if kind not in RANDOMIZERS:
+            raise BadUse(f"--compare {kind!r}: the randomizers are {', '.join(RANDOMIZERS)}, or all")
     return list(dict.fromkeys(named))
 
 

@@ -21,7 +21,7 @@ def by_category(document: Mapping[str, Any]) -> tuple[Panel, ...]:
         rows = [row for row in query["estimates"] if row["category"] is not None]
         rows.sort(key=lambda row: -row["estimate"])
         # Of a text, and of the top of many, only what stands out is estimated: that may be nothing.
-        if rows or {row["statistic"] for row in query["estimates"]} == {"answered"}:
+        if rows or {row["statistic"] for row in query["estimates"]} <= {"answered"}:
             points = tuple(_point(row["category"], row) for row in rows[:MOST_ROWS])
             found.append(ByCategory(query["name"], "devices", points))
     return tuple(found) or over_rounds(document)

@@ -88,8 +88,13 @@ def print_query(console: Console, document: Mapping[str, Any]) -> None:
             f"{document['name']}: withheld, {document['valid']} valid reports are under the minimum", markup=False
         )
         return
-    # Bars are for counts only: sums and means have different units, so their bars would have no common scale.
-    bars = any(row["statistic"] == "count" for row in document["estimates"])
+    if not document["estimates"]:
+        # Of a text, and of the top of many, only what stands out is estimated.
+        console.print(f"{document['name']}: nothing stands out of the noise", markup=False)
+        return
+    # Bars are for counts only: sums and means have different units, so their bars would have no common scale. One count
+    # has nothing to be compared with.
+    bars = sum(row["statistic"] == "count" for row in document["estimates"]) > 1
     unit = f" in {document['unit']}" if document.get("unit") else ""
     table = Table(title=f"{document['name']}{unit}", title_justify="left")
     for column in ("", "truth", "estimate", "standard error", "95 % interval"):

@@ -238,6 +238,13 @@ def test_simulate_compares_randomizers_on_a_column(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_simulate_names_the_randomizers_there_are(tmp_path: Path) -> None:
+    (tmp_path / "usage.csv").write_text("theme\nlight\ndark\n")
+    ran = hubbub("simulate", "--data", tmp_path / "usage.csv", "--column", "theme", "--compare", "krr,rappor")
+    assert ran.status == 2
+    assert "--compare 'rappor': the randomizers are krr, unary, hashed, or all" in ran.err
+
+
 def test_simulate_compares_strategies_of_a_boolean_over_time(tmp_path: Path) -> None:
     rows = ["a,b", *("yes,no" if row % 3 else "no,no" for row in range(300))]
     (tmp_path / "states.csv").write_text("\n".join(rows) + "\n")

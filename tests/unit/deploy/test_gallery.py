@@ -102,8 +102,9 @@ def test_a_panel_shows_the_largest_counts_of_the_last_round() -> None:
     assert (panel.points[0].at, panel.points[0].truth, panel.points[0].estimate) == ("c39", 39, 40)
 
 
-def test_a_text_of_which_nothing_stands_out_is_drawn_as_that() -> None:
-    queries = [{"name": "destination", "estimates": [row(None, "answered", 40, 40)]}]
+@pytest.mark.parametrize("estimates", [[], [row(None, "answered", 40, 40)]], ids=["nothing", "answered"])
+def test_a_text_of_which_nothing_stands_out_is_drawn_as_that(estimates: list[dict[str, Any]]) -> None:
+    queries = [{"name": "destination", "estimates": estimates}]
     (panel,) = by_category({"rounds": [{"round": 0, "queries": queries}]})
     assert panel == ByCategory("destination", "devices", ())
     svg = drawn(Comparison("text", "made up", (panel,)), "svg").decode()

@@ -63,6 +63,18 @@ def test_a_statistic_without_a_value_is_named_below_the_table() -> None:
     assert "no value: count; too few answered, or a round that it needs was not published" in text
 
 
+def test_a_demo_of_which_nothing_stands_out_says_so_and_one_count_has_no_bar() -> None:
+    one = {"statistic": "count", "category": None, "truth": 5.0}
+    one |= {"estimate": 5.0, "standard_error": 1.0, "lower": 3.0, "upper": 7.0}
+    printer = Console(width=100, file=io.StringIO())
+    print_query(printer, {"name": "word", "state": "published", "estimates": []})
+    print_query(printer, {"name": "late", "state": "published", "estimates": [one]})
+    text: str = printer.file.getvalue()  # type: ignore[attr-defined]
+    assert "word: nothing stands out of the noise" in text
+    assert "late" in text
+    assert "█" not in text
+
+
 def test_where_all_is_estimated_nothing_is_said_to_have_no_value(results: RoundResults) -> None:
     assert "no value" not in shown(results)
 
