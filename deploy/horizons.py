@@ -16,7 +16,9 @@ from hubbub.deploy.goals import Goal, least_noise
 from hubbub.queries.fields import DENOMINATOR
 from hubbub.queries.longitudinal.direct import SendingStates
 from hubbub.queries.longitudinal.question import AUTO, Longitudinal
+from hubbub.queries.longitudinal.sending import STEADY_MISSING
 from hubbub.queries.longitudinal.signs import SendingOneChange, SendingVector, steady_people
+from hubbub.queries.longitudinal.strategies import SENDINGS
 from hubbub.queries.longitudinal.tree import SendingNodes
 
 STEPS = 15
@@ -61,7 +63,8 @@ def candidates(question: Longitudinal, rounds: int, goal: Goal) -> tuple[Candida
         horizon = Horizon(rounds, question.changes)
     except AccountingError as error:
         return tuple(Candidate(name, why_not=str(error)) for name in wanted)
-    steady = steady_people(horizon.levels, goal.hiding, question.steady_share, goal.terms.delta)
+    share = question.steady_share
+    steady = None if share is None else steady_people(horizon.levels, goal.hiding, share, goal.terms.delta)
     return tuple(_candidate(name, horizon, steady, goal) for name in wanted)
 
 
@@ -70,9 +73,12 @@ def chosen(found: tuple[Candidate, ...]) -> Candidate:
     return min(found, key=lambda each: each.standard_error_mean)
 
 
-def _candidate(name: str, horizon: Horizon, steady: int, goal: Goal) -> Candidate:
+def _candidate(name: str, horizon: Horizon, steady: int | None, goal: Goal) -> Candidate:
+    if steady is None and SENDINGS[name].counts_on_steady:
+        return Candidate(name, why_not=f"it {STEADY_MISSING}")
     try:
-        sending = _STRONGEST[name](horizon, steady, goal)
+        # Who counts on nobody does not look at the number.
+        sending = _STRONGEST[name](horizon, steady or 1, goal)
     except AccountingError as error:
         return Candidate(name, why_not=str(error))
     if sending is None:

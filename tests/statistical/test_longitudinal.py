@@ -71,7 +71,7 @@ def buffered() -> Any:
 @pytest.mark.slow
 @pytest.mark.parametrize("way", SENDINGS)
 def test_every_count_is_unbiased_and_as_noisy_as_its_formula(way: str) -> None:
-    query = Query(Longitudinal("active", CHANGES, way, periods=PERIODS), SENDINGS[way])
+    query = Query(Longitudinal("active", CHANGES, way, steady_share=1.0, periods=PERIODS), SENDINGS[way])
     states = states_of(PEOPLE)
     batches = counted(query, states, buffered())
     # All 64 periods at once: a normal law passes 5.9 with chance 4·10⁻⁹, so one of 128 tails does with 5·10⁻⁷.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from typing import Any
 
@@ -60,7 +59,9 @@ def test_a_plan_takes_the_least_error_and_keeps_within_the_budget_of_all_rounds(
     assert document["chosen"] == query.query.question.content()["strategy"]
     told = {each["strategy"]: each for each in document["strategies"]}  # type: ignore[attr-defined]
     assert told["tree"]["why_not"] is None
-    assert math.isfinite(told["vector"]["standard_error_largest"])
+    for name in ("vector", "sampled"):
+        assert not told[name]["applies"]
+        assert "say steady_share in the query" in told[name]["why_not"]
 
 
 @pytest.mark.parametrize(
@@ -101,7 +102,7 @@ def plan_terms() -> Any:
     [pytest.param("direct", marks=pytest.mark.slow), "vector", "sampled", pytest.param("tree", marks=pytest.mark.slow)],
 )
 def test_every_limit_is_kept_and_one_is_used_up(way: str) -> None:
-    question = Longitudinal("active", 2, way)
+    question = Longitudinal("active", 2, way, steady_share=1.0)
     for limits in ({}, {"local": 2.0}, {"round_local": 0.5}, {"epsilon": 0.1}):
         wanted = goal(**limits)
         best = chosen(candidates(question, 8, wanted))
@@ -130,6 +131,8 @@ def test_fewer_who_are_steady_hide_less() -> None:
         ({"strategy": '"oak"'}, "strategy is 'oak'; it must be 'auto' or 'direct'"),
         ({"optional": "true"}, "optional is given"),
         ({"steady_share": "0"}, "steady_share"),
+        ({"strategy": '"vector"'}, "steady_share is missing, and strategy 'vector' is certified by the people of one"),
+        ({"strategy": '"sampled"'}, "steady_share is missing, and strategy 'sampled' is certified by the people of"),
         ({"epsilon_local": "0"}, "epsilon_local"),
         ({"randomizer": '"krr"'}, "randomizer is given"),
     ],
@@ -153,10 +156,23 @@ def test_a_task_that_counts_on_more_people_than_there_are_is_refused(strategy: s
     content["queries"][0]["steady"] = steady + 1
     with pytest.raises(TaskError, match=rf"steady is {steady + 1}; of 2000 honest people .* at most {steady}"):
         read_task(content)
+    content["queries"][0] |= {"steady": 1, "steady_share": None}
+    with pytest.raises(TaskError, match=f"steady_share is missing, and strategy '{strategy}'"):
+        read_task(content)
+
+
+def test_who_is_steady_is_stated_and_never_assumed() -> None:
+    question = Longitudinal("active", 2)
+    unstated = {each.name: each for each in candidates(question, 8, goal(local=2.0, epsilon=0.0))}
+    assert [name for name, each in unstated.items() if "steady_share" in str(each.why_not)] == ["vector", "sampled"]
+    stated = candidates(replace(question, strategy="vector", steady_share=0.5), 8, goal())
+    assert chosen(stated).sending is not None
 
 
 def test_a_cap_of_the_question_s_own_holds_of_a_task_that_is_read() -> None:
-    content = task_content(frozen(read_draft(DRAFT.replace("20_000", "2_000") + 'strategy = "vector"\n')))
+    content = task_content(
+        frozen(read_draft(DRAFT.replace("20_000", "2_000") + 'strategy = "vector"\nsteady_share = 1\n'))
+    )
     content["queries"][0]["epsilon_local"] = 0.01
     with pytest.raises(TaskError, match=r"epsilon_local is 0.01; the strategy's over all rounds is"):
         read_task(content)
