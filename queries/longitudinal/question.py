@@ -117,7 +117,9 @@ class Longitudinal:
             problem = f"is {shown(self.steady_share)}; it must be above 0 and at most 1"
             raise FieldError(table, "steady_share", problem)
         if self.steady_share is None and self.strategy != AUTO and SENDINGS[self.strategy].counts_on_steady:
-            raise FieldError(table, "steady_share", f"is missing, and strategy {self.strategy!r} {STEADY_MISSING}")
+            others = " or ".join([AUTO, *(word for word, each in SENDINGS.items() if not each.counts_on_steady)])
+            problem = f"is missing, and strategy {self.strategy!r} {STEADY_MISSING}, or choose {others}"
+            raise FieldError(table, "steady_share", problem)
 
     def check_rounds(self, table: str, rounds: int) -> None:
         """Check that a task of so many rounds can ask it: a round is a period.

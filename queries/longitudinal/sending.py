@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 STEADY_MISSING = (
     "is certified by the people of one level who answer every round; say steady_share in the query, the share of the "
-    "minimum's honest people who do, or choose a strategy that counts on nobody"
+    "minimum's honest people who do"
 )
 """What is told where a strategy needs to know who is steady, and nobody says it."""
 

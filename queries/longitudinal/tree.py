@@ -39,8 +39,8 @@ class SendingNodes(SendingDrawn):
 
     @cached_property
     def strategy(self) -> Tree:  # type: ignore[override]
-        """Its errors. Its local ε is that of a tree of which all nodes are sent, so more than this one's."""
-        return Tree(self.horizon, (self.mechanism.node,) * self.horizon.levels)
+        """Its local ε and its errors."""
+        return Tree(self.horizon, self.mechanism.node)
 
     @property
     def symbols(self) -> int:
@@ -73,7 +73,7 @@ class SendingNodes(SendingDrawn):
             # The node began since the last answer: its start has the state that was last known.
             if before.period <= (period - 1) >> level << level:
                 bases = bases & ~(1 << level) | before.state << level
-        level = (period & -period).bit_length() - 1
+        level, _ = self.horizon.ending(period)
         value = after.state - (bases >> level & 1)
         return Encoded(self._drawn(value, random), {**after.content(), "bases": bases})
 

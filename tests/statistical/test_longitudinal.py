@@ -95,7 +95,7 @@ def score(way: str, row: Row, number: int, states: np.ndarray[Any, Any]) -> floa
         ends = [0, *(place << level for level, place in strategy.horizon.cover(number + 1))]
         after = np.column_stack([np.zeros(len(states), dtype=bool), states])
         changed = [int((after[:, begin] != after[:, end]).sum()) for begin, end in itertools.pairwise(ends)]
-        exact = math.sqrt(sum(strategy.nodes[0].variance(len(states), each) for each in changed))
+        exact = math.sqrt(sum(strategy.node.variance(len(states), each) for each in changed))
     assert row.estimate is not None
     assert row.estimate.standard_error == pytest.approx(exact, rel=0.05)
     return (row.estimate.value - truth) / exact

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import math
+from collections import Counter
+from collections.abc import Callable
 from collections.abc import Sequence as Several
 from dataclasses import replace
 from typing import Any
@@ -18,11 +21,13 @@ from hubbub.accountant.certificate.terms import QueryCount, RoundCounts, Terms
 from hubbub.accountant.composition import compose, compose_delta, compose_lower, compose_upper
 from hubbub.accountant.errors import AccountingError, CertificateError
 from hubbub.accountant.mechanisms import KRR, Generic, Sequence, one_round, paid_rounds, read_mechanism
+from hubbub.accountant.mechanisms.longitudinal import Horizon, Sampled, Vector
 from hubbub.accountant.mechanisms.longitudinal.levels import LEVEL_SHARE, level_people
 from hubbub.accountant.pairs import Part, charged_share
 from hubbub.accountant.rigorous.statement import claims
 from hubbub.accountant.spending.budget import ledger, outlook, round_entries
 from hubbub.accountant.spending.ledger import BudgetExceeded
+from support.streams import sampled_law, streams, vector_law
 
 TERMS = Terms(2.0, 1e-6, 8.0, 1.0, 10_000, horizon=6)
 SEQUENCE = Sequence(5.0, 1.5, 9_000)
@@ -204,3 +209,48 @@ def test_proof_mode_names_the_horizon_too() -> None:
     found = [(claim.where, claim.member) for claim in claims(TERMS, ASKED, stated(rounds(10_000)))]
     assert ("horizon", "epsilon_upper") in found
     assert ("horizon", "epsilon_local") in found
+
+
+Law = Counter[tuple[int, ...]]
+"""Probabilities of what is seen: the sum of the signs of each period."""
+
+
+def added(one: Law, other: Law) -> Law:
+    law = Law()
+    for (seen, mass), (more, chance) in itertools.product(one.items(), other.items()):
+        law[tuple(a + b for a, b in zip(seen, more, strict=True))] += mass * chance
+    return law
+
+
+def answered(law: Law, rounds: tuple[int, ...]) -> Law:
+    """The law of a device that takes part in these rounds only; nothing comes of it in the others."""
+    seen = Law()
+    for signs, mass in law.items():
+        seen[tuple(sign if place in rounds else 0 for place, sign in enumerate(signs))] += mass
+    return seen
+
+
+@pytest.mark.parametrize("make", [lambda horizon: Vector.best(horizon, 1.5), lambda horizon: Sampled(horizon, 2**34)])
+def test_it_covers_every_data_set_of_a_level_also_of_who_misses_rounds(make: Callable[[Horizon], Any]) -> None:
+    """Brute force, level 0 of three periods: two steady others hide a victim, whichever rounds the victim answers.
+
+    Each round shows how many of its signs are +1, and who answered it.
+    """
+    strategy = make(Horizon(3, 2))
+    law_of = vector_law if isinstance(strategy, Vector) else sampled_law
+    known = [law_of(strategy, states, 0) for states in streams(strategy.horizon)]
+    laws = [Law({signs: float(mass) for signs, mass in law.items()}) for law in known]
+    part = Part(Sequence(strategy.epsilon_local(), strategy.epsilon_sign, 3), 3)
+    some = [rounds for count in (1, 2, 3) for rounds in itertools.combinations(range(3), count)]
+    victims = {rounds: [answered(law, rounds) for law in laws] for rounds in some}
+    worst = dict.fromkeys((0.0, 0.4, 0.8), 0.0)
+    for others in itertools.combinations_with_replacement(laws, 2):
+        hidden = added(*others)
+        for rounds in some:
+            for p, q in itertools.permutations([added(hidden, victim) for victim in victims[rounds]], 2):
+                for epsilon, known_worst in worst.items():
+                    odds = math.exp(epsilon)
+                    reached = sum(max(0.0, mass - odds * q[seen]) for seen, mass in p.items())
+                    worst[epsilon] = max(known_worst, reached)
+    for epsilon, reached in worst.items():
+        assert 0 < reached <= compose_delta([part], epsilon).delta_upper

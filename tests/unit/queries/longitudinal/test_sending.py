@@ -258,7 +258,7 @@ def truthful(count: int) -> bytes:
 def told(query: Query, states: dict[int, bool | None]) -> dict[int, int]:
     """The node values that a device sends, by round, where it always tells the truth."""
     memory, values = None, {}
-    lowest = query.randomizer.strategy.nodes[0].values[0]  # type: ignore[attr-defined]
+    lowest = query.randomizer.strategy.node.values[0]  # type: ignore[attr-defined]
     for number, state in states.items():
         encoded = query.encode_at(state, Moment(number, memory), truthful)
         values[number], memory = encoded.symbol + lowest, encoded.memory
