@@ -26,7 +26,7 @@ from hubbub.accountant.numbers import DELTA_LEAST, checked_delta, checked_epsilo
 from hubbub.accountant.pairs import (
     Part,
     attack_grid,
-    charged_share,
+    charged_delta,
     dominated_grid,
     dominating_grid,
     is_attack_on_itself,
@@ -100,8 +100,7 @@ def _composed(merged: Sequence[Part], delta: float) -> EpsilonBracket:
         found = epsilon_bracket(single.mechanism, single.reports, wanted, dummies=single.dummies)
         return replace(found, delta=delta)
     upper = _smaller_epsilon(merged, wanted, local)
-    # The attack is looked for below the upper end only: above it the upper end itself would be refuted. It is one at
-    # the whole δ.
+    # The attack, at the whole δ, is looked for below the upper end only: above it the upper end would be refuted.
     lower = _lower_epsilon(merged, delta, min(upper, local))
     if upper >= local:
         return EpsilonBracket(local, lower, local, delta, "local", "sum of the local epsilons", 0.0)
@@ -135,14 +134,10 @@ def compose_delta(parts: Sequence[Part], epsilon: float) -> DeltaBracket:
     """
     wanted = checked_epsilon(epsilon)
     merged = _merged(parts)
-    found = _charged(merged, _composed_delta(merged, wanted))
-    whole = _charged(merged, _composed_delta(_everyone(merged), wanted)) if _sampled(merged) else found
+    found = _composed_delta(merged, wanted)
+    whole = _composed_delta(_everyone(merged), wanted) if _sampled(merged) else found
+    found, whole = (replace(each, delta_upper=charged_delta(merged, each.delta_upper)) for each in (found, whole))
     return found if whole.delta_upper >= found.delta_upper else replace(whole, delta_lower=found.delta_lower)
-
-
-def _charged(merged: Sequence[Part], found: DeltaBracket) -> DeltaBracket:
-    share = charged_share(merged)
-    return replace(found, delta_upper=min(1.0, found.delta_upper / (1 - share) * (1 + 1e-15))) if share else found
 
 
 def _composed_delta(merged: Sequence[Part], epsilon: float) -> DeltaBracket:

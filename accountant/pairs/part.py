@@ -100,3 +100,9 @@ def kept_delta(parts: Sequence[Part], delta: float) -> float:
     """Return what `charged_share` leaves of δ, rounded down: the parts' bounds are taken at that."""
     share = charged_share(parts)
     return delta * (1 - share) * (1 - 1e-15) if share else delta
+
+
+def charged_delta(parts: Sequence[Part], kept: float) -> float:
+    """Return the δ of which `kept_delta` leaves `kept`, rounded up."""
+    share = charged_share(parts)
+    return min(1.0, kept / (1 - share) * (1 + 1e-15)) if share else kept
