@@ -128,6 +128,9 @@ class Longitudinal:
             FieldError: where it cannot.
         """
         check_count("task", "rounds", rounds, 1, PERIODS_LIMIT)
+        if self.changes > rounds:
+            limit = f"the task has {rounds} rounds, and a state changes once in each at most"
+            raise FieldError(table, "changes", f"is {self.changes}; {limit}: choose at most {rounds}, or more rounds")
         if self.periods not in (None, rounds):
             raise FieldError(table, "periods", f"is {self.periods}; the task has {rounds} rounds, and each is a period")
 

@@ -61,6 +61,11 @@ class Sending(OverRounds):
         raise TaskError(f"a strategy is for a longitudinal question, not for {symbols} symbols; choose a randomizer")
 
     @classmethod
+    def shown_families(cls, symbols: int) -> Sequence[Family]:  # noqa: ARG003 - a randomizer's need it
+        """Return none: no strategy is compared with randomizers of one round."""
+        return ()
+
+    @classmethod
     @abstractmethod
     def read_task(cls, fields: Fields, horizon: Horizon) -> Self:
         """Read the parameters in a frozen task's query.

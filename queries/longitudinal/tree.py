@@ -29,6 +29,7 @@ class SendingNodes(SendingDrawn):
 
     kind: ClassVar[str] = TreeNodes.kind
     most_symbols: ClassVar[int] = 3
+    lists_answers: ClassVar[bool] = True
 
     mechanism: TreeNodes
 

@@ -130,7 +130,7 @@ def test_fewer_who_are_steady_hide_less() -> None:
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
-        ({"changes": "9"}, "changes"),
+        ({"changes": "9"}, r"line 18: query\[0\].changes is 9; the task has 8 rounds, and a state"),
         ({"strategy": '"oak"'}, "strategy is 'oak'; it must be 'auto' or 'direct'"),
         ({"optional": "true"}, "optional is given"),
         ({"steady_share": "0"}, "steady_share"),
