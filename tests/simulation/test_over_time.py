@@ -74,7 +74,7 @@ def check_results(results: RoundResults, number: int) -> None:
         # nodes that they answered, these are all there are, so nothing is missing.
         assert abs(count.value - truth) < 6 * count.standard_error
         series = [category for statistic, category in rows if statistic == "smoothed_count"]
-        assert series == ([] if query.name != "vector" else [f"round {place}" for place in range(number + 1)])
+        assert series == ([] if query.name == "direct" else [f"round {place}" for place in range(number + 1)])
 
 
 def check_certificate(pipeline: LocalPipeline, certificate: bytes) -> None:
