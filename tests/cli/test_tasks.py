@@ -237,6 +237,9 @@ def test_simulate_compares_randomizers_on_a_column(tmp_path: Path) -> None:
     assert (tmp_path / "a.svg").read_bytes().startswith(b"<?xml")
 
 
+PRIVATE = ("--epsilon", "2", "--epsilon-local", "4")
+
+
 @pytest.mark.slow
 def test_simulate_names_the_randomizers_there_are(tmp_path: Path) -> None:
     (tmp_path / "usage.csv").write_text("theme\nlight\ndark\n")
@@ -250,11 +253,15 @@ def test_simulate_compares_strategies_of_a_boolean_over_time(tmp_path: Path) -> 
     (tmp_path / "states.csv").write_text("\n".join(rows) + "\n")
     words = ["simulate", "--data", str(tmp_path / "states.csv"), "--changes", "1", "--compare", "vector,direct"]
     over_time = [*words, "--column", "a", "--column", "b", "--repeat", "2", "--reports", "300"]
-    done = CliRunner().invoke(build(["simulate"]), [*over_time, "--epsilon", "2", "--epsilon-local", "4", "--json"])
+    done = CliRunner().invoke(build(["simulate"]), [*over_time, "--steady-share", "1", *PRIVATE, "--json"])
     assert done.exit_code == 0, done.stderr
     (document,) = json.loads(done.stdout)["questions"]
     assert [each["strategy"] for each in document["compared"]] == ["vector", "direct"]
     assert document["notes"] == ["200 devices changed more often; from then on their boolean stays"]
+    assert all(each["why_not"] is None for each in document["compared"])
+    unstated = CliRunner().invoke(build(["simulate"]), [*over_time, *PRIVATE, "--json"])
+    (document,) = json.loads(unstated.stdout)["questions"]
+    assert "say steady_share" in document["compared"][0]["why_not"]
     refused = CliRunner().invoke(build(["simulate"]), [*words, "--column", "a"])
     assert refused.exit_code == 2
     assert "a --column for each period in order" in refused.stderr
@@ -268,6 +275,8 @@ def test_simulate_compares_strategies_of_a_boolean_over_time(tmp_path: Path) -> 
         (("--column", "theme", "--compare", "krr", "--reports", "many"), "is not N,N"),
         (("--compare", "krr"), "name at least one"),
         (("--column", "theme", "--epsilon", "1"), "--epsilon goes with --compare"),
+        (("--column", "theme", "--compare", "krr", "--steady-share", "1"), "--steady-share goes with --changes"),
+        (("--column", "theme", "--steady-share", "1"), "--steady-share goes with --compare"),
         (("--column", "theme"), "give a TASK.toml to run, or --compare"),
     ],
 )
