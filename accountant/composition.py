@@ -4,7 +4,7 @@ The privacy loss of T rounds is a sum of independent losses of the rounds' domin
 compose adaptively: Zhu, Dong and Wang, 2022, Thm 10). One round's losses lie on a grid that dominates (`losses`), sums
 are convolved under a tilt (`convolution`), T rounds cost O(log T) convolutions. All that numbers can do wrong is
 charged: cut tails, rounding of the transforms, masses known to a relative `PAIR_ERROR`, losses known to some units in
-the last place.
+the last place, and the chance of what a part's bounds leave out (`pairs.kept_delta`).
 """
 
 from __future__ import annotations
@@ -26,9 +26,11 @@ from hubbub.accountant.numbers import DELTA_LEAST, checked_delta, checked_epsilo
 from hubbub.accountant.pairs import (
     Part,
     attack_grid,
+    charged_delta,
     dominated_grid,
     dominating_grid,
     is_attack_on_itself,
+    kept_delta,
     one_round,
     played_grids,
 )
@@ -93,12 +95,13 @@ def compose(parts: Sequence[Part], delta: float) -> EpsilonBracket:
 
 
 def _composed(merged: Sequence[Part], delta: float) -> EpsilonBracket:
-    wanted, local, single = delta, epsilon_local(merged), _single(merged)
+    wanted, local, single = kept_delta(merged, delta), epsilon_local(merged), _single(merged)
     if single is not None:
-        return epsilon_bracket(single.mechanism, single.reports, wanted, dummies=single.dummies)
+        found = epsilon_bracket(single.mechanism, single.reports, wanted, dummies=single.dummies)
+        return replace(found, delta=delta)
     upper = _smaller_epsilon(merged, wanted, local)
-    # The attack is looked for below the upper end only: above it the upper end itself would be refuted.
-    lower = _lower_epsilon(merged, wanted, min(upper, local))
+    # The attack, at the whole δ, is looked for below the upper end only: above it the upper end would be refuted.
+    lower = _lower_epsilon(merged, delta, min(upper, local))
     if upper >= local:
         return EpsilonBracket(local, lower, local, delta, "local", "sum of the local epsilons", 0.0)
     same = lower if all(is_attack_on_itself(part) for part in merged) else None
@@ -108,7 +111,8 @@ def _composed(merged: Sequence[Part], delta: float) -> EpsilonBracket:
 @answering
 def compose_upper(parts: Sequence[Part], delta: float) -> float:
     """Return the `epsilon_upper` of `compose` alone: never below the truth, without looking for an attack."""
-    wanted, merged = checked_delta(delta), _merged(parts)
+    merged = _merged(parts)
+    wanted = kept_delta(merged, checked_delta(delta))
     local, single = epsilon_local(merged), _single(merged)
     if single is not None:
         return epsilon_bracket(single.mechanism, single.reports, wanted, dummies=single.dummies).epsilon_upper
@@ -124,11 +128,15 @@ def compose_lower(parts: Sequence[Part], delta: float, upper: float) -> float | 
 
 @answering
 def compose_delta(parts: Sequence[Part], epsilon: float) -> DeltaBracket:
-    """Return the δ at `epsilon` of everything one person sends, all parts together; see `compose`."""
+    """Return the δ at `epsilon` of everything one person sends, all parts together; see `compose`.
+
+    Where bounds leave out chances that are shares of δ (`pairs.kept_delta`), it is the δ of which they are shares.
+    """
     wanted = checked_epsilon(epsilon)
     merged = _merged(parts)
     found = _composed_delta(merged, wanted)
     whole = _composed_delta(_everyone(merged), wanted) if _sampled(merged) else found
+    found, whole = (replace(each, delta_upper=charged_delta(merged, each.delta_upper)) for each in (found, whole))
     return found if whole.delta_upper >= found.delta_upper else replace(whole, delta_lower=found.delta_lower)
 
 

@@ -292,7 +292,7 @@ def question_for(kind: str, categories: int | None, optional: bool, randomizer: 
         FieldError: where the randomizer is unknown.
     """
     if randomizer != AUTO:
-        randomizer_of("calibrate", randomizer)
+        randomizer_of("calibrate", randomizer, also=(AUTO,))
     if (kind == Number.kind) != (categories is None):
         raise AccountingError("a histogram needs --categories; a sum has levels, which are chosen here")
     if categories is None:

@@ -33,6 +33,9 @@ _CELL_BYTES = 4
 _STEPS = (*(round(2 ** (quarter / 4)) for quarter in range(14, 80)), MOST_CELLS)
 """Numbers of cells to plan with: each about a fifth more than the one before, powers of two among them."""
 
+SHOWN_CELLS = (2**10, 2**12, 2**14, 2**16, 2**18)
+"""Numbers of cells that a comparison shows, beside the one with the least error up to the share that matters."""
+
 
 @dataclass(frozen=True)
 class HashedResponse:
@@ -40,6 +43,7 @@ class HashedResponse:
 
     kind: ClassVar[str] = "hashed"
     most_symbols: ClassVar[int] = WORD
+    lists_answers: ClassVar[bool] = False
 
     symbols: int
     cells: int
@@ -74,6 +78,11 @@ class HashedResponse:
     def families(cls, symbols: int) -> Sequence[Family]:
         """Return one for each number of cells, in which γ rises: few cells for common symbols, many for rare ones."""
         return tuple(OfCells(symbols, cells) for cells in _STEPS)
+
+    @classmethod
+    def shown_families(cls, symbols: int) -> Sequence[Family]:
+        """Return a few numbers of cells, far apart."""
+        return tuple(OfCells(symbols, cells) for cells in SHOWN_CELLS)
 
     # On the device
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from hubbub.queries.draws import Random
 from hubbub.queries.errors import AnswerError, FieldError, shown
@@ -93,6 +93,10 @@ class Histogram:
             "weight": self.weight,
         }
 
+    def for_share(self, share: float) -> Self:
+        """Return the question planned for answers that up to that share of the people hold."""
+        return replace(self, share=share)
+
     def parse(self, text: str) -> Value:
         """Return the text itself: a category's name."""
         return text
@@ -101,8 +105,8 @@ class Histogram:
         """Return the category's place."""
         place = _places(self.categories).get(answer) if isinstance(answer, str) else None
         if place is None:
-            known = listed(self.categories)
-            raise AnswerError(f"the answer to {self.name} is not one of its categories; it takes the text {known}")
+            known = f"it takes one of the texts {listed(self.categories)}"
+            raise AnswerError(f"the answer to {self.name} is not one of its categories; {known}")
         return place
 
     @property

@@ -24,6 +24,7 @@ class KRandomizedResponse:
 
     kind: ClassVar[str] = "krr"
     most_symbols: ClassVar[int] = MAXIMUM_SYMBOLS
+    lists_answers: ClassVar[bool] = True
 
     symbols: int
     gamma: int
@@ -52,6 +53,11 @@ class KRandomizedResponse:
     def families(cls, symbols: int) -> Sequence[Family]:
         """Return one family, in which γ rises."""
         return (_ByGamma(symbols),)
+
+    @classmethod
+    def shown_families(cls, symbols: int) -> Sequence[Family]:  # noqa: ARG003 - one number of symbols has one law
+        """Return none: there is nothing to choose but what `families` says."""
+        return ()
 
     def randomize(self, symbol: int, random: Random) -> bytes:
         """Return the report for a symbol in range(symbols).

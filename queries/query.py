@@ -148,5 +148,5 @@ def read_question(table: str, content: dict[str, Any]) -> Question:
     fields = Fields(table, content)
     question = question_of(table, fields.get("kind", None)).read(fields)
     if question.randomizer != AUTO:
-        randomizer_of(table, question.randomizer)
+        randomizer_of(table, question.randomizer, also=(AUTO,))
     return question

@@ -62,6 +62,9 @@ class Randomizer(Protocol):
     most_symbols: ClassVar[int]
     """Most symbols that it takes."""
 
+    lists_answers: ClassVar[bool]
+    """Whether the answers must be listed: a report is made from an answer's place among all."""
+
     @property
     def symbols(self) -> int:
         """How many symbols there are."""
@@ -96,6 +99,10 @@ class Randomizer(Protocol):
         Raises:
             TaskError: where there are more symbols than it takes.
         """
+
+    @classmethod
+    def shown_families(cls, symbols: int) -> Sequence[Family]:
+        """Return families that a comparison shows beside the best one, for somebody who wants to see what they cost."""
 
     # On the device
 

@@ -11,8 +11,8 @@ import hashlib
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from hubbub.queries.draws import Random
 from hubbub.queries.errors import AnswerError, FieldError, shown
@@ -80,6 +80,10 @@ class Text:
     def content(self) -> dict[str, Any]:
         """Return the members of a task's JSON."""
         return {"kind": self.kind, "name": self.name, "optional": self.optional, "weight": self.weight}
+
+    def for_share(self, share: float) -> Self:
+        """Return the question planned for answers that up to that share of the people hold."""
+        return replace(self, share=share)
 
     def parse(self, text: str) -> Value:
         """Return the text itself."""

@@ -33,6 +33,7 @@ class UnaryEncoding:
 
     kind: ClassVar[str] = "unary"
     most_symbols: ClassVar[int] = MAXIMUM_BITS
+    lists_answers: ClassVar[bool] = True
 
     symbols: int
     truthful: int
@@ -72,6 +73,11 @@ class UnaryEncoding:
         if symbols > MAXIMUM_BITS:
             raise TaskError(_too_many(symbols))
         return (_Optimized(symbols), _Symmetric(symbols))
+
+    @classmethod
+    def shown_families(cls, symbols: int) -> Sequence[Family]:  # noqa: ARG003 - one number of symbols has one law
+        """Return none: there is nothing to choose but what `families` says."""
+        return ()
 
     def randomize(self, symbol: int, random: Random) -> bytes:
         """Return the report for a symbol in range(symbols): each bit from a 32-bit draw of its own, exactly."""

@@ -25,6 +25,7 @@ class Ladder:
 
     kind: ClassVar[str] = "ladder"
     most_symbols: ClassVar[int] = 16
+    lists_answers: ClassVar[bool] = True
 
     symbols: int
     gamma: int
@@ -56,6 +57,10 @@ class Ladder:
     @classmethod
     def families(cls, symbols: int) -> Sequence[Family]:
         return (_Ladders(symbols),)
+
+    @classmethod
+    def shown_families(cls, symbols: int) -> Sequence[Family]:  # noqa: ARG003 - others need it
+        return ()
 
     def randomize(self, symbol: int, random: Random) -> bytes:
         if draw(random) < self.gamma:

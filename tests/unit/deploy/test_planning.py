@@ -287,7 +287,7 @@ def test_a_draft_names_the_randomizer_of_each_query_and_krr_needs_no_name() -> N
 def test_an_unknown_randomizer_names_its_line_and_those_there_are(kind: str) -> None:
     line = TOML.splitlines().index('randomizer = "unary"') + 1
     with pytest.raises(
-        TaskError, match=rf"^line {line}: query\[1\]\.randomizer is .*must be 'krr' or 'unary' or 'hashed'$"
+        TaskError, match=rf"^line {line}: query\[1\]\.randomizer is .*must be 'krr' or 'unary' or 'hashed' or 'auto'$"
     ):
         read_draft(TOML.replace('"unary"', kind))
 
