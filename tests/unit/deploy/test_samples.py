@@ -134,7 +134,7 @@ def test_sample_task_has_every_kind_with_every_key_and_can_be_read() -> None:
     for kind in QUESTIONS:
         assert {key for query in asked if query["kind"] == kind for key in query} - OF_ALL == keys_of(kind), kind
     assert {key for query in asked for key in query} >= OF_ALL
-    assert len(read_draft(text).queries) == len(asked)
+    assert len(read_draft(text).questions) == len(asked)
 
 
 def test_readme_has_every_kind_once_with_its_keys() -> None:
