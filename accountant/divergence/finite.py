@@ -31,7 +31,7 @@ from hubbub.accountant.divergence.blankets import Point
 from hubbub.accountant.divergence.contour import positive_part
 from hubbub.accountant.divergence.logs import LogBracket
 from hubbub.accountant.divergence.search import COARSE, FINE, gaussian_guess
-from hubbub.accountant.divergence.sums import IidSum, points_sum
+from hubbub.accountant.divergence.sums import IidSum, SumPoints
 from hubbub.accountant.mechanisms import Finite, exp_decimal
 from hubbub.accountant.numbers import UNIT_ROUNDOFF
 
@@ -62,7 +62,12 @@ class FinitePoints:
 
     def sum_at(self, place: int, people: int, epsilon: float) -> IidSum:
         """Return the sum of one pair."""
-        return points_sum(people, [(at.first, at.second, at.mass) for at in self.pairs[place]], epsilon)
+        return self._whole[place].sum(people, epsilon)
+
+    @cached_property
+    def _whole(self) -> tuple[SumPoints, ...]:
+        """The pairs' points as whole numbers: many an ε is asked of each."""
+        return tuple(SumPoints.of([(at.first, at.second, at.mass) for at in points]) for points in self.pairs)
 
     def bracket(self, people: int, epsilon: float, precision: float) -> LogBracket:
         """Return ends of ln of the largest δ(`epsilon`) of the pairs."""

@@ -49,14 +49,16 @@ class Comparison:
 Outcome = Row | Comparison
 
 
-def timed(work: Callable[[], Result], repeats: int = 5) -> tuple[float, Result]:
+def timed(
+    work: Callable[[], Result], repeats: int = 5, clock: Callable[[], float] = time.perf_counter
+) -> tuple[float, Result]:
     """Median seconds of `repeats` calls after a first one that is not counted, and what the last one returned."""
     result = work()
     seconds = []
     for _ in range(repeats):
-        started = time.perf_counter()
+        started = clock()
         result = work()
-        seconds.append(time.perf_counter() - started)
+        seconds.append(clock() - started)
     return statistics.median(seconds), result
 
 
