@@ -2,14 +2,14 @@
 
 Let f(t) = Σ q_j e^{itd_j} be the transform of a tilted draw and V its variance. As |f|² = Σ q_j q_k cos(t(d_j − d_k)),
 its slope at t is at most Σ q_j q_k |d_j − d_k|²·t = 2Vt in size. And |f|, which no shift of the draws changes, has a
-slope of at most Σ q_j |d_j − mean| ≤ √V. So one value, at the middle c of [a, b], says of all of it
+slope of at most D = Σ q_j |d_j − x| for every x. So one value, at the middle c of [a, b], says of all of it
 
-    |f|² ≤ |f(c)|² + V·(b² − c²)    and    |f| ≤ |f(c)| + √V·(b − a)/2.
+    |f|² ≤ |f(c)|² + V·(b² − c²)    and    |f| ≤ |f(c)| + D·(b − a)/2.
 
 Where the n-th power of that, times the smoothing at a, is at most e^−40.5, none of the nodes in [a, b] is looked at,
 and each is charged with it. An interval of which that is not known is cut, down to a few nodes, which are looked at.
 Near 0, where |f(c)|² is about 1 − Vc², the first bound clears all but the nodes at which something is left; farther
-out the second one clears steps of a tenth of 1/√V. So a hundred values stand for some thousand nodes. Where draws
+out the second one clears steps of a tenth of V/D. So a hundred values stand for some thousand nodes. Where draws
 sit on a lattice |f| comes back to 1: there no bound is small, and the nodes are looked at.
 """
 
@@ -31,7 +31,7 @@ QUIET = -40.5
 _FIRST, _PIECES = 64, 8
 """Into how many intervals all nodes are cut first, and then each of which it is not known."""
 
-_FEW = 16
+_FEW = 32
 """Most nodes of an interval that is not cut further."""
 
 _ROUNDED = 1e-9
@@ -93,7 +93,7 @@ def log_size(draw: Tilted, draws: int, near: Array, far: Array, smoothing: float
     # |f(c)|² − 1, with what it may be wrong by.
     here = np.maximum(2 * real + real**2 + imaginary**2, -1.0) + draw.doubt(middle)
     growing = here + draw.variance * half * (2 * middle + half)
-    sliding = (np.sqrt(1 + here) + draw.variance**0.5 * half) ** 2 - 1 + draw.doubt(0.0)
+    sliding = (np.sqrt(1 + here) + draw.deviation * half) ** 2 - 1 + draw.doubt(0.0)
     excess = np.minimum(np.minimum(growing, sliding), 0.0)
     left: Array = draws / 2 * np.log1p(excess) - (smoothing * near) ** 2 / 2
     return left * (1 - _ROUNDED)

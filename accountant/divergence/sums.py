@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from math import lcm
 
 from hubbub.accountant.mechanisms import KRR, LocalMechanism, exp_decimal
 
@@ -80,13 +81,17 @@ class SumPoints:
     def of(cls, points: Sequence[tuple[Fraction, Fraction, Fraction]]) -> SumPoints:
         """Return the points of a mass above 0."""
         kept = [point for point in points if point[2] > 0]
+        masses = [float(mass) for _, _, mass in kept]
+        # Over one denominator: a sum of fractions would look for a common divisor at every step.
+        whole = lcm(*{mass.denominator for _, _, mass in kept})
+        total = sum(mass.numerator * (whole // mass.denominator) for _, _, mass in kept)
         return cls(
             tuple(first.numerator * second.denominator for first, second, _ in kept),
             tuple(second.numerator * first.denominator for first, second, _ in kept),
             tuple(first.denominator * second.denominator for first, second, _ in kept),
-            tuple(float(mass) for _, _, mass in kept),
-            tuple(sorted(range(len(kept)), key=lambda place: -kept[place][2])),
-            1 - sum((mass for _, _, mass in kept), Fraction(0)),
+            tuple(masses),
+            tuple(sorted(range(len(kept)), key=lambda place: -masses[place])),
+            1 - Fraction(total, whole),
         )
 
     def sum(self, draws: int, epsilon: float) -> IidSum:

@@ -13,10 +13,10 @@ from hubbub.accountant.numbers import UNIT_ROUNDOFF
 Array = NDArray[np.float64]
 
 _PAD = 1e-6
-"""Relative charge for the rounding of a variance: a thousand times what a mass may be wrong by."""
+"""Relative charge for the rounding of a moment: a thousand times what a mass may be wrong by."""
 
 _UNSEEN = 1e-250
-"""What steps whose tilted mass is no double add to a variance at most, in units of 1/θ²: x²e^−x for x > 600."""
+"""What steps whose tilted mass is no double add to a moment at most, in units of 1/θ or 1/θ²: x²e^−x for x > 600."""
 
 
 @dataclass(frozen=True)
@@ -28,12 +28,14 @@ class Tilted:
         masses: q_j, shape (steps,).
         spread: Σ q_j·w_j·|d_j|, w_j what q_j and sums of it may be wrong by, in units of roundoff, at least 2.
         variance: never below the draw's variance.
+        deviation: never below the draw's mean distance from some point; at most about the root of the variance.
     """
 
     steps: Array
     masses: Array
     spread: float
     variance: float
+    deviation: float
 
     @classmethod
     def of(cls, sums: IidSum, tilt: float) -> Tilted:
@@ -50,11 +52,12 @@ class Tilted:
         sizes = np.abs(np.where(tilted > 0, steps, 0.0))
         spread = float(((2 + common + tilt * sizes) * sizes) @ tilted)
         # About any point the second moment is at least the variance: the mean's own rounding does no harm.
-        mean = float(tilted @ steps)
-        second = (
-            float(tilted @ np.where(tilted > 0, steps - mean, 0.0) ** 2) + max(sums.rest_mass, 0.0) / moment * mean**2
-        )
-        return cls(steps, tilted, spread, second * (1 + _PAD) + _UNSEEN / tilt**2)
+        mean, resting = float(tilted @ steps), max(sums.rest_mass, 0.0) / moment
+        away = np.where(tilted > 0, np.abs(steps - mean), 0.0)
+        second = float(tilted @ away**2) + resting * mean**2
+        first = min(float(tilted @ away) + resting * abs(mean), float(tilted @ sizes))
+        pad, unseen = 1 + _PAD, _UNSEEN / tilt
+        return cls(steps, tilted, spread, second * pad + unseen / tilt, first * pad + unseen)
 
     def transform(self, t: Array) -> tuple[Array, Array]:
         """Return the real and the imaginary part of Σ q_j (e^{itd_j} − 1), shape of `t`; off by a few u·t·`spread`."""

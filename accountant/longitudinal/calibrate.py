@@ -9,7 +9,7 @@ from functools import lru_cache
 from math import exp, inf, log, log1p, sqrt
 
 from hubbub.accountant.answering import answering
-from hubbub.accountant.bounds import epsilon_bracket
+from hubbub.accountant.bounds import epsilon_upper
 from hubbub.accountant.calibration.design import Target
 from hubbub.accountant.composition import compose_upper
 from hubbub.accountant.divergence.binomials import Binomial
@@ -184,7 +184,7 @@ def _central(levels: int, target: Target, local: float) -> float:
     """Return the certified ε at which sequences of that local ε hide in a level, but for a level that is small."""
     charge = target.delta * LEVEL_SHARE
     people = level_reports(levels, target.hiding, -log(charge))
-    return epsilon_bracket(Generic(local), people, (target.delta - charge) * (1 - 1e-15)).epsilon_upper
+    return epsilon_upper(Generic(local), people, (target.delta - charge) * (1 - 1e-15))
 
 
 def _direct(wanted: Wanted) -> Candidate:

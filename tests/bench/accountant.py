@@ -20,7 +20,9 @@ from hubbub.accountant.brackets import EpsilonBracket
 from hubbub.accountant.calibration.calibrate import calibrate
 from hubbub.accountant.composition import compose
 from hubbub.accountant.library.dp_accounting import to_dp_accounting
+from hubbub.accountant.longitudinal.calibrate import best, compare
 from hubbub.accountant.mechanisms import KRR, Finite, Generic, Mechanism
+from hubbub.accountant.mechanisms.longitudinal import Horizon
 from hubbub.accountant.pairs import Part
 from hubbub.queries.design import Design
 from hubbub.queries.fields import DENOMINATOR
@@ -58,6 +60,9 @@ SUM = (0.5, 1e-8, 10**6)
 SUM_DESIGN = Design(Number("value", 0.0, 1.0))
 
 SUM_MSE, SUM_SECONDS = 1995.0, 5.0
+HORIZON, HORIZON_TARGET, HORIZON_SECONDS = Horizon(64, 4), (1.0, 1e-6, 10**6), 5.0
+"""Periods and changes; ε, δ and reports."""
+
 MEMORY = 300.0
 """Mebibytes, whatever n."""
 
@@ -150,5 +155,13 @@ def calibration() -> Iterator[Outcome]:
     yield Comparison("account_sum", "balle-2019, Thm 4.1 with Thm 3.1", worst, "mse", spent)
 
 
-ROWS: tuple[Callable[[], Iterator[Outcome]], ...] = (memory, one_round, many_rounds, calibration)
+def horizon() -> Iterator[Outcome]:
+    """Every strategy for a boolean over time, calibrated to one (ε, δ): in seconds of the processor."""
+    seconds, found = timed_once(partial(compare, HORIZON, *HORIZON_TARGET), clock=process_time)
+    yield Row("account_longitudinal_time", seconds, "s", HORIZON_SECONDS)
+    error = best(found).standard_error_mean or 0.0
+    yield Comparison("account_longitudinal", "here, exact error of the chosen", error, "reports", seconds)
+
+
+ROWS: tuple[Callable[[], Iterator[Outcome]], ...] = (memory, one_round, many_rounds, calibration, horizon)
 """What `make bench` runs for the accountant, in this order."""

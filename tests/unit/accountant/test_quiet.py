@@ -74,7 +74,7 @@ def test_draws_on_a_lattice_are_looked_at_where_their_transform_comes_back() -> 
     step = 2 * math.pi / 1000
     places, _ = loud(Tilted.of(sums, 0.01), sums.draws, Nodes(step, 10_000, 1e-6), 0.01)
     assert set(range(0, 10_001, 1000)) <= set(places.tolist())
-    assert len(places) < 1000
+    assert len(places) < 2000
 
 
 @pytest.mark.parametrize("reports", [10**3, 10**6, 10**12])
@@ -97,11 +97,20 @@ def test_few_of_many_nodes_are_looked_at() -> None:
     assert len(places) < 100
 
 
-def test_a_variance_is_never_below_that_of_its_draw() -> None:
+def test_few_nodes_are_looked_at_where_few_draws_move() -> None:
+    law = IidSum(10**6, (400.0, -433.0), (1e-3, 1e-3), 0.0, 0.998, 400.0, 1e-6)
+    tilt = 5e-5
+    places, _ = loud(Tilted.of(law, tilt), law.draws, Nodes(tilt / 6, 2000, 0.03 / tilt), tilt)
+    assert len(places) < 200
+
+
+def test_moments_are_never_below_those_of_their_draw() -> None:
     sums = IidSum(5, (2.0, -1e6, 0.3), (0.2, 0.1, 0.3), 0.0, 0.4, 2.0, 0.2)
     for tilt in (1e-9, 1e-3, 1.0, 100.0):
         steps = np.array([0.0, *sums.steps], dtype=np.longdouble)
         masses = np.array([sums.rest_mass, *sums.masses], dtype=np.longdouble) * np.exp(tilt * steps)
         masses /= masses.sum()
         exact = float(masses @ (steps - masses @ steps) ** 2)
-        assert exact <= Tilted.of(sums, tilt).variance <= exact * 1.001 + 1e-240
+        found = Tilted.of(sums, tilt)
+        assert exact <= found.variance <= exact * 1.001 + 1e-240
+        assert min(float(masses @ abs(steps - x)) for x in steps) / 2 <= found.deviation <= exact**0.5 * 1.001
