@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from hubbub.accountant.answering import answering
-from hubbub.accountant.bounds import delta_bracket, epsilon_bracket
+from hubbub.accountant.bounds import delta_bracket, epsilon_bracket, epsilon_upper
 from hubbub.accountant.brackets import DeltaBracket, EpsilonBracket
 from hubbub.accountant.divergence.binomials import MASS_ERROR
 from hubbub.accountant.errors import AccountingError
@@ -116,7 +116,7 @@ def compose_upper(parts: Sequence[Part], delta: float) -> float:
     wanted = kept_delta(merged, checked_delta(delta))
     local, single = epsilon_local(merged), _single(merged)
     if single is not None:
-        return epsilon_bracket(single.mechanism, single.reports, wanted, dummies=single.dummies).epsilon_upper
+        return epsilon_upper(single.mechanism, single.reports, wanted, dummies=single.dummies)
     upper = min(local, _smaller_epsilon(merged, wanted, local))
     return min(upper, compose_upper(_everyone(merged), delta)) if _sampled(merged) else upper
 
@@ -228,10 +228,7 @@ def _basic_of_best(parts: Sequence[Part], delta: float) -> float:
     share = delta / rounds * (1 - 1e-15)
     if rounds > FEW_ROUNDS or share < DELTA_LEAST or any(part.sampled for part in parts):
         return math.inf
-    each = (
-        part.rounds * epsilon_bracket(part.mechanism, part.reports, share, dummies=part.dummies).epsilon_upper
-        for part in parts
-    )
+    each = (part.rounds * epsilon_upper(part.mechanism, part.reports, share, dummies=part.dummies) for part in parts)
     return math.fsum(each) * (1 + 1e-15)
 
 

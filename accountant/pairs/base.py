@@ -48,7 +48,6 @@ class MechanismPairs(ABC, Of[M_co]):
         has_blanket: whether its own blanket is known, not only its local ε.
         exact_blanket: whether that blanket is summed as it is, not between two layings on points.
         cuts_tail: whether laying its blanket on points loses some mass, which is charged to δ.
-        attack_smoothing: the least smoothing of an attack's sums: more of it only lowers what is shown to be reached.
     """
 
     mechanism: M_co
@@ -57,7 +56,6 @@ class MechanismPairs(ABC, Of[M_co]):
     has_blanket: ClassVar[bool] = True
     exact_blanket: ClassVar[bool] = False
     cuts_tail: ClassVar[bool] = False
-    attack_smoothing: ClassVar[float] = 0.0
 
     @abstractmethod
     def described(self) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from fractions import Fraction
 from functools import partial
+from time import process_time
 
 from elsewhere import clones_closed, renyi_composed, stronger_clones_closed, sum_by_theorem
 from rows import Comparison, Outcome, Row, timed, timed_once
@@ -19,7 +20,9 @@ from hubbub.accountant.brackets import EpsilonBracket
 from hubbub.accountant.calibration.calibrate import calibrate
 from hubbub.accountant.composition import compose
 from hubbub.accountant.library.dp_accounting import to_dp_accounting
+from hubbub.accountant.longitudinal.calibrate import best, compare
 from hubbub.accountant.mechanisms import KRR, Finite, Generic, Mechanism
+from hubbub.accountant.mechanisms.longitudinal import Horizon
 from hubbub.accountant.pairs import Part
 from hubbub.queries.design import Design
 from hubbub.queries.fields import DENOMINATOR
@@ -57,6 +60,9 @@ SUM = (0.5, 1e-8, 10**6)
 SUM_DESIGN = Design(Number("value", 0.0, 1.0))
 
 SUM_MSE, SUM_SECONDS = 1995.0, 5.0
+HORIZON, HORIZON_TARGET, HORIZON_SECONDS = Horizon(64, 4), (1.0, 1e-6, 10**6), 5.0
+"""Periods and changes; ε, δ and reports."""
+
 MEMORY = 300.0
 """Mebibytes, whatever n."""
 
@@ -94,7 +100,7 @@ def one_round() -> Iterator[Outcome]:
     for name, mechanism in ONE_ROUND:
         for scale, reports, limit in SCALES:
             yield from _one_round(f"account_{name}_{scale}", mechanism, reports, limit)
-    seconds, found = timed(partial(epsilon_bracket, LAW, SCALES[0][1], DELTA))
+    seconds, found = timed(partial(epsilon_bracket, LAW, SCALES[0][1], DELTA), clock=process_time)
     yield Row("account_finite_1e6_time", seconds * 1e3, "ms", SCALES[0][2])
     yield Row("account_finite_1e6_slack", found.numerical_slack, "", SLACK)
 
@@ -153,5 +159,13 @@ def calibration() -> Iterator[Outcome]:
     yield Comparison("account_sum", "balle-2019, Thm 4.1 with Thm 3.1", worst, "mse", spent)
 
 
-ROWS: tuple[Callable[[], Iterator[Outcome]], ...] = (memory, one_round, many_rounds, calibration)
+def horizon() -> Iterator[Outcome]:
+    """Every strategy for a boolean over time, calibrated to one (ε, δ): in seconds of the processor."""
+    seconds, found = timed_once(partial(compare, HORIZON, *HORIZON_TARGET), clock=process_time)
+    yield Row("account_longitudinal_time", seconds, "s", HORIZON_SECONDS)
+    error = best(found).standard_error_mean or 0.0
+    yield Comparison("account_longitudinal", "here, exact error of the chosen", error, "reports", seconds)
+
+
+ROWS: tuple[Callable[[], Iterator[Outcome]], ...] = (memory, one_round, many_rounds, calibration, horizon)
 """What `make bench` runs for the accountant, in this order."""
