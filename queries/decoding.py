@@ -23,7 +23,7 @@ in the same rows. Three steps make it small and known:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -53,8 +53,8 @@ SEARCHED = 8
 SEARCHES = 2
 """How often: in the first, many seem common that only collide with one that is, and these are out of the way then."""
 
-REFINEMENTS = 4
-"""How often what explains and what is explained are computed from each other; each time an error shrinks to a part."""
+REFINEMENTS = 12
+"""Most steps in which the counts of common symbols are fitted together; few are needed, as few collide often."""
 
 _AT_ONCE = 2**15
 """Symbols hashed together: their words stay in the processor's cache."""
@@ -179,9 +179,7 @@ def _searched(table: _Table, mixed: Symbols, known: _Explained) -> _Explained:
     counts[known.places] += known.counts
     every = _Explained(np.arange(len(mixed)), mixed, counts)
     found = every.above(COMMON * table.error * np.sqrt(min(SEARCHED, table.rows)))
-    for _ in range(REFINEMENTS):
-        found = _Explained(found.places, found.mixed, found.counts + table.left_of(found))
-    return found.above(COMMON * table.error)
+    return _Explained(found.places, found.mixed, table.fitted(found.mixed)).above(COMMON * table.error)
 
 
 class _Table:
@@ -233,16 +231,31 @@ class _Table:
         spread = expected + known * whole + self._collisions(around_mean) * randomizer.keep**2
         return (found * whole - expected) / randomizer.keep, spread
 
-    def left_of(self, explained: _Explained) -> Vector:
-        """Return ĉ of the few that are explained, among the people who are not: what explains them misses."""
-        randomizer, found = self._randomizer, np.zeros(len(explained.mixed))
-        share = randomizer.truthful * explained.counts / randomizer.rows
+    def fitted(self, mixed: Symbols) -> Vector:
+        """Return the counts of a few symbols that explain the reports in their cells best together, shape (symbols,).
+
+        Where one is very common, many others seem so that collide with it in the same row, and with each other: taking
+        out what each explains in turn need not converge. The counts solve M·c = ĉ, where ĉ is what each one's cells say
+        by themselves, and M_ij = (the share of rows in which i and j collide − κ)/(1 − κ), a Gram matrix but for κ's
+        last digits. So conjugate gradients approach them, in few steps where few collide often.
+        """
+        randomizer, held = self._randomizer, np.zeros(len(mixed))
+        cells = np.empty((randomizer.rows, len(mixed)), dtype=np.int64)
         for row in range(randomizer.rows):
-            hashes = self._hashes(row, explained.mixed)
-            held = np.searchsorted(self._rows[row], hashes, "right") - np.searchsorted(self._rows[row], hashes, "left")
-            _, place = np.unique(hashes, return_inverse=True)
-            found += held - np.bincount(place, share)[place]
-        return (found - self._expected(explained)) / randomizer.keep
+            cells[row] = self._hashes(row, mixed)
+            ends = (np.searchsorted(self._rows[row], cells[row], side) for side in ("right", "left"))
+            held += np.subtract(*ends)
+            cells[row] += row * randomizer.cells
+        _, shared = np.unique(cells.ravel(), return_inverse=True)
+        shared = shared.reshape(cells.shape)
+
+        def explained(counts: Vector) -> Vector:
+            together = np.bincount(shared.ravel(), np.tile(counts, randomizer.rows))[shared].sum(axis=0)
+            product: Vector = together / randomizer.rows - randomizer.collision * counts.sum()
+            return product / (1 - randomizer.collision)
+
+        nobody = _Explained(np.empty(0, dtype=np.intp), mixed[:0], np.empty(0))
+        return _solved(explained, (held - self._expected(nobody)) / randomizer.keep)
 
     def _expected(self, explained: _Explained) -> float:
         """Return how many reports of people who are not explained, and uniform ones, are expected of a symbol."""
@@ -272,6 +285,21 @@ class _Table:
             hashed = _hashed(row_words, mixed[start : start + _AT_ONCE], cells)
             for held, found in gathered:
                 found[start : start + _AT_ONCE] += held.take(hashed.view(np.int64))
+
+
+def _solved(multiplied: Callable[[Vector], Vector], wanted: Vector) -> Vector:
+    """Return what a positive semidefinite matrix multiplies to `wanted`, nearly: by conjugate gradients."""
+    solution = np.zeros_like(wanted)
+    direction = left = wanted
+    for _ in range(REFINEMENTS):
+        changed = multiplied(direction)
+        square, curvature = float(left @ left), float(direction @ changed)
+        if curvature <= 0 or square <= 1e-12 * float(wanted @ wanted):
+            break
+        solution = solution + square / curvature * direction
+        left = left - square / curvature * changed
+        direction = left + float(left @ left) / square * direction
+    return solution
 
 
 def _hashed(row_words: tuple[np.uint64, np.uint64, np.uint64], mixed: Symbols, cells: np.uint64) -> Symbols:
