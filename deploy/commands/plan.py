@@ -36,7 +36,8 @@ def command(
         import time
 
         from hubbub.deploy.files import draft_in, naming
-        from hubbub.deploy.planning import candidates_of, check_not_over, expected_errors, outlook_of, plan
+        from hubbub.deploy.planning import candidates_of, check_not_over, expected_errors, outlook_of, plan, steps_of
+        from hubbub.deploy.views.prefixes import steps_document
 
         draft = draft_in(task)
         with naming(task):
@@ -52,6 +53,8 @@ def command(
             }
             compared = {name: [each.as_json() for each in found] for name, found in candidates_of(planned).items()}
             members |= {"compared": compared} if compared else {}
+            prefixes = {name: steps_document(steps) for name, steps in steps_of(planned).items()}
+            members |= {"prefixes": prefixes} if prefixes else {}
             print_json(members | {"budget": _budget_document(planned, budget)})
         else:
             _print(planned, budget, out)
@@ -160,12 +163,22 @@ def _print(planned: Plan, budget: Outlook, out: Path | None) -> None:
             _print_strategies(printer, each)
     printer.print("errors are worst cases at the minimum", markup=False, soft_wrap=True)
     printer.print(_budget_text(planned, budget), markup=False, soft_wrap=True)
+    _print_steps(planned, budget)
     if out is not None:
         printer.print(
             f"written to {out}; next, operator and shuffler sign it: hubbub sign {shlex.quote(str(out))} --key …",
             markup=False,
             soft_wrap=True,
         )
+
+
+def _print_steps(planned: Plan, budget: Outlook) -> None:
+    """Print what each round tells of the texts that are asked by prefixes."""
+    from hubbub.deploy.planning import steps_of
+    from hubbub.deploy.views.prefixes import print_steps
+
+    for name, steps in steps_of(planned).items():
+        print_steps(console(), name, steps, budget.within)
 
 
 def _print_compared(planned: Plan) -> None:
