@@ -31,6 +31,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hubbub.queries.hashing import words
+from hubbub.queries.noise import Noise, Seen
 from hubbub.queries.randomizer import Tally
 
 if TYPE_CHECKING:
@@ -112,15 +113,15 @@ def check_cells(tally: Tally, cells: int) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Decoded:
-    """Counts of the symbols asked for and their variances, shape (symbols,) each.
+    """Counts of the symbols asked for, their variances, and what chance has to do with them; shape (symbols,) each.
 
-    `spread` is the variance of the number of reports in a symbol's cells that are not of its own people, shape
-    (symbols,): parts of at most 1 each, so that it bounds how far that number may be off (`queries.lookup`).
+    `log_chances` are the logarithms of bounds on how often so many reports are in the cells of a symbol that nobody
+    holds (`noise.Noise`).
     """
 
     counts: Vector
     variances: Vector
-    spread: Vector
+    log_chances: Vector
 
 
 def every_symbol(randomizer: _Hashing, tally: Tally, dummies: int) -> tuple[Vector, Vector]:
@@ -149,13 +150,31 @@ def decode(randomizer: _Hashing, tally: Tally, dummies: int, symbols: Symbols) -
     common = _Explained(np.empty(0, dtype=np.intp), mixed[:0], np.empty(0))
     for _ in range(SEARCHES):
         common = _searched(table, mixed, common)
-    counts, spread = table.counts(mixed, common)
+    gathered = table.counts(mixed, common)
+    counts, spread = gathered.counts, gathered.expected + gathered.known + gathered.collisions
     # What explains a symbol stands for its own people, who are counted, and add their own variance.
     counts[common.places] += common.counts
+    gathered.known[common.places] -= randomizer.truthful * common.counts
     spread[common.places] -= randomizer.truthful * common.counts
     own = randomizer.keep + randomizer.base
     clipped = np.clip(counts, 0, tally.valid - dummies)
-    return Decoded(counts, (clipped * own * (1 - own) + spread) / randomizer.keep**2, spread)
+    logs = gathered.noise.log_chances(counts * randomizer.keep + gathered.expected, np.maximum(gathered.known, 0.0))
+    return Decoded(counts, (clipped * own * (1 - own) + spread) / randomizer.keep**2, logs)
+
+
+@dataclass(frozen=True, eq=False)
+class _Gathered:
+    """What the cells of symbols hold: ĉ among the people who are not explained, and the explained reports expected.
+
+    `expected` are the other reports expected of each, `collisions` what those of people who are alike add to the
+    variance of their number, and `noise` is its law where nobody holds the symbol.
+    """
+
+    counts: Vector
+    known: Vector
+    expected: float
+    collisions: float
+    noise: Noise
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,7 +194,7 @@ class _Explained:
 
 def _searched(table: _Table, mixed: Symbols, known: _Explained) -> _Explained:
     """Return the symbols that are common, beside those known."""
-    counts, _ = table.counts(mixed, known, SEARCHED)
+    counts = table.counts(mixed, known, SEARCHED).counts
     counts[known.places] += known.counts
     every = _Explained(np.arange(len(mixed)), mixed, counts)
     found = every.above(COMMON * table.error * np.sqrt(min(SEARCHED, table.rows)))
@@ -207,29 +226,31 @@ class _Table:
         people = self._people * float(randomizer.variances(indicator)[1])
         return float(np.sqrt(people + self._dummies * randomizer.dummy_variance(indicator)))
 
-    def counts(self, mixed: Symbols, explained: _Explained, step: int = 1) -> tuple[Vector, Vector]:
-        """Return ĉ of each symbol among the people who are not explained, and the variance of the reports in its cells.
+    def counts(self, mixed: Symbols, explained: _Explained, step: int = 1) -> _Gathered:
+        """Return what the cells of each symbol hold.
 
         Only every `step`-th row is looked at, and stands for those that are not.
         """
-        randomizer, square = self._randomizer, 0.0
+        randomizer, square, seen = self._randomizer, 0.0, Seen()
         found, known, looked_at = np.zeros(len(mixed)), np.zeros(len(mixed)), range(0, randomizer.rows, step)
         share = randomizer.truthful * explained.counts / randomizer.rows
         for row in looked_at:
             held = np.bincount(self._rows[row], minlength=randomizer.cells).astype(np.float32)
-            gathered = [(held, found)]
+            of_common, gathered = np.zeros(randomizer.cells, dtype=np.float32), [(held, found)]
             if len(share):
                 of_common = np.bincount(self._hashes(row, explained.mixed), share, randomizer.cells).astype(np.float32)
                 held -= of_common
                 gathered.append((of_common, known))
             square += float(np.square(held, dtype=np.float64).sum())
+            seen.add(held, of_common)
             self._gather(row, mixed, gathered)
         whole = randomizer.rows / len(looked_at)
         left = self._reports - float(share.sum()) * randomizer.rows
         around_mean = square * whole - left**2 / (randomizer.rows * randomizer.cells)
         expected = self._expected(explained)
-        spread = expected + known * whole + self._collisions(around_mean) * randomizer.keep**2
-        return (found * whole - expected) / randomizer.keep, spread
+        collisions = self._collisions(around_mean) * randomizer.keep**2
+        counts = (found * whole - expected) / randomizer.keep
+        return _Gathered(counts, known * whole, expected, collisions, seen.noise(randomizer.rows))
 
     def fitted(self, mixed: Symbols) -> Vector:
         """Return the counts of a few symbols that explain the reports in their cells best together, shape (symbols,).

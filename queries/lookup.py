@@ -1,15 +1,17 @@
 """Lookup: which of many candidate texts people hold, from a batch's table of reported cells.
 
-A candidate stands out where its count is larger than chance makes those of texts that nobody holds. For these, the
-number of reports in its cells has a known mean μ and variance at most V (`decoding.Decoded.spread`: that of its own
-cells, since the hash functions are known), and is a sum of independent parts of at most 1, so that by Bennett's
-inequality
+A candidate stands out where its count is larger than chance makes those of texts that nobody holds. How often chance
+does is bounded from the table itself (`noise.Noise`), with every common text in it, looked for or not. (The normal
+law would promise too much: with 15 reports to a cell its tail at five deviations is thirty times too small.) Benjamini
+and Yekutieli's procedure on these bounds keeps the expected share of false discoveries at most `FALSE_DISCOVERIES`,
+however the counts depend on each other.
 
-    P[N ≥ μ + t] ≤ exp(−V·h(t/V)),   h(u) = (1+u)·ln(1+u) − u.
+Where the reports in a text's cells that are not its own people's are a sum of independent parts of at most 1, of
+variance V, as they are where no text is common, that bound is about Bennett's inequality,
 
-(The normal law would promise too much: with 15 reports to a cell its tail at five deviations is thirty times too
-small.) Benjamini and Yekutieli's procedure on these bounds keeps the expected share of false discoveries at most
-`FALSE_DISCOVERIES`, however the counts depend on each other.
+    P[N ≥ μ + t] ≤ exp(−V·h(t/V)),   h(u) = (1+u)·ln(1+u) − u,
+
+which planning goes by (`stands_out_from`).
 """
 
 from __future__ import annotations
@@ -129,9 +131,9 @@ def standing_out(question: OfTexts, debiased: Debiased, symbols: Symbols) -> lis
     # "No answer" is decoded with them: as a common symbol it would be noise for the others.
     silent = np.array([question.answers] if question.optional else [], dtype=np.uint64)
     decoded = _decoded(debiased, np.concatenate([symbols, silent]))
-    excess, spread = decoded.counts[: len(symbols)] * debiased.randomizer.keep, decoded.spread[: len(symbols)]
+    counts, logs = decoded.counts[: len(symbols)], decoded.log_chances[: len(symbols)]
     width, found = half_width(len(symbols) + 1), []
-    for place in _discoveries(excess, spread).tolist():
+    for place in _discoveries(counts, logs).tolist():
         estimate = debiased.interval(float(decoded.counts[place]), float(decoded.variances[place]))
         found.append((place, in_band(estimate, width)))
     return found
@@ -177,15 +179,12 @@ def _hashed(debiased: Debiased) -> HashedResponse:
     return randomizer
 
 
-def _discoveries(excess: Vector, spread: Vector) -> np.ndarray:
+def _discoveries(counts: Vector, logs: Vector) -> np.ndarray:
     """Return the places of those that stand out, the largest first: Benjamini and Yekutieli's procedure.
 
-    It holds however the counts depend on each other: candidates share cells of the table.
-
-    `excess` is by how many reports each is above the mean of texts that nobody holds, `spread` the variance of that.
+    It holds however the counts depend on each other: candidates share cells of the table. `logs` are logarithms of
+    bounds on how often a text that nobody holds has as large a count.
     """
-    over = np.maximum(excess, 0.0) / spread
-    logs = -spread * ((1 + over) * np.log1p(over) - over)
     order = np.argsort(logs, kind="stable")
     # The i-th smallest of m may be at most i/m times the rate over 1 + 1/2 + … + 1/m; all before the last that is are
     # discoveries.
@@ -193,4 +192,4 @@ def _discoveries(excess: Vector, spread: Vector) -> np.ndarray:
     allowed = np.log(FALSE_DISCOVERIES * places / max(len(order), 1) / max(float((1 / places).sum()), 1.0))
     within = np.flatnonzero(logs[order] <= allowed)
     found = order[: within[-1] + 1] if len(within) else order[:0]
-    return found[np.argsort(-excess[found], kind="stable")]
+    return found[np.argsort(-counts[found], kind="stable")]

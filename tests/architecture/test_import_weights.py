@@ -23,7 +23,7 @@ HEAVY = {
 }
 OF_SERVICES = {
     f"hubbub.queries.{name}"
-    for name in ("counting", "debiased", "decoding", "discovery", "lookup", "longitudinal.series", "slices")
+    for name in ("counting", "debiased", "decoding", "discovery", "lookup", "longitudinal.series", "noise", "slices")
 }
 """What services do with the reports of a question, in arrays; no device loads it."""
 
