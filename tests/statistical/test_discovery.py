@@ -1,8 +1,8 @@
 """Texts by prefixes: what is frequent is found, counted without bias, and hardly anything else is found.
 
 A population of Zipf's law, with texts of several scripts and lengths, one a beginning of another. A mean passes within
-Z standard errors; Z = 4.9 is a two-sided false-alarm rate of 1e-6 a check, and there are at most 24. Seeds are fixed, so a run
-does not flake.
+Z standard errors; Z = 4.9 is a two-sided false-alarm rate of 1e-6 a check, and there are at most 24. Seeds are fixed,
+so a run does not flake.
 """
 
 from __future__ import annotations
