@@ -16,7 +16,7 @@ from hubbub.protos.messages import Condition, RoundState, RoundStatus
 from hubbub.protos.results import RoundId, RoundResults, RoundStanding
 from hubbub.protos.task import Task
 from hubbub.protos.times import at
-from hubbub.protos.transport import open_channel
+from hubbub.protos.transport import MAXIMUM_RESULTS_BYTES, open_channel
 from hubbub.protos.wire import ControlCaller, ResultsCaller
 
 CALL_SECONDS = 30.0
@@ -36,7 +36,8 @@ async def list_results(settings: OperatorSettings) -> list[RoundId]:
 
 async def fetch_results(settings: OperatorSettings, task_id: bytes, round_number: int, wait: float) -> RoundResults:
     """Return a round's results, waiting up to `wait` seconds (at most 50) for them."""
-    async with open_channel(settings.analyzer_results, settings.tls.paths()) as channel:
+    paths = settings.tls.paths()
+    async with open_channel(settings.analyzer_results, paths, largest=MAXIMUM_RESULTS_BYTES) as channel:
         # The call's deadline is later than the service's own wait: "no results yet" arrives before it is given up.
         patience = min(max(wait, 0.0), LONGEST_WAIT)
         return await ResultsCaller(channel).get_results(task_id, round_number, patience, patience + CALL_SECONDS)

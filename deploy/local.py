@@ -27,7 +27,7 @@ from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.results import RoundResults
 from hubbub.protos.signed_task import SignedTask
 from hubbub.protos.task import Draft, Identities
-from hubbub.protos.transport import TLS, open_channel
+from hubbub.protos.transport import MAXIMUM_RESULTS_BYTES, TLS, open_channel
 from hubbub.protos.wire import ControlCaller, ResultsCaller
 from hubbub.service.health import is_serving
 from hubbub.shuffler.sqlite import SqliteStore as ShufflerStore
@@ -239,7 +239,8 @@ class LocalPipeline:
             ServiceError: where a service ends, or the round's state has not changed at either service for `patience`
                 seconds, saying what each waits for.
         """
-        async with open_channel(self.services[Role.ANALYZER].addresses["results"], self.operator_tls) as channel:
+        address = self.services[Role.ANALYZER].addresses["results"]
+        async with open_channel(address, self.operator_tls, largest=MAXIMUM_RESULTS_BYTES) as channel:
             return await self.guard(self._results(channel, round_number, patience))
 
     async def _results(self, channel: grpc.aio.Channel, round_number: int, patience: float) -> RoundResults:

@@ -32,6 +32,7 @@ class Reason(StrEnum):
     INCOMPLETE = "incomplete"
     NO_RESULTS = "no_results"
     OVER_BUDGET = "over_budget"
+    TOO_LARGE = "too_large"
 
 
 TRANSIENT = frozenset({Reason.OVERLOADED, Reason.NOT_READY})

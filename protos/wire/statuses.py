@@ -35,6 +35,7 @@ STATUS = {
     Reason.INCOMPLETE: grpc.StatusCode.FAILED_PRECONDITION,
     Reason.NO_RESULTS: grpc.StatusCode.NOT_FOUND,
     Reason.OVER_BUDGET: grpc.StatusCode.FAILED_PRECONDITION,
+    Reason.TOO_LARGE: grpc.StatusCode.FAILED_PRECONDITION,
 }
 """The gRPC status of every refusal."""
 

@@ -60,6 +60,9 @@ SUM_MSE, SUM_SECONDS = 1995.0, 5.0
 MEMORY = 300.0
 """Mebibytes, whatever n."""
 
+MEMORY_SCALES, MEMORY_ROUNDS = (10**6, 10**9, 10**12), 10**5
+"""The reports of a round that are tried for it, and the rounds."""
+
 INTERVAL = 2e-5
 """Grid of the dp_accounting comparison, in nats: fine against one round's loss."""
 
@@ -70,16 +73,17 @@ def memory() -> Iterator[Outcome]:
     It must come first: a new process starts with the peak of the one that made it.
     """
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
-        peak = pool.submit(_peak_of_everything).result()
+        many = [part for _, part, _ in MANY_ROUNDS]
+        peak = pool.submit(_peak_of_everything, MEMORY_SCALES, MEMORY_ROUNDS, many).result()
     yield Row("account_memory", peak, "MiB", MEMORY)
 
 
-def _peak_of_everything() -> float:
-    for reports in (10**6, 10**9, 10**12):
+def _peak_of_everything(scales: Iterable[int], rounds: int, many: Iterable[Part]) -> float:
+    for reports in scales:
         for _, mechanism in ONE_ROUND:
             epsilon_bracket(mechanism, reports, DELTA)
-            compose([Part(mechanism, reports, 10**5)], MANY_DELTA)
-    for _, part, _ in MANY_ROUNDS:
+            compose([Part(mechanism, reports, rounds)], MANY_DELTA)
+    for part in many:
         compose([part], MANY_DELTA)
     calibrate([SUM_DESIGN], *SUM)
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

@@ -165,24 +165,24 @@ def estimating() -> Iterator[Outcome]:
     seconds = []
     for _ in range(ESTIMATES):
         with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
-            seconds.append(pool.submit(_estimating).result())
+            seconds.append(pool.submit(_estimating, LARGE).result())
     yield Row("estimate", statistics.median(seconds), "s", ESTIMATE_SECONDS)
 
 
-def _estimating() -> float:
-    return asyncio.run(_estimated())
+def _estimating(count: int) -> float:
+    return asyncio.run(_estimated(count))
 
 
-async def _estimated() -> float:
+async def _estimated(count: int) -> float:
     workers = _Counted(1)
     async with _analyzer(workers) as analyzer:
         key_set, _ = await analyzer.keys()
-        record = await analyzer.deliver(key_set, os.urandom(LARGE * INNER_BYTES))
+        record = await analyzer.deliver(key_set, os.urandom(count * INNER_BYTES))
         committed = await analyzer.acceptor.commit(record.batch, record.digest)
         results = await analyzer.results.get_results(analyzer.parts.task.id, 0, 30.0)
         ended = time.perf_counter()
-    if committed.counted != LARGE or results.queries[0].estimates is None:
-        raise RuntimeError(f"{committed.counted} of {LARGE} reports were counted and estimated")
+    if committed.counted != count or results.queries[0].estimates is None:
+        raise RuntimeError(f"{committed.counted} of {count} reports were counted and estimated")
     return ended - workers.finished
 
 

@@ -72,7 +72,7 @@ def _prepared(task: Task, answer: Value) -> float:
     answers = {task.queries[0].name: answer}
     started = time.process_time()
     for _ in range(DEVICES):
-        symbols = encode_all(task, answers, os.urandom)
+        symbols = [encoded.symbol for encoded in encode_all(task, answers, os.urandom)]
         seal(sealer, randomize_all(task, symbols, os.urandom), os.urandom(SUBMISSION_ID_BYTES))
     return (time.process_time() - started) / DEVICES
 

@@ -172,7 +172,11 @@ def _identity(number: int) -> Identity:
 
 PARTIES = Parties(_identity(1), _identity(2), _identity(3))
 TASK = sample_task(PARTIES)
-UNARY = tuple(unary_query(query.question, 3 * HALF // 2, HALF // 2, levels=7) for query in TASK.queries)
+UNARY = tuple(
+    unary_query(query.question, 3 * HALF // 2, HALF // 2, levels=7)
+    for query in TASK.queries
+    if isinstance(query.question, Histogram | Number)
+)
 UNARY_TASK = replace(TASK, queries=UNARY)
 HASHED = Query(Text("word", optional=True), HashedResponse(2**64, 16, 8, HALF))
 DESTINATION = Destination(TASK.id, 1, bytes(range(32)))
@@ -229,7 +233,7 @@ def _documents() -> dict[str, Any]:
 
 def readers() -> dict[str, tuple[type[Message], Callable[[Any], Any], Callable[[Any], Any]]]:
     """Every pair of functions of `protos` that reads and writes a message, with the message's type."""
-    found = {}
+    found: dict[str, tuple[type[Message], Callable[[Any], Any], Callable[[Any], Any]]] = {}
     for info in pkgutil.walk_packages(hubbub.protos.__path__, "hubbub.protos."):
         if info.name.endswith(("_pb2", "_pb2_grpc")):
             continue

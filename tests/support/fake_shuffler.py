@@ -76,8 +76,8 @@ class FakeShuffler:
         """Show fresh keys from now on."""
         self._keys[round_number] = self.new_keys(round_number)
 
-    def symbols(self, submission_id: bytes) -> tuple[int, ...]:
-        """What the analyzer would count of a held submission."""
+    def symbols(self, submission_id: bytes) -> tuple[bytes, ...]:
+        """The reports that the analyzer would count of a held submission."""
         round_number, envelope = self.held[submission_id]
         shuffler, analyzer, key_set = self.keys(round_number)
         to = Destination(self.task.id, round_number, key_set.hash)
@@ -88,8 +88,10 @@ class FakeShuffler:
         self.fetched.append(round_number)
         if task_id != self.task.id:
             raise Refusal(Reason.UNKNOWN_TASK, "not this task")
-        if self.failures and isinstance(self.failures[0], Refusal) and self.failures[0].reason is Reason.NOT_READY:
-            raise self.failures.popleft()
+        first = self.failures[0] if self.failures else None
+        if isinstance(first, Refusal) and first.reason is Reason.NOT_READY:
+            self.failures.popleft()
+            raise first
         return self.keys(round_number)[2]
 
     async def submit(self, destination: Destination, submissions: Sequence[Submission]) -> list[Answer]:
@@ -102,7 +104,7 @@ class FakeShuffler:
         if isinstance(failure, Refusal):
             return [failure for _ in submissions]
         answers = [
-            self.refuse.pop(place, None) or self._answer(destination, submission)
+            self.refuse.pop(place) if place in self.refuse else self._answer(destination, submission)
             for place, submission in enumerate(submissions, before)
         ]
         if failure == "lost":

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from hubbub.accountant.mechanisms import Finite
+from hubbub.queries.counting import check_counts, debiased
 from hubbub.queries.draws import Random, draw, uniform
 from hubbub.queries.fields import DENOMINATOR, Fields
 from hubbub.queries.randomizer import Family, Tally
@@ -68,6 +69,12 @@ class Ladder:
         seen = np.frombuffer(reports, dtype=np.uint8)
         good = seen[seen < self.symbols]
         return Tally(np.bincount(good, minlength=self.symbols), len(good), len(seen) - len(good))
+
+    def check(self, tally: Tally) -> None:
+        check_counts(tally, self.symbols)
+
+    def debias(self, tally: Tally, dummies: int) -> tuple[Vector, Vector]:
+        return debiased(self, tally, dummies)
 
     # What an analyzer needs is not what a certificate needs: no estimates are tried with this randomizer.
 
