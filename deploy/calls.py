@@ -43,6 +43,15 @@ async def fetch_results(settings: OperatorSettings, task_id: bytes, round_number
         return await ResultsCaller(channel).get_results(task_id, round_number, patience, patience + CALL_SECONDS)
 
 
+async def fetch_certified(settings: OperatorSettings, task_id: bytes, wanted: Collection[int]) -> list[RoundResults]:
+    """Return the results of those wanted of a task's rounds that are certified."""
+    paths = settings.tls.paths()
+    async with open_channel(settings.analyzer_results, paths, largest=MAXIMUM_RESULTS_BYTES) as channel:
+        caller = ResultsCaller(channel)
+        certified = [each.round for each in await caller.list_results(task_id, CALL_SECONDS) if each.round in wanted]
+        return [await caller.get_results(task_id, number, 0, CALL_SECONDS) for number in sorted(certified)]
+
+
 async def close_round(settings: OperatorSettings, task_id: bytes, round_number: int) -> RoundStatus:
     """Cut a round now."""
     async with open_channel(settings.shuffler_control, settings.tls.paths()) as channel:

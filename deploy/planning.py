@@ -23,6 +23,7 @@ from hubbub.protos.suites import suite_named
 from hubbub.protos.task import MAXIMUM_REPORTS, Draft, Identities, Task
 from hubbub.protos.times import at, first_not_cut
 from hubbub.queries.design import Design
+from hubbub.queries.discovery import Discoverable, Step
 from hubbub.queries.fields import AUTO, MAXIMUM_SYMBOLS, check_share
 from hubbub.queries.histogram import Histogram
 from hubbub.queries.longitudinal.question import Longitudinal
@@ -310,6 +311,16 @@ def question_for(kind: str, categories: int | None, optional: bool, randomizer: 
     if categories > MAXIMUM_SYMBOLS:
         raise AccountingError(f"categories is {categories}, must be at most {MAXIMUM_SYMBOLS}; ask for a text instead")
     return Histogram("value", tuple(map(str, range(categories))), optional, randomizer=randomizer)
+
+
+def steps_of(plan: Plan) -> dict[str, tuple[Step, ...]]:
+    """Return, for each text that is asked by prefixes, what each of its rounds takes and tells, by the query's name."""
+    found, people, dummies = {}, plan.draft.minimum_reports, plan.draft.privacy.dummies
+    for planned in plan.queries:
+        question = planned.query.question
+        if isinstance(question, Discoverable) and question.prefixes:
+            found[question.name] = question.steps(planned.query.randomizer, people, dummies)
+    return found
 
 
 def candidates_of(plan: Plan) -> dict[str, tuple[Candidate, ...]]:

@@ -14,7 +14,7 @@ from hubbub.protos.suites import DEFAULT, SUITES, suite_named
 from hubbub.protos.task import MAXIMUM_DUMMIES, MAXIMUM_REPORTS, Draft, Privacy, Schedule
 from hubbub.queries.errors import FieldError, shown
 from hubbub.queries.fields import as_float, check_count, check_keys, check_name
-from hubbub.queries.over_rounds import Repeated
+from hubbub.queries.over_rounds import OfRounds
 from hubbub.queries.query import read_question
 from hubbub.queries.question import Question
 
@@ -126,7 +126,7 @@ def check_draft(draft: Draft) -> None:
         )
     for index, question in enumerate(draft.questions):
         question.check(f"query[{index}]")
-        if isinstance(question, Repeated):
+        if isinstance(question, OfRounds):
             question.check_rounds(f"query[{index}]", draft.schedule.rounds)
         if question.name in {other.name for other in draft.questions[:index]}:
             raise FieldError(f"query[{index}]", "name", f"is {question.name!r} again; give each query its own name")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from fractions import Fraction
@@ -156,8 +156,18 @@ def read_task(content: Any, version: Version = 2) -> Task:
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise TaskError(f"not a task of {_KNOWN}: {error!r:.200}; `hubbub plan` writes one") from error
     if not same:
-        raise TaskError(f"not a task of {_KNOWN}: it has members or forms of another version")
+        unknown = _unknown(task_content(task), content)
+        named = f": {', '.join(unknown)}" if unknown else ""
+        raise TaskError(f"not a task of {_KNOWN}: it has members or forms of another version{named}")
     return task
+
+
+def _unknown(own: Mapping[str, Any], content: Mapping[str, Any]) -> list[str]:
+    """Return the names of members that this version does not know: of the task, and of each of its queries."""
+    tables = {"task": (own, content)}
+    pairs = zip(own["queries"], content["queries"], strict=False)
+    tables |= {f"query[{index}]": pair for index, pair in enumerate(pairs)}
+    return [f"{table}.{key:.80}" for table, (mine, given) in tables.items() for key in given if key not in mine]
 
 
 def _task_from(content: Any, version: Version) -> Task:

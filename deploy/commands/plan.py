@@ -36,7 +36,8 @@ def command(
         import time
 
         from hubbub.deploy.files import draft_in, naming
-        from hubbub.deploy.planning import candidates_of, check_not_over, expected_errors, outlook_of, plan
+        from hubbub.deploy.planning import candidates_of, check_not_over, expected_errors, outlook_of, plan, steps_of
+        from hubbub.deploy.views.prefixes import steps_document
 
         draft = draft_in(task)
         with naming(task):
@@ -54,6 +55,8 @@ def command(
             }
             compared = {name: [each.as_json() for each in found] for name, found in candidates_of(planned).items()}
             members |= {"compared": compared} if compared else {}
+            prefixes = {name: steps_document(steps) for name, steps in steps_of(planned).items()}
+            members |= {"prefixes": prefixes} if prefixes else {}
             print_json(members | {"budget": _budget_document(planned, budget)})
         else:
             _print(planned, budget, out)
@@ -172,6 +175,7 @@ def _print(planned: Plan, budget: Outlook, out: Path | None) -> None:
             _print_strategies(printer, each)
     printer.print("errors are worst cases at the minimum", markup=False, soft_wrap=True)
     printer.print(_budget_text(planned, budget), markup=False, soft_wrap=True)
+    _print_steps(planned, budget)
     printer.print(_sealing_text(planned), markup=False, soft_wrap=True)
     if out is not None:
         printer.print(
@@ -179,6 +183,15 @@ def _print(planned: Plan, budget: Outlook, out: Path | None) -> None:
             markup=False,
             soft_wrap=True,
         )
+
+
+def _print_steps(planned: Plan, budget: Outlook) -> None:
+    """Print what each round tells of the texts that are asked by prefixes."""
+    from hubbub.deploy.planning import steps_of
+    from hubbub.deploy.views.prefixes import print_steps
+
+    for name, steps in steps_of(planned).items():
+        print_steps(console(), name, steps, budget.within)
 
 
 def _print_compared(planned: Plan) -> None:

@@ -126,15 +126,17 @@ def _simulate(task: Path, data: Path, words: Sequence[str], as_json: bool) -> No
     from hubbub.deploy.data import read_answers
     from hubbub.deploy.files import draft_in
     from hubbub.deploy.planning import plan
-    from hubbub.deploy.simulation import simulate
+    from hubbub.deploy.simulation import reports_drawn, simulate
 
     draft = draft_in(task)
     dataset = read_answers(draft.name, draft.questions, data, words)
     _say_unusable(dataset)
+    planned = plan(draft)
+    reports = reports_drawn(planned, dataset.devices)
     with Progress(console=progress_console()) as bars:
-        bar = bars.add_task("devices encode and randomize", total=dataset.devices * len(draft.questions))
-        document = simulate(plan(draft), dataset, lambda devices: bars.advance(bar, devices))
-        bars.update(bar, completed=dataset.devices * len(draft.questions))
+        bar = bars.add_task("devices encode and randomize", total=reports)
+        document = simulate(planned, dataset, lambda devices: bars.advance(bar, devices))
+        bars.update(bar, completed=reports)
     if as_json:
         print_json(document)
         return

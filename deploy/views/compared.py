@@ -13,7 +13,7 @@ from hubbub.deploy.views.digits import significant
 from hubbub.deploy.views.results import counts_document, fineness, lines_of, numbers, row_label
 from hubbub.deploy.views.tables import print_table
 from hubbub.protos.results import QueryResult
-from hubbub.queries.rows import Estimate, Row, Truth
+from hubbub.queries.rows import BEGINNING, Estimate, Row, Truth
 
 BAR_WIDTH = 12
 """Characters of the longest bar."""
@@ -78,7 +78,7 @@ def query_document(result: QueryResult, kind: str, truth: Truth, optional: bool)
     if estimates.clipped_to is not None:
         raw = truth.get(("raw_mean", None))
         document |= {"unit": estimates.unit, "raw_mean": raw, "clipped_to": list(estimates.clipped_to)}
-    return document
+    return document | ({"notes": list(estimates.notes)} if estimates.notes else {})
 
 
 def print_query(console: Console, document: Mapping[str, Any]) -> None:
@@ -107,6 +107,8 @@ def print_query(console: Console, document: Mapping[str, Any]) -> None:
         bar = [_bar(row["estimate"], longest) if row["statistic"] in _PEOPLE else ""] if bars else []
         table.add_row(*cells, *bar)
     print_table(console, table)
+    for note in document.get("notes", ()):
+        console.print(note, markup=False, soft_wrap=True)
     if document.get("raw_mean") is not None:
         lower, upper = document["clipped_to"]
         note = f"truth and estimates are of values clipped to [{lower:g}, {upper:g}]"
@@ -126,7 +128,7 @@ def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
     return (label, truth, estimate, shown, f"{lower} … {upper}")
 
 
-_PEOPLE = frozenset({"count", "answered"})
+_PEOPLE = frozenset({"count", "answered", BEGINNING})
 """Statistics that are numbers of people."""
 
 

