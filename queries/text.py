@@ -107,6 +107,10 @@ class Text:
         hashed = hashlib.blake2b(written, digest_size=8, person=b"hubbub-text-1").digest()
         return int.from_bytes(hashed, "little") % DIGESTS
 
+    def telling(self) -> tuple[Value, ...]:
+        """Return three texts."""
+        return ("one", "two", "three")
+
     @property
     def sizes(self) -> range:
         """The one size there is."""
