@@ -28,7 +28,7 @@ from hubbub.deploy.verification import Pins, verify
 from hubbub.protos.draft import MINIMUM_DELTA
 from hubbub.protos.keys import Role
 from hubbub.protos.signed_task import SignedTask
-from hubbub.protos.task import Identities, Task
+from hubbub.protos.task import Draft, Identities, Task
 
 MOST_EPSILON = 100.0
 """Largest ε that a task may state."""
@@ -105,14 +105,29 @@ class Audit:
         return self.attained <= self.certified and not self.released_short
 
 
+def check_single_rounds(asked: Draft | Task) -> None:
+    """Return only if the rounds of a task stand for themselves.
+
+    Raises:
+        BadUse: where some hang together.
+    """
+    if asked.horizon is not None:
+        raise BadUse(
+            f"task {asked.name} asks a question whose {asked.horizon} rounds hang together, an audit plays rounds by "
+            "themselves; leave that question out"
+        )
+
+
 def audited_task(task: Task, options: Options) -> Task:
     """Return the task that is played: the same queries, with so many people, at that δ, promising what that gives.
 
     Everybody is honest, so that a round of so many reports is what is certified; a budget is for many rounds.
 
     Raises:
-        BadUse: where an option is out of its limits, or a round of so many people gives no ε that a task may state.
+        BadUse: where an option is out of its limits, rounds of the task hang together, or one of so many people gives
+            no ε that a task may state.
     """
+    check_single_rounds(task)
     if not 0 < options.confidence < 1:
         raise BadUse(f"--confidence is {options.confidence}; give a number above 0 and below 1, such as 0.999")
     if options.delta is not None and not MINIMUM_DELTA <= options.delta < 1:
@@ -141,7 +156,9 @@ def check_options(task: Task, options: Options) -> None:
     visible = most_visible(full, delta, error)
     if visible > task.privacy.epsilon:
         return
-    needed = rounds_to_show(task.privacy.epsilon, delta, error) + options.under_minimum
+    needed = full = rounds_to_show(task.privacy.epsilon, delta, error)
+    while needed - replace(options, rounds=needed).under_minimum < full:
+        needed += 1
     raise BadUse(
         f"--rounds {options.rounds} can show ε = {visible:.4g} at most, whatever the services do, and the certificate "
         f"of {task.minimum_reports} people states {task.privacy.epsilon:.4g} at δ = {delta:g}: it could never be "
@@ -164,7 +181,7 @@ async def run(
     """Audit a frozen task, `audited_task`'s, in a new folder; `progress` is called after every round.
 
     Raises:
-        BadUse: where its rounds hang together, or so many could not beat the certificate.
+        BadUse: where so many rounds could not beat the certificate.
         HubbubError: where a service fails.
     """
     check_options(task, options)

@@ -110,17 +110,21 @@ def _part(scores: Scores, kept: NDArray[np.bool_]) -> Scores:
 
 
 def _chosen(scores: Scores, delta: float, error: float) -> Event:
-    """Return the event that shows most. Charged for how many are tried, so that luck among many does not decide."""
-    best, event = -1.0, Event(scores.names[0], 0.0)
+    """Return the event that shows most. Charged for how many are tried, so that luck among many does not decide.
+
+    Of events that show the same, as nothing, it is the one that is right most often beyond being wrong.
+    """
+    best, event = (-1.0, -1.0), Event(scores.names[0], 0.0)
     for place, name in enumerate(scores.names):
         values = scores.values[:, place]
         thresholds = _thresholds(values)
         for above, first in product((True, False), repeat=2):
             right, wrong = _seen(values, scores.is_first, thresholds, above, first)
             shown = epsilon_shown(right, wrong, delta, error / len(scores.names))
-            top = int(np.argmax(shown))
-            if shown[top] > best:
-                best, event = float(shown[top]), Event(name, float(thresholds[top]), above, first)
+            beyond = right[0] / right[1] - wrong[0] / wrong[1]
+            found = max(zip(shown.tolist(), beyond.tolist(), thresholds.tolist(), strict=True))
+            if found[:2] > best:
+                best, event = found[:2], Event(name, found[2], above, first)
     return event
 
 

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hubbub.deploy.errors import BadUse
 from hubbub.queries.query import Query
 from hubbub.queries.question import Value
 
@@ -60,15 +59,6 @@ class Telling:
 
 
 def telling(query: Query) -> Telling:
-    """Return the worst case of a query.
-
-    Raises:
-        BadUse: where its rounds hang together.
-    """
-    if query.horizon is not None:
-        raise BadUse(
-            f"query {query.name} hangs together over {query.horizon} rounds, an audit plays rounds by themselves; "
-            "audit a task without it"
-        )
+    """Return the worst case of a query whose rounds stand for themselves."""
     answers = (*query.question.telling(), *((None,) if query.question.optional else ()))
     return Telling(query, answers[0], answers[1], answers[min(2, len(answers) - 1)])

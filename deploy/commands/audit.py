@@ -80,7 +80,7 @@ def command(
 
 
 def _task(path: Path, options: Options) -> Task:
-    from hubbub.deploy.audit.audit import audited_task, check_options
+    from hubbub.deploy.audit.audit import audited_task, check_options, check_single_rounds
     from hubbub.deploy.files import draft_in, signed_task_in
     from hubbub.deploy.planning import plan
     from hubbub.protos.task import Identities
@@ -88,8 +88,10 @@ def _task(path: Path, options: Options) -> Task:
     if path.suffix == ".json":
         planned = signed_task_in(path).task
     else:
+        draft = draft_in(path)
+        check_single_rounds(draft)
         # Who runs it is known only when the services have made their keys.
-        planned = plan(draft_in(path)).task(Identities(b"operator", b"shuffler", b"analyzer"))
+        planned = plan(draft).task(Identities(b"operator", b"shuffler", b"analyzer"))
     played = audited_task(planned, options)
     check_options(played, options)
     return played

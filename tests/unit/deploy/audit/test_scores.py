@@ -11,7 +11,6 @@ import pytest
 from hubbub.deploy.audit.inference import attack
 from hubbub.deploy.audit.scores import COUNTS, ROWS, Round, scored
 from hubbub.deploy.audit.worst import Telling, telling
-from hubbub.deploy.errors import BadUse
 from hubbub.queries.hashed import HashedResponse
 from hubbub.queries.histogram import Histogram
 from hubbub.queries.krr import KRandomizedResponse
@@ -123,11 +122,3 @@ def test_texts_are_attacked_through_their_hashes() -> None:
     batch = b"".join(worst.query.randomizer.randomize(symbol, np.random.default_rng(5).bytes) for _ in range(50))
     found = worst.likelihoods(batch)
     assert np.log(found.first / found.second).sum() > 50
-
-
-def test_rounds_that_hang_together_are_refused() -> None:
-    class OverTime:
-        name, horizon = "subscribed", 12
-
-    with pytest.raises(BadUse, match="subscribed hangs together over 12 rounds"):
-        telling(OverTime())  # type: ignore[arg-type]
