@@ -111,6 +111,17 @@ class HashedResponse:
 
     # At the analyzer
 
+    def likelihoods(self, reports: bytes, symbol: int) -> Vector:
+        """Return 1 − γ + γ/g for the symbol's cell of the report's row and γ/g for every other, shape (reports,)."""
+        import numpy as np
+
+        found = np.frombuffer(reports, dtype=">u4").astype(np.int64)
+        own = np.array([row * self.cells + self.place(row, symbol) for row in range(self.rows)], dtype=np.int64)
+        # A number that is no cell is none of the symbol's either.
+        rows = np.minimum(found // self.cells, self.rows - 1)
+        uniform_cell = self.gamma / DENOMINATOR / self.cells
+        return np.where(found == own[rows], self.truthful + uniform_cell, uniform_cell)
+
     def tally(self, reports: bytes) -> Tally:
         """Keep the cells themselves, which are fewer than there are counts; a number that is no cell is invalid."""
         from hubbub.queries.decoding import cells_in

@@ -75,6 +75,13 @@ class KRandomizedResponse:
 
         return uniform_symbols(count, self.symbols, random).astype(">u4").tobytes()
 
+    def likelihoods(self, reports: bytes, symbol: int) -> Vector:
+        """Return 1 − γ + γ/k for the symbol itself and γ/k for every other, shape (reports,)."""
+        import numpy as np
+
+        found = np.frombuffer(reports, dtype=">u4")
+        return np.where(found == symbol, self.keep + self.base, self.base)
+
     def tally(self, reports: bytes) -> Tally:
         """Count each symbol; a number that is not a symbol is invalid."""
         import numpy as np

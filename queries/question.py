@@ -96,6 +96,12 @@ class Question(Protocol):
             AnswerError: where it does not fit; the message never repeats it.
         """
 
+    def telling(self) -> tuple[Value, ...]:
+        """Return up to three answers that are encoded into symbols of their own; an audit has people hold them.
+
+        None of them is "no answer". A number that lies between symbols is encoded into either, by a draw.
+        """
+
     # Planning
 
     @property

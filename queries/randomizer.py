@@ -116,6 +116,12 @@ class Randomizer(Protocol):
 
     # At the analyzer
 
+    def likelihoods(self, reports: bytes, symbol: int) -> Vector:
+        """Return the probability of each of the joined reports where `symbol` was encoded, shape (reports,).
+
+        Up to a factor for each report that is the same for all symbols: what an attacker compares symbols with.
+        """
+
     def tally(self, reports: bytes) -> Tally:
         """Count reports that are joined without separators; a report that no symbol can give is invalid."""
 

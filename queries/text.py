@@ -162,6 +162,10 @@ class Text:
         except UnicodeEncodeError as error:
             raise AnswerError(f"the answer to {self.name} cannot be written in UTF-8; give whole characters") from error
 
+    def telling(self) -> tuple[Value, ...]:
+        """Return three texts."""
+        return ("one", "two", "three")
+
     @property
     def sizes(self) -> range:
         """The one size there is."""

@@ -103,6 +103,17 @@ class UnaryEncoding:
             parts.append(np.packbits(draws < limits, axis=1, bitorder="little").tobytes())
         return b"".join(parts)
 
+    def likelihoods(self, reports: bytes, symbol: int) -> Vector:
+        """Return t/o where the symbol's bit is 1, (1 − t)/(1 − o) where it is 0, shape (reports,).
+
+        t and o are the probabilities of the symbol's bit and of another: all other bits are as likely for every symbol.
+        """
+        import numpy as np
+
+        rows = np.frombuffer(reports, dtype=np.uint8).reshape(-1, self.report_bytes)
+        is_set = (rows[:, symbol // 8] >> symbol % 8 & 1).astype(bool)
+        return np.where(is_set, self._truthful / self.base, (1 - self._truthful) / (1 - self.base))
+
     def tally(self, reports: bytes) -> Tally:
         """Count each bit; a report with a bit above the last symbol's is invalid."""
         import numpy as np

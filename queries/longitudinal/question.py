@@ -197,6 +197,10 @@ class Longitudinal:
             raise AnswerError(f"the answer to {self.name} is not a state; give true or false, or the words yes and no")
         return int(answer)
 
+    def telling(self) -> tuple[Value, ...]:
+        """Return both states."""
+        return (False, True)
+
     # Planning: a strategy is chosen over the whole horizon (`deploy.horizons`), not by these.
 
     @property
