@@ -61,11 +61,11 @@ class Histogram:
     def read(cls, fields: Fields) -> Histogram:
         """Read a table; see `Question.read`."""
         fields.check_keys({"categories"}, {"share"})
-        shared = fields.shared()
+        shared, categories = fields.shared(), fields.items("categories", "names")
         # Where there is only one kind of randomizer to size, the worst case tells it; many cells serve rare categories.
-        usual = TYPICAL_SHARE if shared["randomizer"] in (AUTO, HashedResponse.kind) else 1.0
-        share = fields.number("share", usual)
-        return cls(categories=fields.items("categories", "names"), share=share, **shared)
+        sized = shared["randomizer"] in (AUTO, HashedResponse.kind)
+        share = fields.number("share", _usual_share(len(categories)) if sized else 1.0)
+        return cls(categories=categories, share=share, **shared)
 
     def check(self, table: str) -> None:
         """Check the shared fields, and that the categories are distinct printable texts and not too few or many."""
@@ -177,3 +177,8 @@ def _check_label(table: str, category: Any) -> None:
 def _places(categories: tuple[str, ...]) -> dict[str, int]:
     # Kept between answers: a gateway encodes thousands for one question.
     return {category: place for place, category in enumerate(categories)}
+
+
+def _usual_share(categories: int) -> float:
+    """Return the share of people to plan for where a draft does not say it: of k categories one holds 1/k at least."""
+    return max(TYPICAL_SHARE, 1 / max(categories, 1))

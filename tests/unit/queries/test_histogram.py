@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from hubbub.queries.errors import AnswerError
+from hubbub.queries.fields import Fields
 from hubbub.queries.histogram import Histogram
 from hubbub.queries.query import Query
 from support.queries import krr_query, unary_query
@@ -61,3 +62,20 @@ def test_encoding_a_category_takes_no_chance() -> None:
 def test_the_truth_is_a_count_of_every_category_and_of_those_who_answered() -> None:
     truth = QUESTION.truth(["UA", None, "AA", "UA", "ZZ"])
     assert truth == {("count", "AA"): 1.0, ("count", "B6"): 0.0, ("count", "UA"): 2.0, ("answered", None): 4.0}
+
+
+@pytest.mark.parametrize(
+    ("categories", "more", "share"),
+    [
+        (2, {"randomizer": "auto"}, 1 / 2),
+        (5, {"randomizer": "hashed"}, 1 / 5),
+        (1000, {"randomizer": "auto"}, 0.01),
+        (2, {"randomizer": "auto", "share": 0.02}, 0.02),
+        (2, {}, 1.0),
+    ],
+)
+def test_kinds_are_compared_at_a_count_that_some_category_must_have(
+    categories: int, more: dict[str, Any], share: float
+) -> None:
+    content = {"name": "carrier", "kind": "histogram", "categories": [f"c{place}" for place in range(categories)]}
+    assert Histogram.read(Fields("query[0]", {**content, **more})).share == share
