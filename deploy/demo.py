@@ -118,7 +118,7 @@ def draft_for(dataset: Dataset, options: Options) -> Draft:
     )
     privacy = Privacy(options.epsilon, options.delta, epsilon_local=options.epsilon_local, dummies=options.dummies)
     minimum = max(2, math.ceil(MINIMUM_SHARE * dataset.devices))
-    return Draft(dataset.name, schedule, minimum, privacy, dataset.questions, options.suite)
+    return Draft(dataset.name, schedule, minimum, privacy, dataset.questions, suite=options.suite)
 
 
 def check_options(dataset: Dataset, options: Options) -> None:

@@ -85,7 +85,7 @@ class Plan:
         draft = self.draft
         queries = tuple(planned.query for planned in self.queries)
         promise = draft.minimum_reports, draft.privacy
-        return Task(draft.name, draft.schedule, *promise, queries, identities, draft.suite)
+        return Task(draft.name, draft.schedule, *promise, queries, identities, suite=draft.suite)
 
 
 def plan(draft: Draft) -> Plan:

@@ -191,7 +191,7 @@ def _task_from(content: Any, version: Version) -> Task:
     _check_promises(draft, queries)
     identities = _identities_from(content["identities"])
     promise = draft.minimum_reports, draft.privacy
-    return Task(draft.name, draft.schedule, *promise, queries, identities, suite, form.name)
+    return Task(draft.name, draft.schedule, *promise, queries, identities, suite=suite, format=form.name)
 
 
 def _suite_of(name: Any) -> str:

@@ -31,7 +31,7 @@ DRAFT = Draft(
     DEVICES,
     Privacy(epsilon=20.0, delta=1e-2, epsilon_local=20.0, dummies=30),
     (Histogram("theme", ("light", "dark")), Number("session", 0.0, 60.0, optional=True)),
-    MLKEM768_X25519.name,
+    suite=MLKEM768_X25519.name,
 )
 
 
