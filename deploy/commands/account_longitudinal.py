@@ -24,12 +24,12 @@ def longitudinal(
     delta: Delta,
     reports: Annotated[int, typer.Option("--reports", help="Devices that answer in each round, n.")],
     steady_share: Annotated[
-        float | None,
+        float,
         typer.Option(
             "--steady-share",
-            help="Share of the honest devices that answer every round, as you know it; vector and sampled need it.",
+            help="Share of the honest devices that answer every round, which alone certify vector and sampled.",
         ),
-    ] = None,
+    ] = 1.0,
     epsilon_local: Annotated[
         float | None,
         typer.Option("--epsilon-local", help="Largest local ε over the horizon: what holds if all servers collude."),
@@ -48,7 +48,7 @@ def longitudinal(
 
     Errors are standard errors of f_t, the number of devices at 1 in period t: their mean over all periods, the
     largest, and the largest if every device changed as often and as badly timed as can be. What vector and sampled are
-    certified by is how many devices answer every round: they apply where --steady-share says it.
+    certified by is how many devices answer every round: all of them, unless --steady-share says otherwise.
 
     Example: hubbub account longitudinal --periods 64 --changes 4 --epsilon 1 --delta 1e-6 --reports 1000000
     """
@@ -68,9 +68,12 @@ def longitudinal(
         if as_json:
             seconds = time.perf_counter() - started
             rows = [each.as_json() for each in found]
-            print_json({"strategies": rows, "chosen": choice, "theorem_6": theorem, "seconds": seconds})
+            document = {"strategies": rows, "chosen": choice, "steady_share": steady_share, "theorem_6": theorem}
+            print_json(document | {"seconds": seconds})
             return
         _print(found, choice, theorem)
+        assumed = f"vector and sampled count on {steady_share:.0%} of the honest devices to answer every round"
+        console().print(f"{assumed} (--steady-share)", markup=False, soft_wrap=True)
 
 
 def _theorem(horizon: Horizon, found: Sequence[Candidate], reports: int) -> dict[str, Any]:

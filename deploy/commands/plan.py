@@ -142,24 +142,7 @@ def _words(query: Query) -> str:
 
 
 def _print(planned: Plan, budget: Outlook, out: Path | None) -> None:
-    from hubbub.deploy.planning import symbols_named
-    from hubbub.deploy.views.digits import significant
-    from hubbub.deploy.views.tables import print_table
-
     draft, privacy = planned.draft, planned.draft.privacy
-    table = Table("query")
-    for column in ("k", "ε_local", "ε alone", "std. error", "95 % ±", "range"):
-        table.add_column(column, justify="right")
-    for each in planned.queries:
-        query = each.query
-        table.add_row(
-            query.name,
-            str(symbols_named(query) or "any text"),
-            f"{each.epsilon_local:.4f}",
-            f"{each.epsilon_upper:.4f}",
-            *significant((each.expected_error, each.half_width), each.expected_error),
-            f"{each.widest:.6g}",
-        )
     printer = console()
     printer.print(
         f"task {draft.name}: ({privacy.epsilon:g}, {privacy.delta:g}) for everything one person sends in a round of at "
@@ -167,7 +150,7 @@ def _print(planned: Plan, budget: Outlook, out: Path | None) -> None:
         markup=False,
         soft_wrap=True,
     )
-    print_table(printer, table)
+    _print_queries(planned)
     _print_compared(planned)
     for each in planned.queries:
         printer.print(_words(each.query), markup=False, soft_wrap=True)
@@ -183,6 +166,28 @@ def _print(planned: Plan, budget: Outlook, out: Path | None) -> None:
             markup=False,
             soft_wrap=True,
         )
+
+
+def _print_queries(planned: Plan) -> None:
+    """Print a row for each query."""
+    from hubbub.deploy.planning import symbols_named
+    from hubbub.deploy.views.digits import significant
+    from hubbub.deploy.views.tables import print_table
+
+    table = Table("query")
+    for column in ("k", "ε_local", "ε alone", "std. error", "95 % ±", "range"):
+        table.add_column(column, justify="right")
+    for each in planned.queries:
+        query = each.query
+        table.add_row(
+            query.name,
+            str(symbols_named(query) or "any text"),
+            f"{each.epsilon_local:.4f}",
+            f"{each.epsilon_upper:.4f}",
+            *significant((each.expected_error, each.half_width), each.expected_error),
+            f"{each.widest:.6g}",
+        )
+    print_table(console(), table)
 
 
 def _print_steps(planned: Plan, budget: Outlook) -> None:

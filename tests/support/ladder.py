@@ -70,6 +70,10 @@ class Ladder:
     def dummies(self, count: int, random: Random) -> bytes:
         return bytes(uniform(self.symbols, random) for _ in range(count))
 
+    def likelihoods(self, reports: bytes, symbol: int) -> Vector:
+        law = np.array([float(chance) for chance in self._row(symbol)])
+        return law[np.frombuffer(reports, dtype=np.uint8)]
+
     def tally(self, reports: bytes) -> Tally:
         seen = np.frombuffer(reports, dtype=np.uint8)
         good = seen[seen < self.symbols]
