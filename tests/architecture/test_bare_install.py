@@ -35,7 +35,6 @@ WORDS = {
     "rehearse": ("client.toml",),
     "results": ("operator.toml",),
     "verify": ("certificate.json",),
-    "audit": ("task.toml",),
     "account": ("epsilon", "--mechanism", "generic", "--local-epsilon", "1", "--reports", "100", "--delta", "1e-6"),
     "simulate": ("task.toml", "--data", "data.csv"),
     "audit": ("task.toml",),
