@@ -104,6 +104,7 @@ FEW_ROUNDS = (("few", Part(Generic(0.5), 500, 3), 1.0),)
 SMALL: dict[str, dict[str, Any]] = {
     "accountant": {"MEMORY_SCALES": (500,), "MEMORY_ROUNDS": 3, "MANY_ROUNDS": FEW_ROUNDS},
     "starting": {"RUNS": 1},
+    "sealing": {"LAYERS": 2, "RUNS": 3},
     "preparing": {"DEVICES": 2, "RUNS": 2},
     "submitting": {"RUNS": 1, "CALLS": 4, "AT_A_TIME": 2, "BATCHES": 2, "DEVICES": 3, "BATCHES_AT_A_TIME": 2},
     "mixing": {"RUNS": 1, "REPORTS": 1500, "LARGE": 3000},
