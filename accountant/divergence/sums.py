@@ -110,7 +110,7 @@ class SumPoints:
             return IidSum(draws, tuple(drawn), self.masses, 0.0, float(self.left), max(most, 0.0), 1.0 / draws)
         # Rounding is charged on what leaves the resting value, so the likeliest point rests. Not the highest one: the
         # contour scales its tilts by the largest step, which must be above 0. (Where all are alike, none is above 0.)
-        resting = next((place for place in self.likeliest if drawn[place] < most), self.likeliest[0])
+        resting = self._resting(values, drawn)
         value, below = values[resting], self.denominators[resting]
         # Subtracted before the division: the difference of two rounded doubles would be off by more than half an ulp.
         steps = [
@@ -127,6 +127,17 @@ class SumPoints:
             most,
             1.0 / draws,
         )
+
+    def _resting(self, values: Sequence[int], drawn: Sequence[float]) -> int:
+        """Return the likeliest place below the highest value; the doubles in `drawn` may not tell the two apart."""
+        most = max(drawn)
+        # Of values over denominators that all have the same further factor.
+        highest = max(Fraction(values[at], self.denominators[at]) for at, value in enumerate(drawn) if value == most)
+
+        def is_below(at: int) -> bool:
+            return drawn[at] < most or Fraction(values[at], self.denominators[at]) < highest
+
+        return next((at for at in self.likeliest if is_below(at)), self.likeliest[0])
 
 
 def points_sum(draws: int, points: Sequence[tuple[Fraction, Fraction, Fraction]], epsilon: float) -> IidSum:
