@@ -270,7 +270,7 @@ def test_simulate_compares_strategies_of_a_boolean_over_time(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("--column", "theme", "--compare", "krr,magic"), "is 'magic'; it must be 'krr' or"),
+        (("--column", "theme", "--compare", "krr,magic"), "--compare 'magic': the randomizers are krr,"),
         (("--column", "theme", "--compare", "krr", "--reports", "100,1000000"), "give numbers from 2 to 4"),
         (("--column", "theme", "--compare", "krr", "--reports", "many"), "is not N,N"),
         (("--compare", "krr"), "name at least one"),
