@@ -6,14 +6,15 @@ from pathlib import Path
 
 from hubbub.analyzer.workers import Job, Workers
 from hubbub.deploy.audit.witness import WitnessingWorkers, read_seen
-from hubbub.protos.envelope import Destination, Sealer, generate_key
+from hubbub.protos.envelope import Destination, Sealer
+from hubbub.protos.suites import DEFAULT
 
 DESTINATION = Destination(b"t" * 32, 0, b"k" * 32)
 
 
 def test_what_is_opened_is_written_down_in_its_order(tmp_path: Path) -> None:
-    (private, public), reports = generate_key(), [bytes([number] * 4) for number in range(5)]
-    sealer = Sealer(DESTINATION, generate_key()[1], public)
+    (private, public), reports = DEFAULT.generate_key(), [bytes([number] * 4) for number in range(5)]
+    sealer = Sealer(DESTINATION, DEFAULT.generate_key()[1], public)
     sealed = [sealer.inner(report, 1) for report in reports]
     job = Job(DESTINATION, private, 1, len(sealed[0]))
     bad = bytes(len(sealed[0]))
