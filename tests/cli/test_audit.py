@@ -86,4 +86,6 @@ def test_an_audit_is_printed_kept_and_drawn(task: Path, tmp_path: Path) -> None:
     assert document["attacks"][0]["opened"] == 80
     assert hubbub("verify", tmp_path / "kept" / "certificate.json", "--json").json["verified"]
     assert (tmp_path / "kept" / "logs" / "full" / "analyzer.log").is_file()
-    assert "rounds of the certificate" in (tmp_path / "audit.svg").read_text()
+    drawn = (tmp_path / "audit.svg").read_text()
+    assert f"certificate: ε ≤ {document['epsilon_certified']:.4g}" in drawn
+    assert "attacker: " in drawn
