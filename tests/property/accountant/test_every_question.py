@@ -60,7 +60,7 @@ parts = st.one_of(
 extreme = settings(deadline=None, max_examples=5)
 thorough = settings(deadline=None, max_examples=250)
 costly = settings(deadline=None, max_examples=40)
-"""For Gaussian noise, whose masses take seconds: the whole ends well before a test counts as hanging."""
+"""For what takes seconds, as masses of Gaussian noise do: the whole ends well before a test counts as hanging."""
 
 
 def epsilon_is_bracketed(found: EpsilonBracket) -> None:
@@ -140,7 +140,7 @@ def test_an_attack_whose_charges_are_no_doubles_is_answered() -> None:
 
 
 @pytest.mark.slow
-@thorough
+@costly
 @given(st.lists(parts, min_size=1, max_size=3), small, central)
 def test_many_rounds_are_bracketed_wherever_they_are_asked(several: list[Part], delta: float, epsilon: float) -> None:
     composed(several, delta, epsilon)
