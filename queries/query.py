@@ -61,15 +61,21 @@ class Query:
         Raises:
             AnswerError: where it does not fit the question, or the round.
         """
-        if isinstance(self.randomizer, OverRounds):
-            return self.randomizer.encode_at(answer, self.question.encode, moment, random)
+        if self._over_rounds is not None:
+            return self._over_rounds.encode_at(answer, self.question.encode, moment, random)
         if answer is not None and self._by_round is not None:
             return Encoded(self._by_round.encode_in(answer, moment.round, random))
         return Encoded(self.encode(answer, random))
 
+    # Both are kept, because a gateway asks them for each device, and looking at a protocol's members takes as long as a
+    # draw.
+
+    @cached_property
+    def _over_rounds(self) -> OverRounds | None:
+        return self.randomizer if isinstance(self.randomizer, OverRounds) else None
+
     @cached_property
     def _by_round(self) -> ByRound | None:
-        # Kept, because a gateway asks it for each device, and looking at a protocol's members takes as long as a draw.
         return self.question if isinstance(self.question, ByRound) else None
 
     def local_cost(self, answered: int) -> float:
