@@ -56,7 +56,10 @@ _EXPONENTS = 128
 """Largest binary exponent of a step, up or down, for which powers of tilts and smoothings surely are doubles."""
 
 _LARGEST = 600.0
-"""Largest exponent of a charge or a step that is formed: e^709 is the end of the doubles, and it is multiplied on."""
+"""Largest exponent of a step that is formed: e^709 is the end of the doubles."""
+
+_LARGEST_CHARGE = 300.0
+"""The same of a node's charge: with it the end is drowned, and it is multiplied by h² and 1/θ², which may be large."""
 
 _NODES_LIMIT = 300_000
 """Most nodes of one evaluation; a request beyond it is answered with fewer and a wider bracket."""
@@ -254,7 +257,8 @@ def _node_sums(sums: IidSum, draw: Tilted, contour: Contour, index: Array) -> Ar
     value = size * ((contour.tilt**2 - t**2) * cosine + 2 * contour.tilt * t * sine) / square**2
     bump = size * cosine * contour.smoothing**2
     # Where the charge is no double any more nothing is known: an infinite one has Chernoff's bound taken instead.
-    grown = np.where(damping + charge > _LARGEST, inf, np.exp(np.minimum(damping + charge, _LARGEST)))
+    known = damping + charge <= _LARGEST_CHARGE
+    grown = np.where(known, np.exp(np.minimum(damping + charge, _LARGEST_CHARGE)), inf)
     wrong = weight * grown - size * (1 - 100 * UNIT_ROUNDOFF)
     return np.array([np.sum(value), np.sum(bump), np.sum(wrong * (1 / square + contour.smoothing**2))])
 

@@ -131,6 +131,10 @@ def test_one_round_of_gaussian_noise_is_bracketed_wherever_it_is_asked(
     one_round(mechanism, people, added, delta, epsilon)
 
 
+def test_charges_near_the_end_of_the_doubles_are_no_fault() -> None:
+    one_round(KRR(2**31, Fraction(1, 2**80)), 10**8, 0, 0.1, 0.0)
+
+
 def test_atoms_that_underflow_are_charged_as_cut() -> None:
     renyi(Hashed(2**20, 256, Fraction(1, 2**32)), 17, 42, 2.0)
 
