@@ -119,7 +119,8 @@ def _exact(atoms: Atoms) -> Atoms:
     tiny = atoms.q < TINY
     if not tiny.any():
         return atoms
-    cut = atoms.cut + float((atoms.q + np.maximum(atoms.gap, 0.0))[tiny].sum())
+    # With its mirror image an atom has both of its masses on either side.
+    cut = atoms.cut + float((2 * atoms.q + atoms.gap)[tiny].sum())
     return Atoms(atoms.q[~tiny], atoms.gap[~tiny], atoms.even, cut)
 
 
