@@ -22,8 +22,9 @@ from hubbub.accountant.divergence.logs import ZERO, LogBracket
 from hubbub.accountant.divergence.search import EpsilonEnds, Evaluate
 from hubbub.accountant.divergence.sums import IidSum
 from hubbub.accountant.errors import AccountingError, OutsideConditions
+from hubbub.accountant.losses.atoms import Atoms
 from hubbub.accountant.losses.grid import LossGrid, connect_dots, merge_dots
-from hubbub.accountant.losses.walks import Atoms, Walk, contracted_atoms
+from hubbub.accountant.losses.walks import Walk, contracted_atoms
 from hubbub.accountant.mechanisms import KRR, AnyMechanism, LocalMechanism
 from hubbub.accountant.pairs.part import Part
 from hubbub.accountant.pairs.variable import Amplification

@@ -14,9 +14,10 @@ import numpy as np
 from hubbub.accountant.answering import answering
 from hubbub.accountant.divergence.binomials import Array
 from hubbub.accountant.errors import AccountingError, shown
+from hubbub.accountant.losses.atoms import Atoms
 from hubbub.accountant.losses.envelope import zeros_law
 from hubbub.accountant.losses.grid import grid_atoms
-from hubbub.accountant.losses.walks import Atoms, contracted_atoms
+from hubbub.accountant.losses.walks import contracted_atoms
 from hubbub.accountant.mechanisms import KRR, LocalMechanism
 from hubbub.accountant.numbers import real
 from hubbub.accountant.pairs import Part, dominating_grid, pairs_of
@@ -29,9 +30,6 @@ LOG_TAIL_LIMIT = 300.0
 
 ERROR = 1e-8
 """Relative error charged for masses and sums."""
-
-TINY = 1e-290
-"""Masses below are near the least a double holds, where ratios lose their digits: they are cut."""
 
 TOO_LARGE = 690.0
 """Exponents from which on sums are not formed; an upper value is then the local one, a lower one still holds."""
@@ -80,7 +78,7 @@ def rdp_lower(mechanism: LocalMechanism, reports: int, order: float, dummies: in
     moment = 0.0
     if walk is not None:
         log_tail = min(LOG_TAIL_LIMIT, _log_tail(order, mechanism.epsilon_local, reports))
-        moment = _moment(map(_exact, contracted_atoms(walk, log_tail)), order)
+        moment = _moment((part.accurate() for part in contracted_atoms(walk, log_tail)), order)
     elif law is not None:
         moment = max(_both_ways(law, order))
     return math.log1p(moment * (1 - ERROR)) / (order - 1)
@@ -109,19 +107,9 @@ def _log_tail(order: float, local: float, people: int) -> float:
 
 
 def _upper(atoms: Iterable[Atoms], order: float, local: float) -> float:
-    kept = [_exact(part) for part in atoms]
+    kept = [part.accurate() for part in atoms]
     charge = sum(part.cut for part in kept) * (order * math.expm1((order - 1) * local) + order - 1)
     return math.log1p((_moment(kept, order) + charge) * (1 + ERROR)) / (order - 1) * (1 + 1e-14)
-
-
-def _exact(atoms: Atoms) -> Atoms:
-    """Cut the atoms whose ratio may be off by more than `ERROR`, having underflowed; what is cut only lowers a sum."""
-    tiny = atoms.q < TINY
-    if not tiny.any():
-        return atoms
-    # With its mirror image an atom has both of its masses on either side.
-    cut = atoms.cut + float((2 * atoms.q + atoms.gap)[tiny].sum())
-    return Atoms(atoms.q[~tiny], atoms.gap[~tiny], atoms.even, cut)
 
 
 def _moment(atoms: Iterable[Atoms], order: float) -> float:

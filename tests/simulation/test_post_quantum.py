@@ -56,10 +56,11 @@ async def test_every_layer_is_sealed_and_opened_in_the_task_s_suite(tmp_path: Pa
     async with asyncio.timeout(240), LocalPipeline(DRAFT, tmp_path / "pipeline") as pipeline:
         task = pipeline.task.task
         assert task.outer_bytes == 3 * 1136 + sum(query.report_bytes for query in task.queries)
-        refused = await sent_in_x25519(pipeline)
         answers = [(str(device), {"theme": "dark", "session": 20.0}) for device in range(DEVICES)]
         async with gateway(pipeline, "gateway") as carrier:
             assert (await carrier.submit_many(answers, 0)).accepted == DEVICES
+        # A round that has taken reports has its keys: there is nothing to wait for.
+        refused = await sent_in_x25519(pipeline)
         await pipeline.close_round(0)
         results = await pipeline.results(0)
     assert refused.reason is Reason.WRONG_SIZE

@@ -9,9 +9,8 @@ import pytest
 
 from hubbub.accountant.bounds import BOUNDS
 from hubbub.accountant.errors import AccountingError, OutsideConditions
-from hubbub.accountant.losses.walks import Atoms
 from hubbub.accountant.mechanisms import KRR, Generic
-from hubbub.accountant.pairs.renyi import TINY, _exact, excess, rdp_lower, rdp_upper
+from hubbub.accountant.pairs.renyi import excess, rdp_lower, rdp_upper
 
 VECTORS = Path(__file__).parents[2] / "vectors" / "accountant.json"
 
@@ -71,14 +70,6 @@ def test_real_orders_rise_and_stay_below_local(order: float) -> None:
     lower = rdp_lower(mechanism, 200, order)
     assert lower is not None
     assert lower <= here
-
-
-def test_atoms_that_underflow_are_cut_with_their_mirror_images() -> None:
-    atoms = Atoms(np.array([0.0, TINY / 2, 0.25]), np.array([TINY / 8, TINY / 4, 0.5]), 0.0, TINY / 16)
-    exact = _exact(atoms)
-    assert exact.q.tolist() == [0.25]
-    assert exact.gap.tolist() == [0.5]
-    assert exact.cut == pytest.approx(TINY * (1 / 16 + 1 / 8 + 5 / 4), rel=1e-12)
 
 
 def test_dummies_have_no_known_attack_and_never_hurt() -> None:
