@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import TYPE_CHECKING
 
 from hubbub.queries.draws import Random
@@ -17,9 +18,9 @@ class SendingDrawn(Sending):
     """A report is the symbol that `step` drew, as four bytes."""
 
     @property
+    @abstractmethod
     def symbols(self) -> int:
         """How many symbols there are."""
-        raise NotImplementedError
 
     @property
     def report_bytes(self) -> int:

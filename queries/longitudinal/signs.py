@@ -6,6 +6,7 @@ ends. The mean sign of a node in which z ∈ {−1, 0, 1} changed is z/scale·le
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -67,8 +68,9 @@ class SendingSigns(SendingDrawn, Generic[S]):
         return cls(cls._read_strategy(fields, horizon), _whole(fields, "steady", fields["steady"]))
 
     @classmethod
+    @abstractmethod
     def _read_strategy(cls, fields: Fields, horizon: Horizon) -> S:
-        raise NotImplementedError
+        """Read the strategy from a frozen task."""
 
     def content(self) -> dict[str, Any]:
         """Return its parameters. The odds, over 2³², are a text: readers of JSON round whole numbers above 2⁵³."""
@@ -109,9 +111,9 @@ class SendingSigns(SendingDrawn, Generic[S]):
     def _note(self, kept: dict[str, int], before: Stream, after: Stream) -> None:
         """Take note of a change, where the node's end does not show which one it was."""
 
+    @abstractmethod
     def _sign(self, kept: dict[str, int], after: Stream, random: Random) -> int:
         """Return what is sent at a node's end, +1 or −1."""
-        raise NotImplementedError
 
     # Estimates
 
