@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from hubbub.client.aside import alone, aside
+from hubbub.client.enrolled import ticket_of
 from hubbub.client.errors import NoRound, UsageError
 from hubbub.client.limits import Limits
 from hubbub.client.memory import MemoryMoved
@@ -20,6 +21,7 @@ from hubbub.client.spent import Budget
 from hubbub.client.standing import DeviceStatus, Memory, status_of
 from hubbub.client.state import DONE, ERASED_HERE, Drawn, Entry, Round
 from hubbub.client.submit import Link, Pacing, explained, submit
+from hubbub.protos.envelope import Destination
 from hubbub.protos.errors import Unreachable
 from hubbub.protos.messages import Receipt, Submission
 from hubbub.protos.refusals import Reason, Refusal
@@ -58,6 +60,8 @@ class Device(Participant):
         state: the file to remember submissions in; made where it does not exist, readable by its owner alone.
         shuffler: host:port.
         authority: the authority of the shuffler's TLS certificate, a PEM file or its bytes. It is read at once.
+        ticket: the ticket by which the operator enrolled this device, as bytes or as the file that holds it, for tasks
+            that take enrolled devices. The device redeems it by itself, once, and keeps its credential in `state`.
         name: which device this is, where several share a state file; it is never sent.
         pacing: how long to try, with which clock, pauses and jitter, and what to call before each pause.
         limits: the most ε to spend in a day and on a task; none by default.
@@ -80,6 +84,7 @@ class Device(Participant):
         state: Path,
         shuffler: str,
         authority: Path | bytes,
+        ticket: Path | bytes | None = None,
         name: str = "",
         pacing: Pacing | None = None,
         limits: Limits | None = None,
@@ -97,6 +102,7 @@ class Device(Participant):
             limits=limits,
             random=random,
             clock=clock,
+            tickets=ticket_of(ticket),
         )
         try:
             self._name = checked_name(name)
@@ -322,9 +328,28 @@ class Device(Participant):
             stored = await self._seal(of, keys, stored.drawn)
         if stored.submission is None:
             return _settled(of, stored)
-        receipt = await submit(link.caller, keys.destination, stored.submission, pacing)
+        receipt = await self._send(link, keys.destination, stored.submission, pacing)
         await aside(self._state.settle, of, {self._name: DONE})
         return receipt
+
+    async def _send(self, link: Link, to: Destination, submission: Submission, pacing: Pacing) -> Receipt:
+        proven = await self._proven(link, to, submission, pacing)
+        try:
+            return await submit(link.caller, to, proven, pacing)
+        except Refusal as refusal:
+            if refusal.reason is not Reason.NOT_ENROLLED:
+                raise
+        # The master key of the credential is gone by now; the same ticket gives one under the key that is active.
+        renewed = await self._proven(link, to, submission, pacing, anew=True)
+        return await submit(link.caller, to, renewed, pacing)
+
+    async def _proven(
+        self, link: Link, to: Destination, submission: Submission, pacing: Pacing, *, anew: bool = False
+    ) -> Submission:
+        proven, refused = await self._enrolled.proven(link, to, {self._name: submission}, pacing, anew=anew)
+        for refusal in refused.values():
+            raise refusal
+        return proven[self._name]
 
     async def _seal(self, of: Round, keys: RoundKeys, drawn: Drawn) -> Entry:
         submission: Submission = self._sealed(keys.sealer(self._clock()), drawn)

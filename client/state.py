@@ -13,9 +13,10 @@ from __future__ import annotations
 import json
 import sqlite3
 import threading
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeVar
 
 from hubbub.client import budget_tables
 from hubbub.client.budget import Account, Bill, Proven, Tariff
@@ -33,6 +34,8 @@ from hubbub.client.pinned import read_key_set, write_key_set
 from hubbub.client.state_file import close_state, open_state, why_unusable
 from hubbub.protos.keys import KeySet
 from hubbub.protos.messages import Submission
+
+T = TypeVar("T")
 
 
 class State:
@@ -303,6 +306,11 @@ class State:
             erase_submissions(connection, device, "true")
             erase_memory(connection, device)
         self._truncate()
+
+    def within(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Do `work` in one transaction and return what it does; where it raises, nothing was changed."""
+        with self._transaction() as connection:
+            return work(connection)
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:

@@ -18,7 +18,7 @@ from hubbub.deploy.alternatives import Aim, Candidate, compared
 from hubbub.deploy.goals import Goal
 from hubbub.protos.draft import check_draft
 from hubbub.protos.errors import TaskError
-from hubbub.protos.task import MAXIMUM_REPORTS, Draft, Identities, Task
+from hubbub.protos.task import MAXIMUM_REPORTS, TASK_FORMAT, Draft, Identities, Task
 from hubbub.protos.times import at, first_not_cut
 from hubbub.queries.design import Design
 from hubbub.queries.fields import AUTO, MAXIMUM_SYMBOLS, check_share
@@ -75,7 +75,9 @@ class Plan:
         """Freeze the plan into a task of these three parties."""
         draft = self.draft
         queries = tuple(planned.query for planned in self.queries)
-        return Task(draft.name, draft.schedule, draft.minimum_reports, draft.privacy, queries, identities)
+        promise = draft.minimum_reports, draft.privacy
+        form = TASK_FORMAT
+        return Task(draft.name, draft.schedule, *promise, queries, identities, format=form, stated=draft.admission)
 
 
 def plan(draft: Draft) -> Plan:

@@ -60,8 +60,13 @@ def simulate(
         "unusable": {name: dict(counts) for name, counts in dataset.unusable.items()},
         "expected": expected_errors(plan.queries),
         "queries": queries,
-        "privacy": statement(Terms.of(plan.draft), [RoundCounts(0, tuple(counted))]) if released else None,
+        "privacy": _privacy(plan, counted) if released else None,
     }
+
+
+def _privacy(plan: Plan, counted: Sequence[QueryCount]) -> dict[str, Any]:
+    stated = statement(Terms.of(plan.draft), [RoundCounts(0, tuple(counted))])
+    return {"admission": plan.draft.admission.statement(), **stated}
 
 
 def estimates_of(query: Query, tally: Tally, dummies: int, truth: Truth) -> Estimates:

@@ -10,6 +10,7 @@ from fractions import Fraction
 from math import floor
 from typing import Any
 
+from hubbub.protos.admission import OPEN, read_admission
 from hubbub.protos.draft import check_draft
 from hubbub.protos.envelope import SUITE_NAME
 from hubbub.protos.errors import SignatureError, TaskError
@@ -25,7 +26,7 @@ from hubbub.protos.signed import (
     with_floats,
     write_canonical,
 )
-from hubbub.protos.task import Draft, Identities, Privacy, Schedule, Task, task_content
+from hubbub.protos.task import TASK_FORMAT, Draft, Identities, Privacy, Schedule, Task, task_content
 from hubbub.queries.errors import shown
 from hubbub.queries.over_rounds import Repeated
 from hubbub.queries.query import Query
@@ -170,6 +171,7 @@ def _task_from(content: Any, version: Version) -> Task:
         raise TaskError(f"task with suite {shown(content['suite'])}; this version runs {SUITE_NAME}")
     if version == 2:
         content = _with_floats(content)
+    stated = read_admission(content["admission"]) if form.name == TASK_FORMAT else None
     queries = tuple(Query.read(f"query[{index}]", query) for index, query in enumerate(content["queries"]))
     draft = Draft(
         name=content["name"],
@@ -177,12 +179,13 @@ def _task_from(content: Any, version: Version) -> Task:
         minimum_reports=content["minimum_reports"],
         privacy=Privacy(**content["privacy"]),
         questions=tuple(query.question for query in queries),
+        admission=stated or OPEN,
     )
     check_draft(draft)
     _check_promises(draft, queries)
     identities = _identities_from(content["identities"])
     promise = draft.minimum_reports, draft.privacy
-    return Task(draft.name, draft.schedule, *promise, queries, identities, format=form.name)
+    return Task(draft.name, draft.schedule, *promise, queries, identities, format=form.name, stated=stated)
 
 
 def _check_promises(draft: Draft, queries: Sequence[Query]) -> None:

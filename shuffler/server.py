@@ -19,6 +19,8 @@ from hubbub.service.run import run
 from hubbub.service.troubles import Troubles
 from hubbub.shuffler.admit import Admission
 from hubbub.shuffler.control import Control
+from hubbub.shuffler.credentials import Credentials
+from hubbub.shuffler.enrolment import Enrolment, Rate
 from hubbub.shuffler.metrics import ShufflerCollector, Stage, TimedAdmission, timed_steps
 from hubbub.shuffler.opening import Openers
 from hubbub.shuffler.rounds import Rounds
@@ -93,6 +95,8 @@ async def _assembled(settings: Settings, clock: Callable[[], float]) -> AsyncIte
     store = SqliteStore(settings.data, metrics.stage(Stage.STORE), troubles=troubles)
     openers = Openers(settings.processes, metrics.stage(Stage.OPEN))
     analyzer = wire.DeliveryCaller(channel)
+    credentials = Credentials()
+    enrolment = _enrolment(settings, credentials, store, identity, clock)
     rounds = Rounds(
         tasks,
         store,
@@ -104,7 +108,7 @@ async def _assembled(settings: Settings, clock: Callable[[], float]) -> AsyncIte
         troubles=troubles,
     )
     try:
-        admission = Admission(tasks, store, openers, clock, settings.queue)
+        admission = Admission(tasks, store, openers, clock, settings.queue, credentials)
         queues = {
             "admission": lambda: admission.in_work,
             "opening": lambda: openers.waiting,
@@ -115,15 +119,23 @@ async def _assembled(settings: Settings, clock: Callable[[], float]) -> AsyncIte
         metrics.registry.register(Conditions("shuffler", troubles))
         metrics.registry.register(certificates)
         openers.warm_up()
-        timed = TimedAdmission(admission, metrics.stage(Stage.ADMIT))
+        await enrolment.start()
+        timed = TimedAdmission(admission, enrolment, metrics.stage(Stage.ADMIT))
         async with certificates.watched():
-            yield _Shuffler(settings, timed, Control(tasks, store, rounds, clock), rounds, metrics)
+            yield _Shuffler(settings, timed, Control(tasks, store, rounds, clock, enrolment), rounds, metrics)
     finally:
         # Rounds first, as they use all the others; the store last, as it still writes what waits.
         await rounds.stop()
         await channel.close()
         await openers.close()
         await asyncio.to_thread(store.close)
+
+
+def _enrolment(
+    settings: Settings, credentials: Credentials, store: SqliteStore, identity: Identity, clock: Callable[[], float]
+) -> Enrolment:
+    operator, rate = load_public(settings.operator_key), Rate(settings.enrolments_per_second)
+    return Enrolment(credentials, store, operator, identity.public, clock, rate)
 
 
 def _identity(settings: Settings) -> Identity:

@@ -17,6 +17,7 @@ from contract.implementations import SHUFFLER_STORES, Implementation
 from hubbub.protos.batch import BatchId, BatchRecord, released_digest
 from hubbub.protos.keys import Role
 from hubbub.protos.messages import RoundState
+from hubbub.protos.messages import Step as KeyStep
 from hubbub.protos.refusals import Reason
 from hubbub.service.charges import Charge, LedgerMoved
 from hubbub.service.errors import StoreError
@@ -24,7 +25,7 @@ from hubbub.service.keys import make_key
 from hubbub.service.ledgers import charges_for
 from hubbub.shuffler.keys import RoundKeys, make_keys
 from hubbub.shuffler.mix import Inners
-from hubbub.shuffler.records import ANY_ROUND, Held, Opened, Round
+from hubbub.shuffler.records import ANY_ROUND, Held, Opened, Revoked, Round, Spent
 from hubbub.shuffler.store import Store
 from support.queries import INNER_BYTES
 from support.samples import Parties, sample_task
@@ -85,6 +86,50 @@ async def a_round(store: Store, number: int = 0, count: int = 3) -> Round:
 async def mixed(store: Store, number: int = 0) -> Round:
     cut = await store.cut(await a_round(store, number), "schedule", 0)
     return await store.mix(cut, mixing(cut), charges(number, await store.charges(TASK.id)))
+
+
+# What devices are admitted with
+
+
+def a_ticket(number: int, by: bytes = b"s", expires: int = 1000) -> Spent:
+    return Spent(bytes([number]) * 16, by * 32, os.urandom(16), expires)
+
+
+async def test_a_ticket_is_spent_once_and_keeps_its_number(store: Store) -> None:
+    first, second = a_ticket(1), a_ticket(2)
+    assert await store.spend([first, second]) == [first, second]
+    copy, longer = a_ticket(1, b"t", 9000), a_ticket(1, expires=5000)
+    kept = replace(first, expires=5000)
+    assert await store.spend([copy, longer, copy]) == [kept] * 3
+    assert await store.spent() == 2
+
+
+async def test_devices_are_revoked_whether_their_tickets_are_spent_or_not(store: Store) -> None:
+    early, late = a_ticket(1), a_ticket(2)
+    await store.spend([early])
+    for _ in range(2):
+        await store.revoke([early.device, late.device])
+    assert await store.revoked() == Revoked(frozenset({early.device, late.device}), frozenset({early.number}))
+    await store.spend([late])
+    assert (await store.revoked()).numbers == {early.number, late.number}
+
+
+async def test_master_keys_are_prepared_activated_and_forgotten_and_each_step_may_be_repeated(store: Store) -> None:
+    assert await store.masters() == []
+    states = []
+    await store.spend([a_ticket(1, expires=10), a_ticket(2, expires=11)])
+    for step in (
+        KeyStep(each) for each in ("status", "activate", "forget", "prepare", "activate", "prepare", "forget")
+    ):
+        for _ in range(2):
+            await store.step_masters(step, os.urandom(32), 10)
+        states.append([(each.generation, each.state.value) for each in await store.masters()])
+    first, second, third = (1, "active"), (2, "active"), (3, "pending")
+    assert states[:3] == [[first]] * 3
+    assert states[3:5] == [[first, (2, "pending")], [(1, "retired"), second]]
+    assert states[5:] == [[(1, "retired"), second, third], [second, third]]
+    assert await store.spent() == 1
+    assert len({each.secret for each in await store.masters()}) == 2
 
 
 # Reading

@@ -21,11 +21,13 @@ import pytest
 
 from hubbub.client.state import Drawn
 from hubbub.deploy.local import LocalPipeline
+from hubbub.protos.credentials import Credential
 from hubbub.protos.envelope import Destination, Sealer
 from hubbub.protos.keys import Role
-from hubbub.protos.messages import Submission
+from hubbub.protos.messages import Redemption, Submission
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.task import Draft, Privacy, Schedule
+from hubbub.protos.tickets import Ticket
 from hubbub.protos.transport import TLS, open_channel
 from hubbub.protos.wire import SubmissionCaller
 from hubbub.queries.histogram import Histogram
@@ -103,10 +105,16 @@ async def misbehave(pipeline: LocalPipeline, planted: Planted) -> set[Reason]:
         here = Destination(pipeline.task.task.id, 0, keys.hash)
         other = Destination(pipeline.task.task.id, 0, bytes(32))
         nowhere = Destination(os.urandom(32), 0, keys.hash)
+        redemption = Redemption(pipeline.ticket("misbehaving"), os.urandom(32))
+        (credential,) = await caller.enrol([redemption], DEADLINE)
+        assert isinstance(credential, Credential)
+        device = Ticket.decode(redemption.ticket).device
+        planted.secrets |= {redemption.device_key, device, credential.id, credential.key, credential.id[-16:]}
+        await caller.submit_batch(here, [Submission(os.urandom(16), os.urandom(size))], DEADLINE)
         for to, length in ((here, size), (here, 40), (other, size), (nowhere, size)):
             submission = Submission(os.urandom(16), os.urandom(length))
             planted.add(submission)
-            for answer in await caller.submit_batch(to, [submission], DEADLINE):
+            for answer in await caller.submit_batch(to, [credential.proven(to, submission)], DEADLINE):
                 assert isinstance(answer, Refusal)
                 reasons.add(answer.reason)
         for method in ("Submit", "SubmitBatch", "GetRound"):
