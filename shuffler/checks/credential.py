@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hubbub.protos.admission import Mode
-from hubbub.protos.credentials import CredentialId, authority_tag
+from hubbub.protos.credentials import authority_tag, parted
 from hubbub.protos.messages import Submission
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.shuffler.checks.check import Arrival, Verdict, all_alike
@@ -18,12 +18,12 @@ def credential(arrival: Arrival) -> Verdict:
     needed = None if admission.second_authority is None else authority_tag(admission.second_authority)
 
     def verdict(submission: Submission) -> Refusal | None:
-        held = CredentialId.decode(submission.credential)
-        if held.expires <= arrival.now:
-            return expired(held.expires)
-        if held.number in arrival.revoked:
+        _, expires, authority, number = parted(submission.credential)
+        if expires <= arrival.now:
+            return expired(expires)
+        if number in arrival.revoked:
             return revoked()
-        if needed is not None and held.authority != needed:
+        if needed is not None and authority != needed:
             message = "this task wants tickets that its second authority signed too; get this device's countersigned"
             return Refusal(Reason.NOT_COUNTERSIGNED, message)
         return None

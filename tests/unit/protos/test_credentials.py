@@ -31,7 +31,7 @@ PROVEN = HELD.proven(TO, SUBMISSION)
 GOLDEN = {
     "id": "00000007000000006b49d200a3cb37dedc434a9edec6910617bf8fff000102030405060708090a0b0c0d0e0f",
     "key": "80aedad42359ce4de0116a6d0eb77cb47849f8f5910fe3b2c6c522938ca1b824",
-    "proof": "5b071ef5207a76ba659ec05d0781ea5e",
+    "proof": "e6a58345f47c5b49d66bb00e6ed25ba6",
     "place": "cec28302356078eed7dd0854d920b5ab",
     "spent_by": "a1bc2ee85357ca5c79dacc100bb43234152a522e3a17caad9ab41361fcb47353",
 }
