@@ -95,8 +95,7 @@ async def _assembled(settings: Settings, clock: Callable[[], float]) -> AsyncIte
     store = SqliteStore(settings.data, metrics.stage(Stage.STORE), troubles=troubles)
     openers = Openers(settings.processes, metrics.stage(Stage.OPEN))
     analyzer = wire.DeliveryCaller(channel)
-    credentials = Credentials()
-    enrolment = _enrolment(settings, credentials, store, identity, clock)
+    credentials, enrolment = _enrolment(settings, store, identity, clock)
     rounds = Rounds(
         tasks,
         store,
@@ -109,15 +108,10 @@ async def _assembled(settings: Settings, clock: Callable[[], float]) -> AsyncIte
     )
     try:
         admission = Admission(tasks, store, openers, clock, settings.queue, credentials)
-        queues = {
-            "admission": lambda: admission.in_work,
-            "opening": lambda: openers.waiting,
-            "store": lambda: store.waiting,
-        }
-        metrics.registry.register(ShufflerCollector(tasks, store, rounds, queues, clock))
-        metrics.registry.register(Disk("shuffler", settings.data))
-        metrics.registry.register(Conditions("shuffler", troubles))
-        metrics.registry.register(certificates)
+        waiting = {"opening": lambda: openers.waiting, "store": lambda: store.waiting}
+        collector = ShufflerCollector(tasks, store, rounds, {"admission": lambda: admission.in_work, **waiting}, clock)
+        for each in (collector, Disk("shuffler", settings.data), Conditions("shuffler", troubles), certificates):
+            metrics.registry.register(each)
         openers.warm_up()
         await enrolment.start()
         timed = TimedAdmission(admission, enrolment, metrics.stage(Stage.ADMIT))
@@ -132,10 +126,11 @@ async def _assembled(settings: Settings, clock: Callable[[], float]) -> AsyncIte
 
 
 def _enrolment(
-    settings: Settings, credentials: Credentials, store: SqliteStore, identity: Identity, clock: Callable[[], float]
-) -> Enrolment:
-    operator, rate = load_public(settings.operator_key), Rate(settings.enrolments_per_second)
-    return Enrolment(credentials, store, operator, identity.public, clock, rate)
+    settings: Settings, store: SqliteStore, identity: Identity, clock: Callable[[], float]
+) -> tuple[Credentials, Enrolment]:
+    credentials, rate = Credentials(), Rate(settings.enrolments_per_second)
+    operator = load_public(settings.operator_key)
+    return credentials, Enrolment(credentials, store, operator, identity.public, clock, rate)
 
 
 def _identity(settings: Settings) -> Identity:
