@@ -461,7 +461,7 @@ def a_life() -> Story[Store]:
         Step("erase", erase, whole=False),
     ]
     pieces = [inner[start : start + INNER_BYTES] for inner in inners for start in (0, INNER_BYTES)]
-    return Story(steps, describe_life, [keys.private_key, *(one.id for one in opened), *pieces])
+    return Story(steps, describe_life, [keys.private_key, keys.place_key, *(one.id for one in opened), *pieces])
 
 
 async def describe_life(store: Store) -> Any:
@@ -470,10 +470,39 @@ async def describe_life(store: Store) -> Any:
     return [(replace(round_, refusals_at_cut={}), *rest) for round_, *rest in rounds], paid
 
 
+def an_enrolment() -> Story[Store]:
+    """The story of what devices are admitted with, until the first master key is forgotten."""
+    first, second = os.urandom(32), os.urandom(32)
+    tickets = [a_ticket(1, expires=5), a_ticket(2, expires=50)]
+
+    async def step(store: Store, name: str, secret: bytes = second) -> None:
+        await store.step_masters(KeyStep(name), secret, 10)
+
+    steps = [
+        Step("begin", lambda store: step(store, "status", first)),
+        Step("spend", lambda store: store.spend(tickets)),
+        Step("revoke", lambda store: store.revoke([tickets[1].device, bytes(16)])),
+        Step("prepare", lambda store: step(store, "prepare")),
+        Step("activate", lambda store: step(store, "activate")),
+        Step("forget", lambda store: step(store, "forget")),
+    ]
+    return Story(steps, describe_enrolment, [first])
+
+
+async def describe_enrolment(store: Store) -> Any:
+    return await store.masters(), await store.spent(), await store.revoked()
+
+
 async def test_killed_at_any_change_it_holds_what_was_answered_and_goes_on(
     implementation: Kind, tmp_path: Path
 ) -> None:
     assert await check_kills(implementation, tmp_path, a_life()) > 60
+
+
+async def test_killed_while_devices_enrol_or_keys_are_turned_over_it_goes_on(
+    implementation: Kind, tmp_path: Path
+) -> None:
+    assert await check_kills(implementation, tmp_path, an_enrolment()) > 20
 
 
 async def test_a_disk_that_is_full_at_any_change_fails_what_was_asked_and_nothing_else(
