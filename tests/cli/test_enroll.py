@@ -7,11 +7,13 @@ import json
 import os
 import stat
 import time
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from hubbub.client import Device, Refusal
+from hubbub.client import Device, Pacing, Refusal
 from hubbub.deploy.local import LocalPipeline
 from hubbub.deploy.ticketing import read_tickets
 from hubbub.protos.admission import OPEN
@@ -166,7 +168,7 @@ async def flood(pipeline: LocalPipeline, count: int) -> set[Reason]:
     task = pipeline.task.task
     async with open_channel(pipeline.shuffler, TLS(pipeline.authority)) as channel:
         caller = SubmissionCaller(channel)
-        keys = await caller.get_round(task.id, 0, 10.0)
+        keys = await Pacing().persist(partial(caller.get_round, task.id, 0))
         size = outer_bytes(task.inner_bytes)
         made = [Submission(os.urandom(16), os.urandom(size)) for _ in range(count)]
         answers = await caller.submit_batch(Destination(task.id, 0, keys.hash), made, 10.0)
@@ -177,8 +179,6 @@ async def flood(pipeline: LocalPipeline, count: int) -> set[Reason]:
 async def test_an_open_task_takes_whoever_comes_and_everything_says_that_its_numbers_are_assumed(
     tmp_path: Path,
 ) -> None:
-    from dataclasses import replace
-
     async with asyncio.timeout(240), LocalPipeline(replace(DRAFT, admission=OPEN), tmp_path / "pipeline") as pipeline:
         for number in range(20):
             device = Device(
