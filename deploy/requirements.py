@@ -44,7 +44,7 @@ NEEDS: dict[str, Extra] = {
     "plan": ACCOUNTANT,
     "sign": COMMAND_LINE,
     "enroll": COMMAND_LINE,
-    "credentials": COMMAND_LINE,
+    "keys": COMMAND_LINE,
     "shuffler": SERVICES,
     "analyzer": SERVICES,
     "health": SERVICES,

@@ -32,8 +32,9 @@ class ClientSettings(Table):
 
 
 class OperatorSettings(Table):
-    """The settings that `hubbub close`, `status` and `results` read."""
+    """The settings that `hubbub close`, `status`, `results` and `keys` read."""
 
     shuffler_control: Address = Field(description="the shuffler's control port, host:port")
     analyzer_results: Address = Field(description="the analyzer's results port, host:port")
+    identity: File | None = Field(default=None, description="the operator's identity, where this machine has it")
     tls: TLSSettings = Field(description="the operator's TLS files")

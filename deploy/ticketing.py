@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from hubbub.deploy.errors import BadUse
 from hubbub.deploy.files import naming, save, writing
-from hubbub.protos.errors import HubbubError
+from hubbub.protos.errors import HubbubError, SignatureError
 from hubbub.protos.keys import Identity, write_private
-from hubbub.protos.tickets import Ticket
+from hubbub.protos.signed import from_hex
+from hubbub.protos.tickets import DEVICE_BYTES, Ticket
 
 ENDING = ".ticket"
 """What the name of a device's ticket file ends in, in a folder of them."""
@@ -67,3 +68,20 @@ def countersign(path: Path, signer: Identity) -> int:
     # An earlier file keeps its mode, so tickets that only their owner could read stay so.
     save(path, b"\n".join(ticket.encode() for ticket in tickets) + b"\n")
     return len(tickets)
+
+
+def devices_given(ids: Iterable[str], tickets: Path | None) -> list[bytes]:
+    """Return the devices (16 bytes each) of ids in hex, and of the tickets in a file.
+
+    Raises:
+        BadUse: where an id is not one, or there is none at all.
+        HubbubError: where the tickets cannot be read.
+    """
+    try:
+        devices = [from_hex(each, DEVICE_BYTES, "a device") for each in ids]
+    except SignatureError as error:
+        raise BadUse(f"{error}; `hubbub enroll --json` printed it") from error
+    devices += [ticket.device for ticket in read_tickets(tickets)] if tickets is not None else []
+    if not devices:
+        raise BadUse("name devices to revoke, or give their tickets with --tickets")
+    return devices

@@ -51,6 +51,7 @@ _KEY_LABEL = b"hubbub/v1 credential key\x00"
 _PROOF_LABEL = b"hubbub/v1 submission proof\x00"
 _AUTHORITY_LABEL = b"hubbub/v1 second authority\x00"
 _DEVICE_KEY_LABEL = b"hubbub/v1 device key\x00"
+_FINGERPRINT_LABEL = b"hubbub/v1 master key fingerprint\x00"
 
 NO_AUTHORITY = bytes(AUTHORITY_BYTES)
 """Stands for no second authority."""
@@ -108,6 +109,11 @@ def authority_tag(key: bytes | None) -> bytes:
 def credential_key(master: bytes, credential: bytes) -> bytes:
     """Return the key (32 bytes) of the credential of that id under a master key (32 bytes)."""
     return hashlib.blake2b(_KEY_LABEL + credential, key=master, digest_size=KEY_BYTES).digest()
+
+
+def master_fingerprint(master: bytes) -> str:
+    """Return 16 hex digits by which a master key (32 bytes) is told from others; they say nothing else about it."""
+    return hashlib.blake2b(_FINGERPRINT_LABEL, key=master, digest_size=8).hexdigest()
 
 
 def bound_to(to: Destination) -> bytes:

@@ -32,7 +32,10 @@ class Redemption:
 
 
 class KeyState(StrEnum):
-    """The state of a master key: PENDING → ACTIVE → RETIRED. All check proofs; the active one makes credentials."""
+    """The state of a key: PENDING → ACTIVE → RETIRED. The active one is used for what is new.
+
+    A pending one is known to whoever has to check with it later; a retired one still checks, or opens, what is old.
+    """
 
     PENDING = "pending"
     ACTIVE = "active"
@@ -54,10 +57,20 @@ class Step(StrEnum):
 
 
 @dataclass(frozen=True)
-class CredentialStatus:
-    """How enrolment stands: the master keys' states by generation, tickets spent, devices revoked."""
+class MasterKey:
+    """What the operator sees of a master key: generation, state, since when (seconds since 1970), 16 hex digits."""
 
-    keys: Mapping[int, KeyState]
+    generation: int
+    state: KeyState
+    since: int
+    fingerprint: str
+
+
+@dataclass(frozen=True)
+class CredentialStatus:
+    """How enrolment stands: the master keys, oldest first, tickets spent, devices revoked."""
+
+    keys: tuple[MasterKey, ...]
     spent: int
     revoked: int
 

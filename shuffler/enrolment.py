@@ -14,9 +14,9 @@ from collections.abc import Callable, Sequence
 
 import structlog
 
-from hubbub.protos.credentials import KEY_BYTES, NUMBER_BYTES, Credential, authority_tag, spent_by
+from hubbub.protos.credentials import KEY_BYTES, NUMBER_BYTES, Credential, authority_tag, master_fingerprint, spent_by
 from hubbub.protos.errors import SignatureError
-from hubbub.protos.messages import CredentialStatus, KeyState, Redemption, Step
+from hubbub.protos.messages import CredentialStatus, MasterKey, Redemption, Step
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.tickets import Ticket
 from hubbub.protos.wire.enrolment import Enrolled
@@ -82,7 +82,7 @@ class Enrolment:
         Raises:
             StoreError: where the store cannot be used.
         """
-        await self._store.step_masters(Step.STATUS, self._random(KEY_BYTES), 0)
+        await self._store.step_masters(Step.STATUS, self._random(KEY_BYTES), int(self._clock()))
         await self._credentials.read(self._store)
 
     # Devices
@@ -160,5 +160,8 @@ class Enrolment:
                 raise Refusal(Reason.NOT_READY, text, retry_after=5.0) from error
         if step is not Step.STATUS:
             _LOG.info("credentials", step=step.value, devices=len(devices))
-        keys: dict[int, KeyState] = {master.generation: master.state for master in masters}
+        keys = tuple(
+            MasterKey(master.generation, master.state, master.since, master_fingerprint(master.secret))
+            for master in masters
+        )
         return CredentialStatus(keys, spent, len(self._credentials.revoked.devices))

@@ -79,11 +79,15 @@ class Held(Enum):
 
 @dataclass(frozen=True)
 class Master:
-    """A master key (32 bytes; never printed) that devices' credentials are made with, its generation and its state."""
+    """A master key (32 bytes; never printed) that devices' credentials are made with, its generation and its state.
+
+    `since` is when it came into that state, in seconds since 1970.
+    """
 
     generation: int
     secret: bytes = field(repr=False)
     state: KeyState
+    since: int
 
 
 @dataclass(frozen=True)

@@ -103,18 +103,26 @@ class MasterKey(_message.Message):
 
     GENERATION_FIELD_NUMBER: _builtins.int
     STATE_FIELD_NUMBER: _builtins.int
+    SINCE_FIELD_NUMBER: _builtins.int
+    FINGERPRINT_FIELD_NUMBER: _builtins.int
     generation: _builtins.int
     state: _builtins.str
     """"pending", "active" or "retired"."""
+    since: _builtins.int
+    """When it came into that state, in seconds since 1970."""
+    fingerprint: _builtins.str
+    """By which it is told from other keys; says nothing else about it."""
     def __init__(
         self,
         *,
         generation: _builtins.int = ...,
         state: _builtins.str = ...,
+        since: _builtins.int = ...,
+        fingerprint: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["generation", b"generation", "state", b"state"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["fingerprint", b"fingerprint", "generation", b"generation", "since", b"since", "state", b"state"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

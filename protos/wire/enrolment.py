@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from hubbub.protos import codec
 from hubbub.protos.credentials import CREDENTIAL_BYTES, KEY_BYTES, Credential
 from hubbub.protos.errors import MessageError
-from hubbub.protos.messages import CredentialStatus, KeyState, Redemption, Step
+from hubbub.protos.messages import CredentialStatus, KeyState, MasterKey, Redemption, Step
 from hubbub.protos.refusals import Refusal
 from hubbub.protos.tickets import DEVICE_BYTES, LONGEST_TICKET
 from hubbub.protos.v1 import control_pb2, submission_pb2
@@ -95,7 +95,12 @@ def read_step(message: control_pb2.ManageCredentialsRequest) -> tuple[Step, list
 
 def write_credential_status(status: CredentialStatus) -> control_pb2.ManageCredentialsResponse:
     """Encode how enrolment stands."""
-    keys = [control_pb2.MasterKey(generation=number, state=state.value) for number, state in status.keys.items()]
+    keys = [
+        control_pb2.MasterKey(
+            generation=key.generation, state=key.state.value, since=key.since, fingerprint=key.fingerprint
+        )
+        for key in status.keys
+    ]
     return control_pb2.ManageCredentialsResponse(keys=keys, spent=status.spent, revoked=status.revoked)
 
 
@@ -107,5 +112,5 @@ def read_credential_status(message: control_pb2.ManageCredentialsResponse) -> Cr
     """
     if any(key.state not in set(KeyState) for key in message.keys):
         raise MessageError("a master key has a state that is unknown to this version")
-    keys = {key.generation: KeyState(key.state) for key in message.keys}
-    return CredentialStatus(keys, message.spent, message.revoked)
+    keys = (MasterKey(key.generation, KeyState(key.state), key.since, key.fingerprint) for key in message.keys)
+    return CredentialStatus(tuple(keys), message.spent, message.revoked)

@@ -20,33 +20,36 @@ CREATE TABLE ticket (
 -- What places in a round are computed with, by the round's key; gone with the round.
 CREATE TABLE place (round INTEGER PRIMARY KEY, secret BLOB NOT NULL) STRICT;
 CREATE TABLE revoked (device BLOB PRIMARY KEY) STRICT, WITHOUT ROWID;
-CREATE TABLE master (generation INTEGER PRIMARY KEY, secret BLOB NOT NULL, state TEXT NOT NULL) STRICT;
+CREATE TABLE master (
+    generation INTEGER PRIMARY KEY, secret BLOB NOT NULL, state TEXT NOT NULL, since INTEGER NOT NULL
+) STRICT;
 """
 """What version 3 of the shuffler's store has beside version 2."""
 
 
 def masters(connection: sqlite3.Connection) -> list[Master]:
     """Return the master keys, oldest first."""
-    rows = connection.execute("SELECT generation, secret, state FROM master ORDER BY generation").fetchall()
-    return [Master(generation, taken_out(secret), KeyState(state)) for generation, secret, state in rows]
+    rows = connection.execute("SELECT generation, secret, state, since FROM master ORDER BY generation").fetchall()
+    return [Master(number, taken_out(secret), KeyState(state), since) for number, secret, state, since in rows]
 
 
-def add_master(connection: sqlite3.Connection, secret: bytes, state: KeyState) -> None:
+def add_master(connection: sqlite3.Connection, secret: bytes, state: KeyState, now: int) -> None:
     """Add a master key in that state, unless there is one in it; its generation is one above all others."""
     held = masters(connection)
     if any(key.state is state for key in held):
         return
     generation = max((key.generation for key in held), default=0) + 1
-    statement = "INSERT INTO master (generation, secret, state) VALUES (?, ?, ?)"
-    connection.execute(statement, (generation, put_away(secret), state.value))
+    statement = "INSERT INTO master (generation, secret, state, since) VALUES (?, ?, ?, ?)"
+    connection.execute(statement, (generation, put_away(secret), state.value, now))
 
 
-def activate(connection: sqlite3.Connection) -> None:
+def activate(connection: sqlite3.Connection, now: int) -> None:
     """Make the pending key active and retire the one before; where none is pending, nothing changes."""
     if not any(key.state is KeyState.PENDING for key in masters(connection)):
         return
     for before, after in ((KeyState.ACTIVE, KeyState.RETIRED), (KeyState.PENDING, KeyState.ACTIVE)):
-        connection.execute("UPDATE master SET state = ? WHERE state = ?", (after.value, before.value))
+        statement = "UPDATE master SET state = ?, since = ? WHERE state = ?"
+        connection.execute(statement, (after.value, now, before.value))
 
 
 def forget(connection: sqlite3.Connection, now: int) -> None:

@@ -305,11 +305,11 @@ class SqliteStore:
 
         def work(unit: Unit) -> None:
             if not enrolled.masters(unit.connection):
-                enrolled.add_master(unit.connection, secret, KeyState.ACTIVE)
+                enrolled.add_master(unit.connection, secret, KeyState.ACTIVE, now)
             elif step is Step.PREPARE:
-                enrolled.add_master(unit.connection, secret, KeyState.PENDING)
+                enrolled.add_master(unit.connection, secret, KeyState.PENDING, now)
             elif step is Step.ACTIVATE:
-                enrolled.activate(unit.connection)
+                enrolled.activate(unit.connection, now)
             elif step is Step.FORGET:
                 enrolled.forget(unit.connection, now)
 

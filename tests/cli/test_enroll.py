@@ -97,9 +97,9 @@ def test_words_that_do_not_go_together_are_refused(tmp_path: Path, keys: tuple[s
     assert (ran.status, "--shuffler-key" in ran.err) == (2, True)
     ran = hubbub("enroll", tmp_path / "t", *keys, "--devices", "2", "--names", tmp_path / "x")
     assert (ran.status, "give one of them" in ran.err) == (2, True)
-    ran = hubbub("credentials", "revoke", tmp_path / "operator.toml", "0123")
+    ran = hubbub("keys", "revoke", tmp_path / "operator.toml", "0123")
     assert (ran.status, "a device must be 32 lower-case hex digits" in ran.err) == (2, True)
-    ran = hubbub("credentials", "revoke", tmp_path / "operator.toml")
+    ran = hubbub("keys", "revoke", tmp_path / "operator.toml")
     assert (ran.status, "name devices to revoke" in ran.err) == (2, True)
 
 
@@ -124,8 +124,8 @@ async def test_a_round_of_enrolled_devices_through_a_flood_a_rotation_and_a_revo
             text = text.replace(f'{name} = "127.0.0.1:{port}"', f'{name} = "{addresses[name]}"')
         operator.write_text(text)
 
-        async def credentials(*words: str | Path) -> Ran:
-            ran = await asyncio.to_thread(hubbub, "credentials", words[0], operator, *words[1:], "--json")
+        async def keys(*words: str | Path) -> Ran:
+            ran = await asyncio.to_thread(hubbub, "keys", *words, "--json")
             assert ran.status == 0, ran.err
             return ran
 
@@ -133,18 +133,16 @@ async def test_a_round_of_enrolled_devices_through_a_flood_a_rotation_and_a_revo
         for number in range(20):
             async with pipeline.device(f"kiosk {number}") as device:
                 await device.submit({"theme": "dark"})
-            step = {4: "prepare", 9: "activate", 14: "forget"}.get(number)
+            step = {4: "add", 9: "activate", 14: "remove"}.get(number)
             if step is not None:
-                await credentials(step)
-        found = (await credentials("status")).json
-        assert found == {
-            "keys": [{"generation": 2, "state": "active"}],
-            "tickets_spent": 20,
-            "devices_revoked": 0,
-        }
+                await keys(step, "master", operator)
+        found = (await keys("list", operator)).json
+        masters = [key for key in found["keys"] if key["kind"] == "master"]
+        assert [(key["name"], key["state"]) for key in masters] == [("2", "active")]
         lost = tmp_path / "lost.json"
         lost.write_bytes(pipeline.ticket("lost"))
-        assert (await credentials("revoke", "--tickets", lost)).json["devices_revoked"] == 1
+        revoked = (await keys("revoke", operator, "--tickets", lost)).json
+        assert revoked == {"tickets_spent": 20, "devices_revoked": 1}
         async with pipeline.device("lost") as device:
             with pytest.raises(Refusal) as refused:
                 await device.submit({"theme": "light"})

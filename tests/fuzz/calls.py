@@ -16,7 +16,7 @@ from google.protobuf.message_factory import GetMessageClass
 
 from hubbub.protos.credentials import CREDENTIAL_BYTES, KEY_BYTES, Credential
 from hubbub.protos.errors import MessageError
-from hubbub.protos.messages import CredentialStatus, KeyState
+from hubbub.protos.messages import CredentialStatus, KeyState, MasterKey
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.v1 import control_pb2, delivery_pb2, results_pb2, submission_pb2
 from hubbub.protos.wire import serving
@@ -69,7 +69,7 @@ class Willing:
         return [kinds[redemption.device_key[0] % 2] for redemption in redemptions]
 
     async def manage_credentials(self, *_: Any) -> Any:
-        return CredentialStatus({1: KeyState.RETIRED, 2: KeyState.ACTIVE}, 5, 1)
+        return CredentialStatus((MasterKey(1, KeyState.ACTIVE, 5, "ab"),), 5, 1)
 
     def refused(self, *_: Any) -> None:
         """Count nothing."""

@@ -70,6 +70,7 @@ from hubbub.protos.messages import (
     CredentialStatus,
     Envelopes,
     KeyState,
+    MasterKey,
     Receipt,
     Redemption,
     RoundState,
@@ -233,7 +234,9 @@ def _documents() -> dict[str, Any]:
         "redemptions": [Redemption(TICKET.encode(), bytes(32))],
         "enrolled": [Credential(bytes(CREDENTIAL_BYTES), KEY), Refusal(Reason.TICKET_SPENT, "by another device")],
         "step": (Step.REVOKE, [ID]),
-        "credential_status": CredentialStatus({1: KeyState.RETIRED, 2: KeyState.ACTIVE}, 20, 1),
+        "credential_status": CredentialStatus(
+            (MasterKey(2, KeyState.ACTIVE, 1_700_000_000, "0123456789abcdef"),), 20, 1
+        ),
         "condition": Condition((Trouble("store", "the disk is full", 1_700_000_000.5, 3),), 12),
     }
 

@@ -305,21 +305,35 @@ async def test_a_second_authority_must_have_signed_where_the_task_names_one(tmp_
 # The master key
 
 
+async def states_after(world: World, step: Step) -> dict[int, KeyState]:
+    return {key.generation: key.state for key in (await world.enrolment.manage(step, [])).keys}
+
+
+async def test_a_master_key_says_since_when_it_is_in_its_state_and_no_secret(world: World) -> None:
+    (first,) = (await world.enrolment.manage(Step.PREPARE, [])).keys[:1]
+    world.clock.now += 7.0
+    retired, active = (await world.enrolment.manage(Step.ACTIVATE, [])).keys
+    assert (retired.since, active.since) == (first.since + 7, first.since + 7)
+    assert retired.fingerprint == first.fingerprint != active.fingerprint
+    secrets = [master.secret.hex() for master in await world.store.masters()]
+    assert not any(key.fingerprint in secret for key in (retired, active) for secret in secrets)
+
+
 async def test_the_master_key_is_turned_over_while_devices_submit(world: World) -> None:
     devices = await enrolled(world, 5)
     assert isinstance(await devices[0].send(), Receipt)
-    states = [(await world.enrolment.manage(step, [])).keys for step in (Step.STATUS, Step.PREPARE, Step.PREPARE)]
+    states = [await states_after(world, step) for step in (Step.STATUS, Step.PREPARE, Step.PREPARE)]
     assert states == [{1: KeyState.ACTIVE}, *[{1: KeyState.ACTIVE, 2: KeyState.PENDING}] * 2]
     assert isinstance(await devices[1].send(), Receipt)
     for _ in range(2):
-        keys = (await world.enrolment.manage(Step.ACTIVATE, [])).keys
+        keys = await states_after(world, Step.ACTIVATE)
         assert keys == {1: KeyState.RETIRED, 2: KeyState.ACTIVE}
     assert isinstance(await devices[2].send(), Receipt)
     old = devices[3].credential
     assert await devices[3].enrol() != old
     assert isinstance(await devices[3].send(), Receipt)
     for _ in range(2):
-        assert (await world.enrolment.manage(Step.FORGET, [])).keys == {2: KeyState.ACTIVE}
+        assert await states_after(world, Step.FORGET) == {2: KeyState.ACTIVE}
     assert reason(await devices[4].send()) is Reason.NOT_ENROLLED
     await devices[4].enrol()
     assert isinstance(await devices[4].send(), Receipt)

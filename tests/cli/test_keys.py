@@ -1,0 +1,178 @@
+"""`hubbub keys`: every key with its state, and how TLS certificates and authorities are turned over in files."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import shutil
+import ssl
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hubbub.deploy.cli import main
+from hubbub.deploy.commands.keys import Turned
+from hubbub.deploy.initialise import Folder, Placement, initialise
+from hubbub.deploy.keys.key import place_of
+from hubbub.deploy.keys.registry import TURNED_OVER
+from hubbub.protos.keys import Role, load_public
+from hubbub.protos.signed import fingerprint
+from hubbub.protos.transport import TLS
+from support.command import Ran
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Folder:
+    return initialise(tmp_path / "deployment", Placement({Role.SHUFFLER: ["shuffler.example.org"]}))
+
+
+def settings(folder: Folder, party: str) -> Path:
+    return folder.of(party) / f"{party}.toml"
+
+
+def run(*words: str | Path) -> Ran:
+    """As `hubbub keys` does, in this process: a new one would take a second each time."""
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), pytest.raises(SystemExit) as ended:
+        main(["keys", *map(str, words)])
+    assert isinstance(ended.value.code, int)
+    return Ran(ended.value.code, out.getvalue(), err.getvalue())
+
+
+def keys(*words: str | Path) -> dict[str, Any]:
+    ran = run(*words, "--json")
+    assert ran.status == 0, ran.err
+    found: dict[str, Any] = ran.json
+    return found
+
+
+def states(found: dict[str, Any], kind: str) -> dict[str, str]:
+    """Fingerprints by state; there is one of each state in these tests."""
+    return {key["state"]: key["fingerprint"] for key in found["keys"] if key["kind"] == kind}
+
+
+def test_the_command_knows_exactly_the_kinds_that_are_turned_over() -> None:
+    assert sorted(Turned) == sorted(TURNED_OVER)
+
+
+@pytest.mark.parametrize("party", ["shuffler", "analyzer"])
+def test_a_service_s_keys_are_listed_with_state_fingerprint_and_end(folder: Folder, party: str) -> None:
+    found = keys("list", settings(folder, party))
+    assert (found["party"], found["errors"]) == (party, {})
+    assert [(key["kind"], key["state"]) for key in found["keys"]] == [
+        ("identity", "active"),
+        ("certificate", "active"),
+        ("authority", "active"),
+    ]
+    public = load_public(folder.trusted("operator", Role(party)))
+    assert states(found, "identity") == {"active": fingerprint(public)}
+    identity, certificate, _authority = found["keys"]
+    assert identity["until"] is None
+    assert certificate["since"] < certificate["until"]
+    shown = run("list", settings(folder, party))
+    assert "certificate" in shown.out
+    assert str(certificate["fingerprint"]) in shown.out
+
+
+def test_the_operator_s_keys_are_listed_although_the_shuffler_is_down(folder: Folder) -> None:
+    ran = run("list", settings(folder, "operator"), "--json")
+    assert ran.status == 1
+    assert [key["kind"] for key in ran.json["keys"]] == ["identity", "certificate", "authority"]
+    assert list(ran.json["errors"]) == ["master"]
+    assert "error: master: " in ran.err
+
+
+def test_a_certificate_is_added_activated_and_removed_and_each_step_may_be_repeated(folder: Folder) -> None:
+    shuffler, operator = settings(folder, "shuffler"), folder.of("operator")
+    first = states(keys("list", shuffler), "certificate")["active"]
+    for _ in range(2):
+        added = states(keys("add", "certificate", shuffler, "--authority", operator), "certificate")
+        assert added["active"] == first
+    for _ in range(2):
+        turned = states(keys("activate", "certificate", shuffler), "certificate")
+        assert turned == {"active": added["pending"], "retired": first}
+    pair = folder.of("shuffler") / "tls"
+    for path in (pair / "shuffler.key", pair / "retired" / "shuffler.key"):
+        assert path.stat().st_mode & 0o777 == 0o600
+    place = place_of(shuffler)
+    assert place.tls.check(time.time(), own=True)["own"].hosts[0] == "shuffler.example.org"
+    for _ in range(2):
+        assert states(keys("remove", "certificate", shuffler), "certificate") == {"active": added["pending"]}
+    assert not list((pair / "retired").iterdir())
+
+
+def test_an_activation_that_was_cut_between_the_files_is_ended_by_the_next(folder: Folder) -> None:
+    shuffler, tls = settings(folder, "shuffler"), folder.of("shuffler") / "tls"
+    added = states(keys("add", "certificate", shuffler, "--authority", folder.of("operator")), "certificate")
+    (tls / "next" / "shuffler.key").replace(tls / "shuffler.key")
+    turned = states(keys("activate", "certificate", shuffler), "certificate")
+    assert turned["active"] == added["pending"]
+    assert place_of(shuffler).tls.check(time.time(), own=True)["own"].party == "shuffler"
+
+
+def test_a_pending_certificate_that_a_service_could_not_use_is_not_put_in_place(folder: Folder, tmp_path: Path) -> None:
+    shuffler = settings(folder, "shuffler")
+    other = initialise(tmp_path / "other").of("shuffler") / "tls"
+    shutil.copytree(other, folder.of("shuffler") / "tls" / "next")
+    before = (folder.of("shuffler") / "tls" / "shuffler.pem").read_bytes()
+    ran = run("activate", "certificate", shuffler)
+    assert ran.status == 1
+    assert "was not made by the authority in" in ran.err
+    assert (folder.of("shuffler") / "tls" / "shuffler.pem").read_bytes() == before
+
+
+def test_without_the_authority_it_is_said_who_makes_a_certificate(folder: Folder) -> None:
+    ran = run("add", "certificate", settings(folder, "shuffler"))
+    assert ran.status == 1
+    assert "have the operator run `hubbub certificate shuffler`" in ran.err
+
+
+def test_an_authority_is_turned_over_with_both_trusted_meanwhile(folder: Folder) -> None:
+    operator, shuffler = settings(folder, "operator"), settings(folder, "shuffler")
+    bundle = folder.of("operator") / "tls" / "authority.pem"
+    old_bundle, old = bundle.read_bytes(), states(keys("list", shuffler), "authority")["active"]
+    for _ in range(2):
+        added = states(keys("add", "authority", operator), "authority")
+        assert added["active"] == old
+    shutil.copy(bundle, folder.of("shuffler") / "tls" / "authority.pem")
+    assert states(keys("list", shuffler), "authority") == added
+    for _ in range(2):
+        turned = states(keys("activate", "authority", operator), "authority")
+        assert turned == {"active": added["pending"], "retired": old}
+    assert not (folder.of("operator") / "authority.next.key").exists()
+    # The operator's own certificate is of the old one still: without it, nobody would talk to the operator.
+    refused = run("remove", "authority", operator)
+    assert refused.status == 1
+    assert "was not made by the authority in the authorities that would be left" in refused.err
+    shutil.copy(bundle, folder.of("shuffler") / "tls" / "authority.pem")
+    for party in ("operator", "shuffler"):
+        keys("add", "certificate", settings(folder, party), "--authority", folder.of("operator"))
+        keys("activate", "certificate", settings(folder, party))
+    assert states(keys("remove", "authority", operator), "authority") == {"active": added["pending"]}
+    assert len(ssl.PEM_cert_to_DER_cert(bundle.read_text())) > 100
+    own = TLS(bundle, *(folder.of("shuffler") / "tls" / f"shuffler.{end}" for end in ("pem", "key")))
+    assert own.check(time.time(), own=True)["own"].party == "shuffler"
+    bundle.write_bytes(old_bundle)
+    assert run("activate", "certificate", operator).status == 0
+
+
+@pytest.mark.parametrize("kind", ["authority", "master"])
+def test_what_is_the_operator_s_is_refused_to_others(folder: Folder, kind: str) -> None:
+    for verb in ("add", "activate", "remove"):
+        ran = run(verb, kind, settings(folder, "shuffler"))
+        assert ran.status == 1
+        assert "is the operator's to change; give the operator's settings file" in ran.err
+
+
+def test_options_of_a_certificate_are_refused_for_other_kinds(folder: Folder) -> None:
+    ran = run("add", "master", settings(folder, "operator"), "--authority", folder.of("operator"))
+    assert ran.status == 2
+    assert "are of a certificate" in ran.err
+
+
+def test_settings_of_nobody_are_refused(tmp_path: Path) -> None:
+    ran = run("list", tmp_path / "missing.toml")
+    assert ran.status == 1
+    assert "cannot read" in ran.err
