@@ -73,17 +73,20 @@ class _Analyzer:
     results: Results
     metrics: Metrics
     troubles: Troubles
+    certificates: Certificates
     clock: Callable[[], float]
     sweeping: asyncio.Task[None] | None = None
 
     async def listen(self, ports: Ports) -> None:
-        settings, credentials = self.settings, self.settings.tls.paths().server(mutual=True)
+        settings, certificates = self.settings, self.certificates
         deliverers, readers = listening.new_server(MAXIMUM_CALLS), listening.new_server(MAXIMUM_CALLS)
         wire.serve_delivery(deliverers, self.acceptor, DELIVERERS)
         wire.serve_results(readers, self.results, READERS)
-        await ports.open("delivery", settings.delivery_listen, wire.DELIVERY_SERVICE, deliverers, credentials)
-        await ports.open("results", settings.results_listen, wire.RESULTS_SERVICE, readers, credentials)
-        await ports.open_metrics(settings.metrics_listen, self.metrics.registry, settings.tls.paths())
+        delivery, results = certificates.server(mutual=True), certificates.server(mutual=True)
+        await ports.open("delivery", settings.delivery_listen, wire.DELIVERY_SERVICE, deliverers, delivery)
+        await ports.open("results", settings.results_listen, wire.RESULTS_SERVICE, readers, results)
+        registry, tls = self.metrics.registry, settings.tls.paths()
+        await ports.open_metrics(settings.metrics_listen, registry, tls, lambda: certificates.renewals)
 
     async def start(self) -> None:
         self.sweeping = asyncio.create_task(sweep(self.store, self.certifier, self.clock, self.troubles))
@@ -115,7 +118,7 @@ async def _assembled(settings: Settings, clock: Callable[[], float]) -> AsyncIte
         results = Results(store, certifier, tasks, troubles)
         try:
             async with certificates.watched():
-                yield _Analyzer(settings, store, timed, certifier, results, metrics, troubles, clock)
+                yield _Analyzer(settings, store, timed, certifier, results, metrics, troubles, certificates, clock)
         finally:
             # The ports have drained: what the last batch completed is still certified.
             await certifier.settle()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import grpc
@@ -35,6 +36,42 @@ _CHANNEL_OPTIONS: tuple[tuple[str, int], ...] = (
 
 
 @dataclass(frozen=True)
+class Pems:
+    """The contents of a server's TLS files (PEM), which are never printed."""
+
+    authority: bytes = field(repr=False)
+    certificate: bytes = field(repr=False)
+    key: bytes = field(repr=False)
+
+    def configuration(self) -> grpc.ServerCertificateConfiguration:
+        """Return them as gRPC takes them, for one handshake and those after it."""
+        return grpc.ssl_server_certificate_configuration([(self.key, self.certificate)], self.authority)
+
+
+def renewed_server(current: Callable[[], Pems], *, mutual: bool) -> grpc.ServerCredentials:
+    """Credentials of one port that are asked for before each handshake, so that new files need no restart.
+
+    `current` is called in threads of gRPC's, and only hands out what is in memory. With `mutual`, clients must show a
+    certificate of an authority that is trusted at that moment. Connections that are open stay open.
+    """
+    # For one port only: gRPC keeps a configuration for each, and this remembers what it has given to one.
+    given: Pems | None = None
+
+    def changed() -> grpc.ServerCertificateConfiguration | None:
+        nonlocal given
+        now = current()
+        # None keeps what gRPC has; it asks for one handshake at a time.
+        if now is given:
+            return None
+        given = now
+        return now.configuration()
+
+    first = current().configuration()
+    # None is among what may be returned by gRPC's documentation, and left out of its types.
+    return grpc.dynamic_ssl_server_credentials(first, changed, require_client_authentication=mutual)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
 class TLS:
     """PEM files of a party: its certificate, its private key, and the authority it trusts (a file or PEM bytes)."""
 
@@ -52,6 +89,14 @@ class TLS:
         self.check(time.time(), own=True)
         pair = (_read(self.key), _read(self.certificate))
         return grpc.ssl_server_credentials([pair], _read(self.authority), require_client_auth=mutual)
+
+    def read(self) -> Pems:
+        """Return what the files hold.
+
+        Raises:
+            HubbubError: where a file is not named, or missing.
+        """
+        return Pems(_read(self.authority), _read(self.certificate), _read(self.key))
 
     def client(self) -> grpc.ChannelCredentials:
         """Credentials of a client, with its own certificate where there is one.

@@ -8,7 +8,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 
-from hubbub.protos import transport, wire
+from hubbub.protos import wire
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.keys import Identity, Role, load_public
 from hubbub.service import listening
@@ -23,6 +23,7 @@ from hubbub.shuffler.credentials import Credentials
 from hubbub.shuffler.enrolment import Enrolment, Rate
 from hubbub.shuffler.metrics import ShufflerCollector, Stage, TimedAdmission, timed_steps
 from hubbub.shuffler.opening import Openers
+from hubbub.shuffler.reaching import Reached
 from hubbub.shuffler.rounds import Rounds
 from hubbub.shuffler.settings import Settings
 from hubbub.shuffler.sqlite import SqliteStore
@@ -63,19 +64,22 @@ class _Shuffler:
     control: Control
     rounds: Rounds
     metrics: Metrics
+    certificates: Certificates
 
     @property
     def troubles(self) -> Troubles:
         return self.rounds.troubles
 
     async def listen(self, ports: Ports) -> None:
-        settings, tls = self.settings, self.settings.tls.paths()
+        settings, certificates = self.settings, self.certificates
         devices, operators = listening.new_server(SUBMISSION_CALLS), listening.new_server(CONTROL_CALLS)
         wire.serve_submissions(devices, self.admission)
         wire.serve_control(operators, self.control, OPERATORS)
-        await ports.open("submission", settings.listen, wire.SUBMISSION_SERVICE, devices, tls.server(mutual=False))
-        await ports.open("control", settings.control_listen, wire.CONTROL_SERVICE, operators, tls.server(mutual=True))
-        await ports.open_metrics(settings.metrics_listen, self.metrics.registry, tls)
+        everyone, mutual = certificates.server(mutual=False), certificates.server(mutual=True)
+        await ports.open("submission", settings.listen, wire.SUBMISSION_SERVICE, devices, everyone)
+        await ports.open("control", settings.control_listen, wire.CONTROL_SERVICE, operators, mutual)
+        registry, tls = self.metrics.registry, settings.tls.paths()
+        await ports.open_metrics(settings.metrics_listen, registry, tls, lambda: certificates.renewals)
 
     async def start(self) -> None:
         await self.rounds.start()
@@ -89,12 +93,11 @@ async def _assembled(settings: Settings, clock: Callable[[], float]) -> AsyncIte
     identity = _identity(settings)
     certificates = Certificates(Role.SHUFFLER, settings.tls.paths(), settings.identity, clock)
     tasks = load_tasks(settings.tasks, load_public(settings.operator_key), identity.public)
-    channel = transport.open_channel(settings.analyzer, settings.tls.paths())
+    analyzer = Reached(settings.analyzer, settings.tls.paths(), certificates)
     metrics = Metrics("shuffler", Stage)
     troubles = Troubles()
     store = SqliteStore(settings.data, metrics.stage(Stage.STORE), troubles=troubles)
     openers = Openers(settings.processes, metrics.stage(Stage.OPEN))
-    analyzer = wire.DeliveryCaller(channel)
     credentials, enrolment = _enrolment(settings, store, identity, clock)
     rounds = Rounds(
         tasks,
@@ -116,11 +119,12 @@ async def _assembled(settings: Settings, clock: Callable[[], float]) -> AsyncIte
         await enrolment.start()
         timed = TimedAdmission(admission, enrolment, metrics.stage(Stage.ADMIT))
         async with certificates.watched():
-            yield _Shuffler(settings, timed, Control(tasks, store, rounds, clock, enrolment), rounds, metrics)
+            control = Control(tasks, store, rounds, clock, enrolment)
+            yield _Shuffler(settings, timed, control, rounds, metrics, certificates)
     finally:
         # Rounds first, as they use all the others; the store last, as it still writes what waits.
         await rounds.stop()
-        await channel.close()
+        await analyzer.close()
         await openers.close()
         await asyncio.to_thread(store.close)
 
