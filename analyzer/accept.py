@@ -21,6 +21,7 @@ from hubbub.protos.keys import Identity, KeySet, Role
 from hubbub.protos.messages import Committed, Envelopes
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.signed import SignedDocument
+from hubbub.protos.signers import signers
 from hubbub.protos.suites import Suite
 from hubbub.protos.task import Task
 from hubbub.service.charges import Charges, LedgerMoved, TaskLocks
@@ -35,7 +36,7 @@ _LOG = structlog.get_logger(__name__)
 
 
 class Acceptor:
-    """The delivery service, for batches signed by `shuffler` (its identity, 32 bytes).
+    """The delivery service, for batches signed by `shuffler` (its identity, 32 bytes), or by one that follows it.
 
     `committed` is called after the counts of a batch are on disk.
     """
@@ -54,7 +55,9 @@ class Acceptor:
     ) -> None:
         self._tasks = tasks
         self._identity = identity
-        self._shuffler = shuffler
+        lineages = [signed.task.lineage for signed in tasks.values() if signed.task.lineage is not None]
+        follow = [key for lineage in lineages for key in lineage.identities(Role.SHUFFLER)]
+        self._shufflers = tuple(dict.fromkeys((shuffler, *follow)))
         self._store = store
         self._workers = workers
         self._committed = committed
@@ -87,8 +90,10 @@ class Acceptor:
         Raises:
             Refusal: BAD_RECORD, KEY_SET_DIFFERS, BELOW_MINIMUM, DIGEST_DIFFERS, ERASED, OVER_BUDGET.
         """
-        read = read_record(record, self._shuffler)
+        read = read_record(record, self._shufflers)
         task = self._task(read.batch.task_id, read.batch.round)
+        # Of the shuffler's identities, the one that signs this round.
+        read = read_record(record, [signers(task, read.batch.round).shuffler])
         check_record(task, read)
         check_key_set(task, read, key_set)
         if task.privacy.epsilon_total is not None:

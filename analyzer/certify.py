@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import structlog
@@ -24,6 +24,8 @@ from hubbub.protos.errors import HubbubError
 from hubbub.protos.keys import Identity
 from hubbub.protos.signed import Label, SignedDocument, canonical
 from hubbub.protos.signed_task import SignedTask
+from hubbub.protos.signers import followed, signers
+from hubbub.protos.successions import Succession
 from hubbub.protos.task import Task
 from hubbub.service.collecting import TASK_ID_DIGITS
 from hubbub.service.stages import Observe, unobserved
@@ -59,7 +61,7 @@ class _Round:
 class Certifier:
     """Makes certificates, one at a time. `changed` is set, and replaced, after each.
 
-    `observe` is told how many seconds each certificate took.
+    `observe` is told how many seconds each certificate took. `successions` say which identities follow those of tasks.
     """
 
     def __init__(
@@ -69,8 +71,10 @@ class Certifier:
         state: Statement = accountant_statement,
         observe: Observe = unobserved,
         troubles: Troubles | None = None,
+        successions: Sequence[Succession] = (),
     ) -> None:
         self._identity = identity
+        self._successions = successions
         self._store = store
         self._state = state
         self._observe = observe
@@ -139,6 +143,7 @@ class Certifier:
         signed = await self._store.task(task_id)
         if signed is None:
             raise HubbubError("the store holds a round without its task; it was damaged")
+        signed = replace(signed, task=followed(signed.task, self._successions))
         return _Round(signed, round_number, await self._store.history(task_id, round_number))
 
     def _failed(self, task_id: bytes, round_number: int, problem: str, unforeseen: Exception | None) -> None:
@@ -148,7 +153,10 @@ class Certifier:
         self._troubles.meet((task_id, round_number), Kind.ROUNDS, "round not certified", text, unforeseen, **names)
 
     def _document(self, facts: _Round) -> bytes:
+        task = facts.signed.task
+        successions = [] if task.lineage is None else [each.as_json() for each in task.lineage.successions]
         content = {
+            **({"successions": successions} if successions else {}),
             "admission": facts.signed.task.admission.statement(),
             "batches": [batch.record.as_json() for batch in facts.batches],
             # One record per earlier round is enough: all queries of a round have the same number of reports.
@@ -157,7 +165,8 @@ class Certifier:
             "task": facts.signed.as_json(),
             **self._state(facts.signed.task, facts.history),
         }
-        return canonical(SignedDocument.make(Label.CERTIFICATE, content, self._identity.key).as_json())
+        signer = self._identity.named(signers(task, facts.number).analyzer)
+        return canonical(SignedDocument.make(Label.CERTIFICATE, content, signer.key).as_json())
 
 
 def is_published(task: Task, batch: StoredBatch) -> bool:

@@ -23,12 +23,14 @@ from hubbub.analyzer.workers import Workers
 from hubbub.protos import wire
 from hubbub.protos.keys import Identity, Role, load_public
 from hubbub.protos.results import Progress
+from hubbub.protos.successions import Succession
 from hubbub.protos.task import Identities
 from hubbub.service import listening
 from hubbub.service.certificates import Certificates
 from hubbub.service.metrics import Conditions, Disk, Metrics
 from hubbub.service.ports import Announce, Ports
 from hubbub.service.run import run
+from hubbub.service.successions import load_successions, own_identity
 from hubbub.service.troubles import Kind, Troubles
 
 DELIVERERS = frozenset({"shuffler"})
@@ -103,7 +105,7 @@ class _Analyzer:
 async def _assembled(
     settings: Settings, clock: Callable[[], float], new_workers: Callable[[int], Workers]
 ) -> AsyncIterator[_Analyzer]:
-    identity, tasks = _load(settings)
+    identity, tasks, successions = _load(settings)
     shuffler = load_public(settings.shuffler_key)
     certificates = Certificates(Role.ANALYZER, settings.tls.paths(), settings.identity, clock)
     metrics, troubles = Metrics("analyzer", Stage), Troubles()
@@ -111,7 +113,9 @@ async def _assembled(
         await store.add_tasks(tasks.values())
         await check_store(store)
         await tell_held(store, tasks)
-        certifier = Certifier(identity, store, observe=metrics.stage(Stage.CERTIFY), troubles=troubles)
+        certifier = Certifier(
+            identity, store, successions=successions, observe=metrics.stage(Stage.CERTIFY), troubles=troubles
+        )
         acceptor = Acceptor(tasks, identity, shuffler, store, workers, committed=certifier.start, troubles=troubles)
         timed = TimedAcceptor(acceptor, metrics.stage(Stage.ACCEPT), metrics.stage(Stage.COUNT))
         metrics.registry.register(AnalyzerCollector(tasks, store, timed, certifier.failures, clock, troubles))
@@ -127,10 +131,12 @@ async def _assembled(
             await certifier.settle()
 
 
-def _load(settings: Settings) -> tuple[Identity, Tasks]:
-    identity = Identity.load(settings.identity)
+def _load(settings: Settings) -> tuple[Identity, Tasks, list[Succession]]:
+    successions = load_successions(settings.successions)
+    identity = own_identity(settings.identity, Role.ANALYZER, successions)
     operator, shuffler = load_public(settings.operator_key), load_public(settings.shuffler_key)
-    return identity, load_tasks(settings.tasks, Identities(operator, shuffler, identity.public))
+    parties = Identities(operator, shuffler, identity.public)
+    return identity, load_tasks(settings.tasks, parties, successions), successions
 
 
 async def check_store(store: Store) -> None:

@@ -168,5 +168,8 @@ class Enrolled:
         got = {device: answer for device, answer in answers.items() if isinstance(answer, Credential)}
         kept = {device: (pending[device].ticket, credential) for device, credential in got.items()}
         if kept:
-            await aside(self._state.within, lambda connection: keep_credentials(connection, self._shuffler, kept))
+            await aside(
+                self._state.within,
+                lambda connection: keep_credentials(connection, self._shuffler, kept),
+            )
         return got, {device: answer for device, answer in answers.items() if isinstance(answer, Refusal)}

@@ -1,5 +1,7 @@
 """Enrolment tables: what the state file holds of a device's ticket and credential, by shuffler and device.
 
+A shuffler stands under the first of its identities that is known, so that an enrolment lasts when the identity changes.
+
 The secret that a ticket is spent by is stored before the ticket is shown to anybody: a device that died in between, or
 got no answer, comes again with the same secret and gets the same credential.
 """
@@ -11,6 +13,7 @@ import sqlite3
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
+from hubbub.client.succession_table import first_shuffler
 from hubbub.protos.credentials import KEY_BYTES, Credential
 from hubbub.protos.tickets import Ticket
 from hubbub.queries.draws import Random
@@ -47,7 +50,7 @@ def find_enrolments(connection: sqlite3.Connection, shuffler: bytes, devices: Co
     rows = connection.execute(
         "SELECT device, ticket, secret, credential, key FROM enrolment "
         "WHERE shuffler = ? AND device IN (SELECT value FROM json_each(?))",
-        (shuffler, json.dumps(list(devices))),
+        (first_shuffler(connection, shuffler), json.dumps(list(devices))),
     )
     return {
         device: Enrolment(ticket, secret, None if credential is None else Credential(credential, key))
@@ -73,7 +76,7 @@ def take_tickets(
         connection.execute(
             "INSERT INTO enrolment (shuffler, device, ticket, secret) VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET "
             "ticket = excluded.ticket, secret = excluded.secret, credential = NULL, key = NULL",
-            (shuffler, device, content, secret),
+            (first_shuffler(connection, shuffler), device, content, secret),
         )
 
 
@@ -81,7 +84,8 @@ def keep_credentials(
     connection: sqlite3.Connection, shuffler: bytes, credentials: Mapping[str, tuple[bytes, Credential]]
 ) -> None:
     """Keep the credentials that devices got, each beside the ticket it was got for, unless that has changed since."""
+    first = first_shuffler(connection, shuffler)
     connection.executemany(
         "UPDATE enrolment SET credential = ?, key = ? WHERE shuffler = ? AND device = ? AND ticket = ?",
-        [(got.id, got.key, shuffler, device, ticket) for device, (ticket, got) in credentials.items()],
+        [(got.id, got.key, first, device, ticket) for device, (ticket, got) in credentials.items()],
     )

@@ -19,6 +19,8 @@ from hubbub.protos.errors import SignatureError
 from hubbub.protos.forms import CERTIFICATE_FORMS, form_named, version_at
 from hubbub.protos.signed import SignedDocument, instead_of_json, parse_canonical
 from hubbub.protos.signed_task import SignedTask
+from hubbub.protos.signers import followed, signers
+from hubbub.protos.successions import Succession
 from hubbub.protos.task import Task
 
 _version_of = version_at(CERTIFICATE_FORMS, "body")
@@ -77,7 +79,10 @@ def _read(certificate: bytes, task: Task) -> Learned:
             f"({task.id.hex()[:12]}); give it to that task's device"
         )
     signed.check(task.identities.operator, task.identities.shuffler)
-    content = SignedDocument.from_json(value, version).content(form.label, task.identities.analyzer)
+    before = () if task.lineage is None else task.lineage.successions
+    task = followed(task, [*before, *map(Succession.from_json, body.get("successions", ()))])
+    analyzer = signers(task, body["round"]).analyzer
+    content = SignedDocument.from_json(value, version).content(form.label, analyzer)
     learned = _stated(content, task)
     _check_records(content, task, learned)
     return learned
@@ -115,7 +120,8 @@ def _check_records(content: Mapping[str, Any], task: Task, learned: Learned) -> 
     expected |= {(number, 0) for number in learned.rounds}
     found = set()
     for document in (*content["batches"], *content["earlier"]):
-        record = BatchRecord.read(SignedDocument.from_json(document), task.identities.shuffler)
+        shuffler = signers(task, document["body"]["round"]).shuffler
+        record = BatchRecord.read(SignedDocument.from_json(document), shuffler)
         if record.batch.task_id != task.id or record.reports < task.minimum_reports:
             raise ValueError("a batch in it is another task's, or under the task's minimum")
         found.add((record.batch.round, record.batch.query))

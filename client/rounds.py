@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from hubbub.client.errors import NoRound
 from hubbub.protos.envelope import Destination, Sealer
 from hubbub.protos.keys import KeyRecord, KeySet
+from hubbub.protos.signers import signers
 from hubbub.protos.suites import suite_named
 from hubbub.protos.task import Schedule, Task
 from hubbub.protos.times import forgotten_after
@@ -61,7 +62,7 @@ class RoundKeys:
             SignatureError: where a record is not signed by its service.
             KeyRecordError: where a record is for something else.
         """
-        identities = task.identities
+        identities = signers(task, round_number)
         records = key_set.read(task.id, round_number, task.suite, identities.shuffler, identities.analyzer)
         return cls(Destination(task.id, round_number, key_set.hash), *records)
 

@@ -13,6 +13,7 @@ from hubbub.client.budget_tables import TABLES as _BUDGET_TABLES
 from hubbub.client.budget_tables import charge_what_was_answered
 from hubbub.client.enrolment_tables import ENROLMENT_TABLES
 from hubbub.client.errors import StateError
+from hubbub.client.succession_table import SUCCESSION_TABLE
 from hubbub.protos.stored import Layout, bring_forward, check_version, statements, version_of
 
 BUSY_SECONDS = 30.0
@@ -109,8 +110,8 @@ def _with_budget(connection: sqlite3.Connection) -> None:
 
 
 def _with_enrolments(connection: sqlite3.Connection) -> None:
-    """Version 5 knew tasks alone that take whoever comes."""
-    for statement in statements(ENROLMENT_TABLES):
+    """Version 5 knew tasks alone that take whoever comes, and identities that nothing follows."""
+    for statement in statements(ENROLMENT_TABLES + SUCCESSION_TABLE):
         connection.execute(statement)
 
 
@@ -128,7 +129,7 @@ STATE = Layout(
     what="state file",
     version=6,
     older="use the program that wrote it until its rounds are over, then name another file",
-    script=_TABLES + _MEMORY + _BUDGET_TABLES + _MOMENT + ENROLMENT_TABLES,
+    script=_TABLES + _MEMORY + _BUDGET_TABLES + _MOMENT + ENROLMENT_TABLES + SUCCESSION_TABLE,
     migrations={1: _from_1, 2: _from_2, 3: _with_budget, 4: _with_moment, 5: _with_enrolments},
 )
 """The tables of a state file."""

@@ -159,6 +159,8 @@ def _write_settings(folder: Folder, placement: Placement, now: datetime) -> None
         (folder.of(name) / f"{name}.toml").write_text(_placed(sample(f"{name}.toml"), name, placement))
     for name in ("shuffler", "analyzer"):
         (folder.of(name) / "tasks").mkdir()
+    for role in Role:
+        (folder.of(role.value) / "successions").mkdir()
 
 
 def _placed(settings: str, party: str, placement: Placement) -> str:

@@ -37,4 +37,7 @@ class OperatorSettings(Table):
     shuffler_control: Address = Field(description="the shuffler's control port, host:port")
     analyzer_results: Address = Field(description="the analyzer's results port, host:port")
     identity: File | None = Field(default=None, description="the operator's identity, where this machine has it")
+    successions: tuple[File, ...] = Field(
+        default=(), description="successions of identities (`hubbub keys`), or folders of them (*.json)"
+    )
     tls: TLSSettings = Field(description="the operator's TLS files")

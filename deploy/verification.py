@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,12 +17,15 @@ from hubbub.protos.forms import CERTIFICATE_FORMS, Form, form_named, version_at
 from hubbub.protos.keys import Role
 from hubbub.protos.signed import SignedDocument, fingerprint, instead_of_json, parse_canonical, with_floats
 from hubbub.protos.signed_task import SignedTask
-from hubbub.protos.task import Identities, Task
+from hubbub.protos.signers import followed, signers
+from hubbub.protos.successions import Succession
+from hubbub.protos.task import Task
+from hubbub.queries.errors import shown
 
 _MEMBERS = {"format", "task", "round", "batches", "earlier", "all_rounds", "honest_share", "queries", "round_total"}
-_OPTIONAL = {"admission", "horizon"}
-"""Members that not every certificate has: of tasks that state their admission, and of those with a question over time,
-where the statement's check says whether it must."""
+_OPTIONAL = {"admission", "horizon", "successions"}
+"""Members that not every certificate has: of tasks that state their admission, of those with a question over time,
+where the statement's check says whether it must, and of those whose identities were succeeded."""
 
 _version_of = version_at(CERTIFICATE_FORMS, "body")
 
@@ -46,6 +50,10 @@ class Pins:
     def complete(self) -> bool:
         """Whether all three are pinned."""
         return None not in (self.operator, self.shuffler, self.analyzer)
+
+    def of(self, role: Role) -> bytes | None:
+        """The identity of a role; None where it is not pinned."""
+        return {Role.OPERATOR: self.operator, Role.SHUFFLER: self.shuffler, Role.ANALYZER: self.analyzer}[role]
 
 
 @dataclass(frozen=True)
@@ -74,12 +82,16 @@ class Verified:
 
     @property
     def fingerprints(self) -> dict[str, str]:
-        """The signers' fingerprints by role, for people to compare."""
-        return {role.value: fingerprint(self.task.identities.of(role)) for role in Role}
+        """The signers' fingerprints by role, for people to compare: the task's operator, the round's others."""
+        named, of_round = self.task.identities, signers(self.task, self.content["round"])
+        return {role.value: fingerprint((named if role is Role.OPERATOR else of_round).of(role)) for role in Role}
 
 
-def verify(certificate: bytes, pins: Pins) -> Verified:
+def verify(certificate: bytes, pins: Pins, successions: Sequence[Succession] = ()) -> Verified:
     """Recompute a certificate from scratch and check everything it says.
+
+    The certificate holds the successions of identities that follow those of its task. `successions` are others that are
+    known, by which a pinned identity may lead to one that the task names.
 
     Raises:
         NotACertificate: where it is something else; the message says what.
@@ -92,8 +104,8 @@ def verify(certificate: bytes, pins: Pins) -> Verified:
         # The body is read before its signature is checked, only because it names the analyzer that must have signed it.
         # The operator and the shuffler signed the task that names the analyzer, so the task is checked first.
         form = _form_of(value["body"])
-        task = _check_task(value["body"], form, pins)
-        content = _stated(document.content(form.label, task.identities.analyzer), form)
+        task = _check_task(value["body"], form, pins, successions)
+        content = _stated(document.content(form.label, signers(task, value["body"]["round"]).analyzer), form)
         records = _check_records(task, content)
         _check_admission(task, content)
         _check_numbers(task, content)
@@ -129,12 +141,23 @@ def _form_of(content: dict[str, Any]) -> Form:
     return form
 
 
-def _check_task(content: dict[str, Any], form: Form, pins: Pins) -> Task:
+def _check_task(content: dict[str, Any], form: Form, pins: Pins, known: Sequence[Succession]) -> Task:
     # The task's signatures are over the bytes of the task's own version, which may be older than the certificate's.
     signed_task = SignedTask.from_json(content["task"], form.version)
     named = signed_task.task.identities
-    _check_pins(named, pins)
-    return signed_task.check(named.operator, named.shuffler)
+    task = followed(signed_task.task, [*_successions_in(content), *known])
+    if task.lineage is not None and type(content["round"]) is not int:
+        raise VerificationError(f"its round is {shown(content['round'])}, and not a number")
+    _check_pins(task, pins)
+    signed_task.check(named.operator, named.shuffler)
+    return task
+
+
+def _successions_in(content: dict[str, Any]) -> list[Succession]:
+    found = content.get("successions", [])
+    if not isinstance(found, list) or (not found and "successions" in content):
+        raise VerificationError("its successions are not a list of some")
+    return [Succession.from_json(each) for each in found]
 
 
 def _stated(content: dict[str, Any], form: Form) -> dict[str, Any]:
@@ -151,13 +174,14 @@ def _stated(content: dict[str, Any], form: Form) -> dict[str, Any]:
     }
 
 
-def _check_pins(named: Identities, pins: Pins) -> None:
+def _check_pins(task: Task, pins: Pins) -> None:
     for role in Role:
-        pinned = getattr(pins, role.value)
-        if pinned is not None and pinned != named.of(role):
+        pinned, named = pins.of(role), task.identities.of(role)
+        # A pin stands for the identities that follow it and those before it, as far as successions are known.
+        if pinned not in (None, named) and not (task.lineage and task.lineage.holds(role, pinned)):
             raise VerificationError(
-                f"its {role.value} is {fingerprint(named.of(role))}, not {fingerprint(pinned)} as pinned by "
-                f"--{role.value}-key"
+                f"its {role.value} is {fingerprint(named)}, not {fingerprint(pinned)} as pinned by "
+                f"--{role.value}-key; where one followed the other, name the succession with --succession"
             )
 
 
@@ -171,7 +195,8 @@ def _check_records(task: Task, content: dict[str, Any]) -> tuple[BatchRecord, ..
         )
     records = []
     for index, (batch, stated) in enumerate(zip(batches, queries, strict=True)):
-        record = BatchRecord.read(SignedDocument.from_json(batch), task.identities.shuffler)
+        shuffler = signers(task, content["round"]).shuffler
+        record = BatchRecord.read(SignedDocument.from_json(batch), shuffler)
         _check_record(task, content, record, index, stated)
         records.append(record)
     # A submission holds a report for every query, so whatever is true of the round is the same in all its records.
@@ -221,7 +246,8 @@ def _check_earlier(task: Task, content: dict[str, Any]) -> None:
     if not isinstance(earlier, list) or len(earlier) != len(history):
         raise VerificationError(f"it must hold one batch record of each of {len(history)} earlier rounds")
     for batch, stated in zip(earlier, history, strict=True):
-        record = BatchRecord.read(SignedDocument.from_json(batch), task.identities.shuffler)
+        shuffler = signers(task, stated["round"]).shuffler
+        record = BatchRecord.read(SignedDocument.from_json(batch), shuffler)
         for query in stated["queries"]:
             _check_record(task, {"round": stated["round"]}, record, 0, query)
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import os
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
@@ -42,11 +43,12 @@ class Role(StrEnum):
 
 
 class Identity:
-    """A party's Ed25519 private key. Never printed, never pickled."""
+    """A party's Ed25519 private key, and those of its identities before and after. Never printed, never pickled."""
 
-    def __init__(self, key: Ed25519PrivateKey) -> None:
+    def __init__(self, key: Ed25519PrivateKey, others: Sequence[Identity] = ()) -> None:
         self.key = key
         self.public = key.public_key().public_bytes_raw()
+        self._others = {each.public: each for each in others}
 
     def __repr__(self) -> str:
         # The public key alone: a repr ends up in logs and tracebacks.
@@ -75,6 +77,24 @@ class Identity:
         if not isinstance(key, Ed25519PrivateKey):
             raise SignatureError(f"{path} holds a {type(key).__name__}, an identity is an Ed25519 key")
         return cls(key)
+
+    def beside(self, others: Sequence[Identity]) -> Identity:
+        """Return this identity with others of the same party: those that follow it, and those before it."""
+        return Identity(self.key, others)
+
+    def named(self, public: bytes) -> Identity:
+        """Return the party's identity of that public key (32 bytes), which signs.
+
+        Raises:
+            SignatureError: where its private key is not here.
+        """
+        found = self if public == self.public else self._others.get(public)
+        if found is None:
+            raise SignatureError(
+                f"the private key of {public.hex()[:16]}…, an identity of this party, is not here; put it beside the "
+                "identity that the settings name"
+            )
+        return found
 
     def save(self, path: Path) -> None:
         """Write the private key as PEM into a new file that only its owner can read."""
@@ -242,6 +262,8 @@ class KeySet:
 
     shuffler: SignedDocument
     analyzer: SignedDocument
+    successions: tuple[bytes, ...] = field(default=(), compare=False)
+    """Signed statements by which identities follow those that tasks name (`protos.successions`), as they came."""
 
     @cached_property
     def hash(self) -> bytes:

@@ -60,6 +60,7 @@ class Label(StrEnum):
     BATCH_RECORD_V2 = "hubbub/v2 batch record"
     BATCH_DIGEST = "hubbub/v1 batch digest"
     TICKET = "hubbub/v1 enrolment ticket"
+    SUCCESSION = "hubbub/v1 succession"
     CERTIFICATE = "hubbub/v2 certificate"
     CERTIFICATE_V1 = "hubbub/v1 certificate"
 

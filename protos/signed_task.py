@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from fractions import Fraction
 from math import floor
@@ -15,6 +15,7 @@ from hubbub.protos.draft import check_draft
 from hubbub.protos.errors import SignatureError, SuiteError, TaskError
 from hubbub.protos.forms import TASK_FORMS, form_named, version_at
 from hubbub.protos.keys import Identity, Role, identity_from_hex
+from hubbub.protos.lineage import Lineage
 from hubbub.protos.signed import (
     SIGNATURE_BYTES,
     Version,
@@ -25,6 +26,7 @@ from hubbub.protos.signed import (
     with_floats,
     write_canonical,
 )
+from hubbub.protos.successions import Succession
 from hubbub.protos.suites import suite_named
 from hubbub.protos.task import TASK_FORMAT, Draft, Identities, Privacy, Schedule, Task, task_content
 from hubbub.queries.over_rounds import Repeated
@@ -58,22 +60,27 @@ class SignedTask:
             return SignedTask(self.task, self.operator_signature, signature)
         raise SignatureError("this key is neither the task's operator's nor its shuffler's; only those two sign a task")
 
-    def check(self, operator: bytes, shuffler: bytes) -> Task:
+    def check(self, operator: bytes, shuffler: bytes, successions: Sequence[Succession] = ()) -> Task:
         """Return the task, checked to name and to be signed by both identities (32 bytes each), known out of band.
 
+        With `successions` an identity is one with those that follow it and those before it.
+
         Raises:
-            SignatureError: naming the party whose identity or signature does not hold.
+            SignatureError: naming the party whose identity or signature does not hold, or the succession.
         """
         # The task names its own signers, so a valid signature alone proves nothing: anybody can sign a task that names
         # them. The identities must be those that the caller knew beforehand.
-        for role, identity in ((Role.OPERATOR, operator), (Role.SHUFFLER, shuffler)):
+        known = {Role.OPERATOR: operator, Role.SHUFFLER: shuffler, Role.ANALYZER: self.task.identities.analyzer}
+        lineage = Lineage.of(known, successions) if successions else None
+        for role in (Role.OPERATOR, Role.SHUFFLER):
+            named = self.task.identities.of(role)
             signature = getattr(self, f"{role.value}_signature")
-            if self.task.identities.of(role) != identity:
+            if named != known[role] and not (lineage and lineage.holds(role, named)):
                 raise SignatureError(f"the task names another {role.value} than the one that is trusted here")
             if signature is None:
                 raise SignatureError(f"the {role.value} has not signed the task; `hubbub sign` does")
-            check_signature(self.task.form.label, self.task.canonical, signature, identity)
-        return self.task
+            check_signature(self.task.form.label, self.task.canonical, signature, named)
+        return self.task if lineage is None else replace(self.task, lineage=lineage)
 
     def as_json(self) -> dict[str, Any]:
         """Return the task and its signatures as JSON."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any, Literal
@@ -20,6 +20,7 @@ from hubbub.protos.envelope import inner_bytes, outer_bytes
 from hubbub.protos.errors import TaskError
 from hubbub.protos.forms import TASK_FORMS, UNSTATED, Form, form_named
 from hubbub.protos.keys import Role
+from hubbub.protos.lineage import Lineage
 from hubbub.protos.signed import write_canonical
 from hubbub.protos.suites import DEFAULT, Suite, suite_named
 from hubbub.queries.over_rounds import Repeated
@@ -132,6 +133,7 @@ class Task:
     """A task as devices and services run it.
 
     `stated` is the admission that it states, in the form that does so; None in an earlier form, which says nothing.
+    `lineage` has the identities that follow those it names, where any do (`protos.signers`); it is no part of the task.
 
     Raises:
         TaskError: where its form and what it states do not go together.
@@ -146,6 +148,7 @@ class Task:
     suite: str = DEFAULT.name
     format: str = UNSTATED.name
     stated: Admission | None = None
+    lineage: Lineage | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if (self.format == TASK_FORMAT) is not (self.stated is not None):

@@ -17,6 +17,7 @@ from hubbub.protos.keys import KeySet
 from hubbub.protos.messages import Committed, Envelopes
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.signed import SignedDocument
+from hubbub.protos.signers import signers
 from hubbub.protos.task import Task
 from hubbub.service.troubles import Kind, Troubles
 
@@ -112,16 +113,19 @@ class Inbox(Protocol[D_co]):
 # What must hold for every receiver
 
 
-def read_record(document: SignedDocument, sender: bytes) -> BatchRecord:
-    """Return a batch record that the sender (its identity, 32 bytes) signed.
+def read_record(document: SignedDocument, senders: Sequence[bytes]) -> BatchRecord:
+    """Return a batch record that one of the sender's identities (32 bytes each) signed.
 
     Raises:
         Refusal: BAD_RECORD.
     """
-    try:
-        return BatchRecord.read(document, sender)
-    except SignatureError as error:
-        raise Refusal(Reason.BAD_RECORD, str(error)) from error
+    problem = "its sender has no identity"
+    for sender in senders:
+        try:
+            return BatchRecord.read(document, sender)
+        except SignatureError as error:
+            problem = str(error)
+    raise Refusal(Reason.BAD_RECORD, problem)
 
 
 def check_record(task: Task, record: BatchRecord) -> None:
@@ -152,7 +156,7 @@ def check_key_set(task: Task, record: BatchRecord, key_set: KeySet) -> None:
     Raises:
         Refusal: BAD_RECORD, KEY_SET_DIFFERS.
     """
-    identities = task.identities
+    identities = signers(task, record.batch.round)
     try:
         key_set.read(task.id, record.batch.round, task.suite, identities.shuffler, identities.analyzer)
     except (SignatureError, KeyRecordError) as error:
@@ -181,7 +185,7 @@ def announcement_check(
         _check_own_key(task, record, stored.key, own_record, key_set_hash)
         # A batch that is known was compared with the others when it was first announced.
         for other in stored.others if known is None else ():
-            _check_same_round(record, BatchRecord.read(other.record, task.identities.shuffler))
+            _check_same_round(record, BatchRecord.read(other.record, signers(task, record.batch.round).shuffler))
 
     return check
 

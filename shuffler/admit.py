@@ -10,6 +10,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 
 from hubbub.protos.admission import Mode
 from hubbub.protos.credentials import place_of
@@ -81,7 +82,9 @@ class Admission:
         refusal = over(task, round_, self._clock())
         if refusal is not None:
             raise refusal
-        return self._keys(round_).key_set
+        lineage = task.lineage
+        successions = () if lineage is None else tuple(each.encode() for each in lineage.successions)
+        return replace(self._keys(round_).key_set, successions=successions)
 
     def _task(self, task_id: bytes) -> Task:
         task = self._tasks.get(task_id)

@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from hubbub.protos.envelope import Destination, Sealer
+from hubbub.protos.signers import signers
 from hubbub.protos.task import Task
 from hubbub.shuffler.buckets import Column
 from hubbub.shuffler.mix import IN_MEMORY, Random
@@ -82,7 +83,7 @@ class _Memory:
 def _sealer(task: Task, round_: Round) -> Sealer:
     if round_.keys is None:
         raise StoreError("a round without keys cannot be mixed; is the store damaged?")
-    key_set, identities = round_.keys.key_set, task.identities
+    key_set, identities = round_.keys.key_set, signers(task, round_.number)
     shuffler, analyzer = key_set.read(task.id, round_.number, task.suite, identities.shuffler, identities.analyzer)
     destination = Destination(task.id, round_.number, key_set.hash)
     return Sealer(destination, shuffler.public_key, analyzer.public_key, task.hpke)

@@ -10,7 +10,7 @@ import asyncio
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 import structlog
 
@@ -55,22 +55,25 @@ class Rate:
 
 
 class Enrolment:
-    """Answers devices that bring tickets, and the operator. `operator` and `shuffler` are identities (32 bytes)."""
+    """Answers devices that bring tickets, and the operator.
+
+    `operators` and `shufflers` are the identities (32 bytes each) that a ticket may be of.
+    """
 
     def __init__(
         self,
         credentials: Credentials,
         store: Store,
-        operator: bytes,
-        shuffler: bytes,
+        operators: Collection[bytes],
+        shufflers: Collection[bytes],
         clock: Callable[[], float],
         rate: Rate,
         random: Callable[[int], bytes] = os.urandom,
     ) -> None:
         self._credentials = credentials
         self._store = store
-        self._operator = operator
-        self._shuffler = shuffler
+        self._operators = frozenset(operators)
+        self._shufflers = frozenset(shufflers)
         self._clock = clock
         self._rate = rate
         self._random = random
@@ -122,17 +125,19 @@ class Enrolment:
         return ticket, Spent(ticket.device, spent_by(redemption.device_key), number, ticket.expires)
 
     def _check_signatures(self, ticket: Ticket) -> None:
-        if ticket.shuffler != self._shuffler:
+        if ticket.shuffler not in self._shufflers:
             raise SignatureError("the ticket is for another shuffler")
-        ticket.check(self._operator)
-        for signer, _signature in ticket.signatures:
+        signed = {signer for signer, _signature in ticket.signatures}
+        # By the operator's identity, or by one of those that follow it or were before it.
+        ticket.check(next(iter(self._operators & signed), next(iter(self._operators))))
+        for signer in signed:
             ticket.check(signer)
 
     def _issued(self, ticket: Ticket, offered: Spent, stored: Spent) -> Enrolled:
         if stored.spent_by != offered.spent_by:
             text = "the ticket was spent by another device, or by this one before it lost its state; ask for a new one"
             return Refusal(Reason.TICKET_SPENT, text)
-        second = next((signer for signer, _ in ticket.signatures if signer != self._operator), None)
+        second = next((signer for signer, _ in ticket.signatures if signer not in self._operators), None)
         issued = self._credentials.issue(stored.number, ticket.expires, authority_tag(second))
         if issued is None:
             return Refusal(Reason.OVERLOADED, "the shuffler has no master key yet; come again shortly", RETRY_SECONDS)

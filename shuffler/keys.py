@@ -6,8 +6,10 @@ import os
 from dataclasses import dataclass, field
 
 from hubbub.protos.credentials import PLACE_KEY_BYTES
+from hubbub.protos.errors import SignatureError
 from hubbub.protos.keys import Identity, KeySet, Role
 from hubbub.protos.signed import SignedDocument
+from hubbub.protos.signers import signers
 from hubbub.protos.task import Task
 from hubbub.service.keys import make_key
 
@@ -34,5 +36,22 @@ def make_keys(task: Task, round_number: int, identity: Identity, analyzer: Signe
     """
     made = make_key(Role.SHUFFLER, task, round_number, identity)
     key_set = KeySet(made.record, analyzer)
-    key_set.read(task.id, round_number, task.suite, identity.public, task.identities.analyzer)
+    of_round = signers(task, round_number)
+    key_set.read(task.id, round_number, task.suite, of_round.shuffler, of_round.analyzer)
     return RoundKeys(made.private, key_set, os.urandom(PLACE_KEY_BYTES))
+
+
+def check_signers(task: Task, round_number: int, key_set: KeySet) -> None:
+    """Return only if a round's keys, which may be given out already, are signed by those who sign the round.
+
+    Raises:
+        SignatureError: where a succession that came too late says that somebody else signs the round.
+    """
+    of_round = signers(task, round_number)
+    try:
+        key_set.read(task.id, round_number, task.suite, of_round.shuffler, of_round.analyzer)
+    except SignatureError as error:
+        raise SignatureError(
+            f"the keys of round {round_number} of {task.name} were given out before a succession came that begins "
+            "earlier; take it out of `successions`, and have one signed that begins later"
+        ) from error

@@ -9,13 +9,13 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 
 from hubbub.protos import wire
-from hubbub.protos.errors import HubbubError
 from hubbub.protos.keys import Identity, Role, load_public
 from hubbub.service import listening
 from hubbub.service.certificates import Certificates
 from hubbub.service.metrics import Conditions, Disk, Metrics
 from hubbub.service.ports import Announce, Ports
 from hubbub.service.run import run
+from hubbub.service.successions import load_successions, own_identity
 from hubbub.service.troubles import Troubles
 from hubbub.shuffler.admit import Admission
 from hubbub.shuffler.control import Control
@@ -27,7 +27,7 @@ from hubbub.shuffler.reaching import Reached
 from hubbub.shuffler.rounds import Rounds
 from hubbub.shuffler.settings import Settings
 from hubbub.shuffler.sqlite import SqliteStore
-from hubbub.shuffler.tasks import load_tasks
+from hubbub.shuffler.tasks import Tasks, load_tasks
 
 OPERATORS = frozenset({"operator"})
 """Common names that may control rounds."""
@@ -90,15 +90,16 @@ class _Shuffler:
 
 @contextlib.asynccontextmanager
 async def _assembled(settings: Settings, clock: Callable[[], float]) -> AsyncIterator[_Shuffler]:
-    identity = _identity(settings)
+    successions = load_successions(settings.successions)
+    identity = own_identity(settings.identity, Role.SHUFFLER, successions)
     certificates = Certificates(Role.SHUFFLER, settings.tls.paths(), settings.identity, clock)
-    tasks = load_tasks(settings.tasks, load_public(settings.operator_key), identity.public)
+    tasks = load_tasks(settings.tasks, load_public(settings.operator_key), identity.public, successions)
     analyzer = Reached(settings.analyzer, settings.tls.paths(), certificates)
     metrics = Metrics("shuffler", Stage)
     troubles = Troubles()
     store = SqliteStore(settings.data, metrics.stage(Stage.STORE), troubles=troubles)
     openers = Openers(settings.processes, metrics.stage(Stage.OPEN))
-    credentials, enrolment = _enrolment(settings, store, identity, clock)
+    credentials, enrolment = _enrolment(settings, store, identity, tasks, clock)
     rounds = Rounds(
         tasks,
         store,
@@ -130,15 +131,11 @@ async def _assembled(settings: Settings, clock: Callable[[], float]) -> AsyncIte
 
 
 def _enrolment(
-    settings: Settings, store: SqliteStore, identity: Identity, clock: Callable[[], float]
+    settings: Settings, store: SqliteStore, identity: Identity, tasks: Tasks, clock: Callable[[], float]
 ) -> tuple[Credentials, Enrolment]:
     credentials, rate = Credentials(), Rate(settings.enrolments_per_second)
-    operator = load_public(settings.operator_key)
-    return credentials, Enrolment(credentials, store, operator, identity.public, clock, rate)
-
-
-def _identity(settings: Settings) -> Identity:
-    try:
-        return Identity.load(settings.identity)
-    except OSError as error:
-        raise HubbubError(f"cannot read {settings.identity}: {error.strerror}; `hubbub init` makes keys") from error
+    operators, shufflers = {load_public(settings.operator_key)}, {identity.public}
+    for lineage in (task.lineage for task in tasks.values()):
+        operators.update(() if lineage is None else lineage.identities(Role.OPERATOR))
+        shufflers.update(() if lineage is None else lineage.identities(Role.SHUFFLER))
+    return credentials, Enrolment(credentials, store, operators, shufflers, clock, rate)

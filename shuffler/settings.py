@@ -30,6 +30,9 @@ class Settings(Table):
     data: File = Field(description="folder of the shuffler's store, which `--create-store` makes, for its owner alone")
     identity: File = Field(description="PEM private key (Ed25519) that signs key records and batch records")
     operator_key: File = Field(description="PEM public key of the operator, whom tasks must be signed by")
+    successions: tuple[File, ...] = Field(
+        default=(), description="successions of identities (`hubbub keys`), or folders of them (*.json)"
+    )
     processes: int = Field(default=0, ge=0, le=1024, description="processes that open envelopes; 0 is one per core")
     queue: int = Field(
         default=20_000, ge=1, le=10_000_000, description="submissions in work at once; more are answered OVERLOADED"

@@ -28,9 +28,10 @@ app = typer.Typer(
 )
 
 
-class Turned(StrEnum):
-    """The kinds of keys that are turned over."""
+class Name(StrEnum):
+    """The kinds of keys."""
 
+    IDENTITY = "identity"
     CERTIFICATE = "certificate"
     AUTHORITY = "authority"
     MASTER = "master"
@@ -40,10 +41,10 @@ Settings = Annotated[
     Path, typer.Argument(metavar="SETTINGS.toml", help="The settings of the party: operator, shuffler or analyzer.")
 ]
 KindName = Annotated[
-    Turned,
+    Name,
     typer.Argument(
         metavar="KIND",
-        help="certificate (TLS, any party's), or authority (TLS) and master (credentials), both the operator's.",
+        help="identity or certificate (TLS), of any party; authority (TLS) or master (credentials), of the operator.",
     ),
 ]
 
@@ -62,7 +63,7 @@ def list_(settings: Settings, as_json: Json = False) -> None:
         from hubbub.protos.errors import HubbubError
 
         place, keys, errors = place_of(settings), list["Key"](), dict[str, str]()
-        for kind in KINDS:
+        for kind in KINDS.values():
             try:
                 keys += kind.held(place)
             except (HubbubError, OSError) as error:
@@ -87,9 +88,17 @@ def add(
         list[str] | None,
         typer.Option("--host", help="Of a service's certificate: what it is called by; else as the one before."),
     ] = None,
+    begins: Annotated[
+        str | None,
+        typer.Option("--begins", metavar="TIME", help="Of an identity: when it begins to sign; else in two days."),
+    ] = None,
+    witness: Annotated[
+        Path | None,
+        typer.Option("--witness", metavar="PUB.pem", help="Of the operator's identity: the shuffler's public key."),
+    ] = None,
     as_json: Json = False,
 ) -> None:
-    """Make a pending key, unless there is one.
+    """Make a pending key, unless there is one. Times are as 2026-12-01T00:00:00Z.
 
     Examples: hubbub keys add master deployment/operator/operator.toml; hubbub keys add certificate
     deployment/shuffler/shuffler.toml --authority deployment/operator
@@ -97,10 +106,13 @@ def add(
     with failures(as_json):
         from hubbub.deploy.errors import BadUse
         from hubbub.deploy.keys.key import Wanted
+        from hubbub.deploy.options import moment_given
 
-        if kind is not Turned.CERTIFICATE and (authority or host):
+        if kind is not Name.CERTIFICATE and (authority or host):
             raise BadUse(f"--authority and --host are of a certificate; leave them out for {kind.value}")
-        wanted = Wanted(authority, host)
+        if kind is not Name.IDENTITY and (begins or witness):
+            raise BadUse(f"--begins and --witness are of an identity; leave them out for {kind.value}")
+        wanted = Wanted(authority, host, moment_given(begins), witness)
     _change(kind, settings, as_json, lambda turned, place: turned.add(place, wanted))
 
 
@@ -152,12 +164,12 @@ def revoke(
         console().print(f"tickets spent {found.spent}, devices revoked {found.revoked}", markup=False, soft_wrap=True)
 
 
-def _change(kind: Turned, settings: Path, as_json: bool, change: Callable[[Kind, Place], str]) -> None:
+def _change(kind: Name, settings: Path, as_json: bool, change: Callable[[Kind, Place], str]) -> None:
     with failures(as_json):
         from hubbub.deploy.keys.key import place_of
-        from hubbub.deploy.keys.registry import TURNED_OVER
+        from hubbub.deploy.keys.registry import KINDS
 
-        turned, place = TURNED_OVER[kind.value], place_of(settings)
+        turned, place = KINDS[kind.value], place_of(settings)
         following = change(turned, place)
         keys = turned.held(place)
         if as_json:

@@ -21,6 +21,10 @@ Certificate = Annotated[Path, typer.Argument(help="The certificate's file.")]
 OperatorKey = Annotated[KeyFile, typer.Option("--operator-key", help="PEM file of the operator's public key.")]
 ShufflerKey = Annotated[KeyFile, typer.Option("--shuffler-key", help="PEM file of the shuffler's public key.")]
 AnalyzerKey = Annotated[KeyFile, typer.Option("--analyzer-key", help="PEM file of the analyzer's public key.")]
+Successions = Annotated[
+    list[Path] | None,
+    typer.Option("--succession", help="A succession by which a pinned key leads to the task's; repeat for more."),
+]
 Rigorous = Annotated[
     bool,
     typer.Option("--rigorous", help="Also prove the numbers by an independent route, in ball arithmetic (slower)."),
@@ -32,6 +36,7 @@ def command(
     operator_key: OperatorKey = None,
     shuffler_key: ShufflerKey = None,
     analyzer_key: AnalyzerKey = None,
+    succession: Successions = None,
     rigorous: Rigorous = False,
     as_json: Json = False,
 ) -> None:
@@ -39,7 +44,8 @@ def command(
 
     Exits 0 where everything holds, 1 where something does not, saying what; 141 where the reader of its output left
     before the end, as head does. Without all three keys it says that the
-    signers are not pinned: then the certificate is sound, but anybody could have made it.
+    signers are not pinned: then the certificate is sound, but anybody could have made it. A key stands for the
+    identities before it and after it, by the successions in the certificate and in --succession.
 
     With --rigorous every epsilon of the round's queries is also proven, in arithmetic that cannot round the wrong
     way, and totals as far as that goes. What was proven comes first: the stated epsilon, or at most 1 % more. With
@@ -53,10 +59,12 @@ def command(
         from hubbub.deploy.files import naming
         from hubbub.deploy.verification import Pins, verify
         from hubbub.protos.keys import load_public
+        from hubbub.service.successions import load_successions
 
         keys = [load_public(path) if path is not None else None for path in (operator_key, shuffler_key, analyzer_key)]
+        successions = load_successions(succession or ())
         with naming(certificate):
-            verified = verify(certificate.read_bytes(), Pins(*keys))
+            verified = verify(certificate.read_bytes(), Pins(*keys), successions)
         findings = _proven(verified) if rigorous else None
         if as_json:
             print_json(_document(verified, findings))

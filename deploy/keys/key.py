@@ -6,7 +6,7 @@ import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from hubbub.deploy.settings import OperatorSettings
 from hubbub.protos.errors import HubbubError
@@ -15,6 +15,10 @@ from hubbub.protos.messages import KeyState
 from hubbub.protos.times import at
 from hubbub.protos.transport import TLS
 from hubbub.service.settings import load
+
+if TYPE_CHECKING:
+    from hubbub.analyzer.settings import Settings as AnalyzerSettings
+    from hubbub.shuffler.settings import Settings as ShufflerSettings
 
 
 @dataclass(frozen=True)
@@ -63,6 +67,9 @@ class Place:
     party: Role
     tls: TLS
     identity: Path | None
+    successions: tuple[Path, ...] = ()
+    tasks: tuple[Path, ...] = ()
+    operator_key: Path | None = None
     operator: OperatorSettings | None = None
 
     @property
@@ -97,16 +104,18 @@ def place_of(settings: Path) -> Place:
     # Each name is a setting of that party alone, and required there.
     if "shuffler_control" in names:
         operator = load(settings, OperatorSettings, "operator")
-        return Place(Role.OPERATOR, operator.tls.paths(), operator.identity, operator)
+        return Place(Role.OPERATOR, operator.tls.paths(), operator.identity, operator.successions, operator=operator)
     if "shuffler_key" in names:
         from hubbub.analyzer.settings import load as load_analyzer
 
-        analyzer = load_analyzer(settings)
-        return Place(Role.ANALYZER, analyzer.tls.paths(), analyzer.identity)
+        return _of_service(Role.ANALYZER, load_analyzer(settings))
     from hubbub.shuffler.settings import load as load_shuffler
 
-    shuffler = load_shuffler(settings)
-    return Place(Role.SHUFFLER, shuffler.tls.paths(), shuffler.identity)
+    return _of_service(Role.SHUFFLER, load_shuffler(settings))
+
+
+def _of_service(role: Role, found: AnalyzerSettings | ShufflerSettings) -> Place:
+    return Place(role, found.tls.paths(), found.identity, found.successions, found.tasks, found.operator_key)
 
 
 def _top_names(settings: Path) -> set[str]:
@@ -123,14 +132,21 @@ class Wanted:
     Attributes:
         authority: the operator's folder, with the authority that makes a certificate.
         hosts: what a service is called by.
+        begins: from when on an identity signs, in seconds since 1970.
+        witness: the public key of who signs a succession too.
     """
 
     authority: Path | None = None
     hosts: Sequence[str] | None = None
+    begins: int | None = None
+    witness: Path | None = None
 
 
-class Shown(Protocol):
-    """A kind of key that is shown."""
+class Kind(Protocol):
+    """A kind of key that is turned over: pending ones are added, activated, retired by the next one, and removed.
+
+    Every change may be made again and then changes nothing more; it returns a sentence on what to do next.
+    """
 
     name: str
     """As on the command line."""
@@ -141,13 +157,6 @@ class Shown(Protocol):
         Raises:
             HubbubError, OSError: where they cannot be read.
         """
-
-
-class Kind(Shown, Protocol):
-    """A kind of key that is turned over: pending ones are added, activated, retired by the next one, and removed.
-
-    Every change may be made again and then changes nothing more; it returns a sentence on what to do next.
-    """
 
     def add(self, place: Place, wanted: Wanted) -> str:
         """Make a pending key."""

@@ -7,20 +7,24 @@ import io
 import shutil
 import ssl
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from hubbub.deploy.cli import main
-from hubbub.deploy.commands.keys import Turned
+from hubbub.deploy.commands.keys import Name
 from hubbub.deploy.initialise import Folder, Placement, initialise
 from hubbub.deploy.keys.key import place_of
-from hubbub.deploy.keys.registry import TURNED_OVER
-from hubbub.protos.keys import Role, load_public
+from hubbub.deploy.keys.registry import KINDS
+from hubbub.protos.keys import Identity, Role, load_public
 from hubbub.protos.signed import fingerprint
+from hubbub.protos.signed_task import SignedTask
+from hubbub.protos.task import Identities, Schedule
 from hubbub.protos.transport import TLS
 from support.command import Ran
+from support.samples import Parties, sample_task
 
 
 @pytest.fixture
@@ -32,13 +36,17 @@ def settings(folder: Folder, party: str) -> Path:
     return folder.of(party) / f"{party}.toml"
 
 
-def run(*words: str | Path) -> Ran:
-    """As `hubbub keys` does, in this process: a new one would take a second each time."""
+def run_any(*words: str | Path) -> Ran:
+    """As `hubbub` does, in this process: a new one would take a second each time."""
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), pytest.raises(SystemExit) as ended:
-        main(["keys", *map(str, words)])
+        main(list(map(str, words)))
     assert isinstance(ended.value.code, int)
     return Ran(ended.value.code, out.getvalue(), err.getvalue())
+
+
+def run(*words: str | Path) -> Ran:
+    return run_any("keys", *words)
 
 
 def keys(*words: str | Path) -> dict[str, Any]:
@@ -53,8 +61,8 @@ def states(found: dict[str, Any], kind: str) -> dict[str, str]:
     return {key["state"]: key["fingerprint"] for key in found["keys"] if key["kind"] == kind}
 
 
-def test_the_command_knows_exactly_the_kinds_that_are_turned_over() -> None:
-    assert sorted(Turned) == sorted(TURNED_OVER)
+def test_the_command_knows_exactly_the_kinds_of_keys() -> None:
+    assert list(Name) == list(KINDS)
 
 
 @pytest.mark.parametrize("party", ["shuffler", "analyzer"])
@@ -176,3 +184,79 @@ def test_settings_of_nobody_are_refused(tmp_path: Path) -> None:
     ran = run("list", tmp_path / "missing.toml")
     assert ran.status == 1
     assert "cannot read" in ran.err
+
+
+# Identities
+
+
+def draft_of(folder: Folder, party: str) -> Path:
+    (found,) = folder.of(party).glob("succession-*.json")
+    return found
+
+
+def signed_by(folder: Folder, draft: Path, party: Role) -> Ran:
+    return run_any("sign", draft, "--key", folder.identity(party), "--json")
+
+
+def test_an_identity_is_succeeded_by_one_that_three_have_signed(folder: Folder) -> None:
+    shuffler = settings(folder, "shuffler")
+    before = states(keys("list", shuffler), "identity")["active"]
+    for _ in range(2):
+        added = keys("add", "identity", shuffler, "--begins", "2096-01-01T00:00:00Z")
+        assert "have the operator sign" in added["next"]
+    draft = draft_of(folder, "shuffler")
+    early = run("activate", "identity", shuffler)
+    assert (early.status, "is not signed by the operator; `hubbub sign` does" in early.err) == (1, True)
+    other = signed_by(folder, draft, Role.ANALYZER)
+    assert (other.status, "is none of the three who sign" in other.err) == (1, True)
+    signed = signed_by(folder, draft, Role.OPERATOR)
+    assert (signed.status, signed.json["begins"], signed.json["missing"]) == (0, "2096-01-01T00:00:00Z", [])
+    assert "into the `successions` of every other party" in keys("activate", "identity", shuffler)["next"]
+    assert keys("activate", "identity", shuffler)["next"].startswith("no succession waits here")
+    found = keys("list", shuffler)["keys"][:2]
+    assert [(key["state"], key["since"], key["until"]) for key in found] == [
+        ("active", None, "2096-01-01T00:00:00Z"),
+        ("pending", "2096-01-01T00:00:00Z", None),
+    ]
+    assert (found[0]["fingerprint"], found[1]["fingerprint"]) == (before, signed.json["new"])
+    private = next(each for each in folder.of("shuffler").glob("identity-*.pem") if ".pub" not in each.name)
+    assert private.stat().st_mode & 0o777 == 0o600
+    # The next one follows the one that is pending, and so may not begin before it.
+    backward = run("add", "identity", shuffler, "--begins", "2095-01-01T00:00:00Z")
+    assert (backward.status, "let the next one begin later" in backward.err) == (1, True)
+
+
+def test_a_retired_identity_is_removed_once_no_round_is_left_that_it_signs(folder: Folder) -> None:
+    analyzer = settings(folder, "analyzer")
+    keys("add", "identity", analyzer, "--begins", "2020-01-01T00:00:00Z")
+    assert signed_by(folder, draft_of(folder, "analyzer"), Role.OPERATOR).status == 0
+    keys("activate", "identity", analyzer)
+    found = states(keys("list", analyzer), "identity")
+    assert set(found) == {"active", "retired"}
+    parties = Identities(*(load_public(folder.trusted("operator", role)) for role in Role))
+    long_ago, now = Schedule(1_500_000_000, 3600, 600, 2), Schedule(1_577_836_800 - 3600, 300_000_000, 600, 2)
+    for schedule, status in ((now, 1), (long_ago, 0)):
+        task = replace(sample_task(Parties.generate()), schedule=schedule, identities=parties)
+        (folder.of("analyzer") / "tasks" / "task.json").write_bytes(SignedTask(task).encode())
+        ran = run("remove", "identity", analyzer, "--json")
+        assert ran.status == status, ran.err
+        if status:
+            assert "that the retired identity signs can last until" in ran.err
+    assert states(ran.json, "identity") == {"active": found["active"]}
+    assert fingerprint(Identity.load(folder.identity(Role.ANALYZER)).public) == found["active"]
+
+
+def test_the_operator_s_succession_is_witnessed_by_the_shuffler(folder: Folder) -> None:
+    operator = settings(folder, "operator")
+    ran = run("add", "identity", operator)
+    assert (ran.status, "name the shuffler's public key with --witness" in ran.err) == (1, True)
+    keys("add", "identity", operator, "--witness", folder.trusted("operator", Role.SHUFFLER))
+    assert signed_by(folder, draft_of(folder, "operator"), Role.SHUFFLER).json["missing"] == []
+
+
+def test_options_of_an_identity_are_checked(folder: Folder) -> None:
+    shuffler = settings(folder, "shuffler")
+    ran = run("add", "certificate", shuffler, "--begins", "2096-01-01T00:00:00Z")
+    assert (ran.status, "are of an identity" in ran.err) == (2, True)
+    ran = run("add", "identity", shuffler, "--begins", "tomorrow")
+    assert (ran.status, "give a time in UTC" in ran.err) == (2, True)

@@ -270,7 +270,7 @@ class ShufflerParty(Party):
         self.rounds = Rounds(tasks, self.store, identity, line, "analyzer:1", clock=self.clock, random=world.random)
         credentials = Credentials()
         self.admission = Admission(tasks, self.store, self.openers, self.clock, QUEUE, credentials)
-        signers = world.parties.operator.public, identity.public
+        signers = [world.parties.operator.public], [identity.public]
         rate = Rate(1000.0, self.clock)
         self.enrolment = Enrolment(credentials, self.store, *signers, self.clock, rate, world.random)
         self.control = Control(tasks, self.store, self.rounds, self.clock, self.enrolment)

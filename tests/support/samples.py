@@ -8,7 +8,7 @@ from pathlib import Path
 from hubbub.deploy.authority import Authority
 from hubbub.protos.admission import Admission
 from hubbub.protos.forms import UNSTATED
-from hubbub.protos.keys import Identity
+from hubbub.protos.keys import Identity, Role
 from hubbub.protos.signed_task import SignedTask
 from hubbub.protos.task import TASK_FORMAT, Identities, Privacy, Schedule, Task
 from hubbub.protos.transport import TLS
@@ -35,6 +35,9 @@ class Parties:
     @classmethod
     def generate(cls) -> Parties:
         return cls(Identity.generate(), Identity.generate(), Identity.generate())
+
+    def of(self, role: Role) -> Identity:
+        return {Role.OPERATOR: self.operator, Role.SHUFFLER: self.shuffler, Role.ANALYZER: self.analyzer}[role]
 
     @property
     def public(self) -> Identities:

@@ -20,8 +20,9 @@ sys.path.insert(0, str(TESTS))
 
 from hubbub.accountant.certificate.members import CERTIFICATE_FORMAT  # noqa: E402
 from hubbub.protos.admission import ENROLLED  # noqa: E402
-from hubbub.protos.keys import Identity  # noqa: E402
+from hubbub.protos.keys import Identity, Role  # noqa: E402
 from hubbub.protos.signed_task import SignedTask  # noqa: E402
+from hubbub.protos.successions import SUCCESSION_FORMAT, Succession  # noqa: E402
 from hubbub.protos.task import TASK_FORMAT, Task  # noqa: E402
 from support.certificates import content_of, counts, encode  # noqa: E402
 from support.samples import Parties, signed  # noqa: E402
@@ -45,6 +46,15 @@ def vector_task() -> Task:
     return replace(first, format=TASK_FORMAT, stated=ENROLLED)
 
 
+def vector_succession() -> Succession:
+    """A new identity of the shuffler, from 2026-12-01 on."""
+    new, signers = identity(14), (PARTIES.shuffler, identity(14), PARTIES.operator)
+    made = Succession(Role.SHUFFLER, PARTIES.shuffler.public, new.public, PARTIES.operator.public, 1_796_083_200)
+    for each in signers:
+        made = made.signed_by(each)
+    return made
+
+
 def keep(form: str, document: bytes) -> None:
     """Write a document into the file that its form names, such as hubbub-task-1.json for hubbub-task/1."""
     path = FOLDER / f"{form.replace('/', '-')}.json"
@@ -59,6 +69,7 @@ def main() -> None:
     keep(TASK_FORMAT, signed(task, PARTIES).encode())
     history = [counts(task, 0, 120), counts(task, 2, 130, left_out=4)]
     keep(CERTIFICATE_FORMAT, encode(content_of(task, PARTIES, history), PARTIES))
+    keep(SUCCESSION_FORMAT, vector_succession().encode())
 
 
 if __name__ == "__main__":

@@ -143,7 +143,7 @@ class World:
         )
         self.credentials = Credentials()
         self.admission = Admission(self.tasks, self.store, self.openers, self.clock, self.limit, self.credentials)
-        signers = self.parties.operator.public, self.parties.shuffler.public
+        signers = [self.parties.operator.public], [self.parties.shuffler.public]
         self.enrolment = Enrolment(self.credentials, self.store, *signers, self.clock, Rate(self.rate, self.clock))
         await self.enrolment.start()
         self.control = Control(self.tasks, self.store, self.rounds, self.clock, self.enrolment)

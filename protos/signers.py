@@ -1,0 +1,45 @@
+"""Signers: whose signatures count for a round of a task, and a task as it is run when identities were succeeded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from hubbub.protos.keys import Role
+from hubbub.protos.lineage import Lineage
+from hubbub.protos.successions import Succession
+from hubbub.protos.task import Identities, Task
+from hubbub.protos.times import prepared_from
+
+
+def signers(task: Task, round_number: int) -> Identities:
+    """Return the identities that sign everything of a round: those in force when its keys may first be made."""
+    lineage = task.lineage
+    if lineage is None:
+        return task.identities
+    moment = prepared_from(task.schedule, round_number)
+    return Identities(**{role.value: lineage.at(role, task.identities.of(role), moment) for role in Role})
+
+
+def connected(task: Task, successions: Iterable[Succession]) -> list[Succession]:
+    """Return those successions that lead to or from the identities of a task; others are of other deployments."""
+    left, found = list(successions), list[Succession]()
+    ours = {(role, task.identities.of(role)) for role in Role}
+    while more := [each for each in left if {(each.role, each.old), (each.role, each.new)} & ours]:
+        ours |= {(each.role, key) for each in more for key in (each.old, each.new)}
+        found += more
+        left = [each for each in left if each not in more]
+    return found
+
+
+def followed(task: Task, successions: Iterable[Succession]) -> Task:
+    """Return the same task, with the identities that follow those it names.
+
+    Raises:
+        SuccessionError: where the successions do not make one chain from them.
+    """
+    successions = list(successions)
+    if not successions:
+        return task
+    known = {role: task.identities.of(role) for role in Role}
+    return replace(task, lineage=Lineage.of(known, successions))
