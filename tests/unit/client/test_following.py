@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from hubbub.client import Device
+from hubbub.client.enrolment_tables import find_enrolments, keep_credentials, take_tickets
+from hubbub.client.state import State
+from hubbub.client.succession_table import keep_successions
+from hubbub.protos.credentials import CREDENTIAL_BYTES, Credential
 from hubbub.protos.errors import SignatureError
 from hubbub.protos.keys import Identity, KeyRecord, KeySet, Role
 from hubbub.protos.successions import Succession, SuccessionError
 from hubbub.protos.task import Task
+from hubbub.protos.tickets import new_tickets
 from hubbub.protos.times import prepared_from
 from support.fake_shuffler import Clock, FakeShuffler
 from support.samples import Parties
@@ -115,3 +122,20 @@ async def test_successions_of_other_deployments_do_not_matter(
 ) -> None:
     serve(shuffler, 1, shuffler.parties.shuffler, succession(task, Parties.generate()))
     assert (await device().submit(ANSWERS)).round == 1
+
+
+def test_an_enrolment_lasts_when_the_shuffler_s_identity_changes(task: Task, parties: Parties, tmp_path: Path) -> None:
+    state = State(tmp_path / "state.db")
+    (ticket,) = new_tickets(1, parties.shuffler.public, 2_000_000_000, [parties.operator])
+    before, after = parties.shuffler.public, SECOND.public
+    state.within(lambda connection: take_tickets(connection, before, {"kiosk": ticket}, os.urandom))
+    assert state.within(lambda connection: find_enrolments(connection, after, ["kiosk"])) == {}
+    state.within(lambda connection: keep_successions(connection, [succession(task, parties)]))
+    held = state.within(lambda connection: find_enrolments(connection, after, ["kiosk"]))
+    assert held == state.within(lambda connection: find_enrolments(connection, before, ["kiosk"]))
+    credential = Credential(bytes(CREDENTIAL_BYTES), bytes(32))
+    kept = {"kiosk": (ticket.encode(), credential)}
+    state.within(lambda connection: keep_credentials(connection, after, kept))
+    found = state.within(lambda connection: find_enrolments(connection, before, ["kiosk"]))
+    assert found["kiosk"].credential == credential
+    state.close()

@@ -13,12 +13,17 @@ from unit.shuffler.world import MINIMUM, World, reason
 
 from hubbub.protos.admission import ENROLLED, OPEN, Admission, Mode
 from hubbub.protos.credentials import Credential
-from hubbub.protos.keys import Identity
+from hubbub.protos.errors import SignatureError
+from hubbub.protos.keys import Identity, Role
 from hubbub.protos.messages import Answer, KeyState, Receipt, Redemption, RoundState, Step, Submission
 from hubbub.protos.refusals import Reason, Refusal
+from hubbub.protos.signers import followed
+from hubbub.protos.successions import Succession
 from hubbub.protos.tickets import Ticket, new_tickets
+from hubbub.protos.times import prepared_from
+from hubbub.shuffler.enrolment import Enrolment, Rate
 from hubbub.shuffler.records import ANY_ROUND
-from support.samples import START
+from support.samples import START, Parties
 
 LATER = START + 10_000_000
 SECOND = Identity.generate()
@@ -361,3 +366,52 @@ async def test_an_enrolled_round_under_its_minimum_expires_as_others_do(world: W
     assert isinstance(await device.send(), Receipt)
     await world.cut()
     await world.over(RoundState.EXPIRED)
+
+
+# Successions
+
+
+async def test_tickets_of_identities_before_and_after_a_succession_are_redeemed(world: World) -> None:
+    operator, shuffler = Identity.generate(), Identity.generate()
+    parties = world.parties
+    enrolment = Enrolment(
+        world.credentials,
+        world.store,
+        [parties.operator.public, operator.public],
+        [parties.shuffler.public, shuffler.public],
+        world.clock,
+        Rate(1000.0, world.clock),
+    )
+    for signer, of in ((parties.operator, parties.shuffler), (operator, parties.shuffler), (operator, shuffler)):
+        (ticket,) = new_tickets(1, of.public, LATER, [signer])
+        (answer,) = await enrolment.enrol([Redemption(ticket.encode(), os.urandom(32))])
+        assert isinstance(answer, Credential)
+    strangers = new_tickets(1, shuffler.public, LATER, [SECOND]) + new_tickets(1, SECOND.public, LATER, [operator])
+    for ticket in strangers:
+        (answer,) = await enrolment.enrol([Redemption(ticket.encode(), os.urandom(32))])
+        assert isinstance(answer, Refusal)
+        assert answer.reason is Reason.BAD_TICKET
+
+
+async def test_a_succession_that_came_too_late_for_a_round_is_refused_at_the_start(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    await world.start()
+    await world.rounds.stop()
+    parties, new = world.parties, Identity.generate()
+    begins = prepared_from(world.task.schedule, 0)
+    made = Succession(Role.SHUFFLER, parties.shuffler.public, new.public, parties.operator.public, begins)
+    for signer in (parties.shuffler, new, parties.operator):
+        made = made.signed_by(signer)
+    world.tasks[world.task.id] = followed(world.task, [made])
+    with pytest.raises(SignatureError, match="round 0 of .* were given out before a succession came that begins"):
+        await world.rounds.start()
+    world.tasks[world.task.id] = followed(world.task, [replace_begins(made, parties, new, begins + 1)])
+    await world.rounds.start()
+    await world.stop()
+
+
+def replace_begins(made: Succession, parties: Parties, new: Identity, begins: int) -> Succession:
+    made = replace(made, begins=begins, signatures=())
+    for signer in (parties.shuffler, new, parties.operator):
+        made = made.signed_by(signer)
+    return made
