@@ -79,6 +79,7 @@ from hubbub.protos.messages import (
     Trouble,
 )
 from hubbub.protos.refusals import Reason, Refusal
+from hubbub.protos.releases import Known, Release, Stretch
 from hubbub.protos.results import (
     Progress,
     QueryResult,
@@ -101,6 +102,7 @@ from hubbub.protos.signed_task import read_task
 from hubbub.protos.task import Task, task_content
 from hubbub.protos.tickets import Ticket
 from hubbub.protos.v1 import condition_pb2, control_pb2, delivery_pb2, results_pb2, submission_pb2
+from hubbub.protos.wire.releases import write_begin
 from hubbub.queries.decoding import Cells
 from hubbub.queries.hashed import HashedResponse
 from hubbub.queries.histogram import Histogram
@@ -190,6 +192,7 @@ SUITE = Suite(KEM.X25519, KDF.HKDF_SHA256, AEAD.CHACHA20_POLY1305)
 RECORD = KeyRecord(Role.SHUFFLER, TASK.id, 1, TASK.suite, PUBLIC.public_bytes_raw(), 1_767_225_600, 1_767_232_800)
 BATCH = BatchRecord(BatchId(TASK.id, 1, 0), 20, bytes(32), bytes(32), "schedule", {"too_late": 2}, 3)
 
+RELEASES = Stretch(1, (Release(0, 20, 3, (bytes(32),)), Release.signed(1, 20, 3, [BATCH.signed_by(PARTIES.shuffler)])))
 
 # Messages
 
@@ -222,6 +225,8 @@ def _documents() -> dict[str, Any]:
         "batch_id": BatchId(TASK.id, 1, 2),
         "envelopes": Envelopes(BatchId(TASK.id, 1, 2), 5, (bytes(INNER_BYTES), bytes(INNER_BYTES))),
         "committed": Committed(20, {"unopenable": 1}),
+        "begin": (BATCH.signed_by(PARTIES.shuffler), KeySet(document, document), RELEASES),
+        "known": Known(2, bytes(32), (1,)),
         "round_id": round_id,
         "results": RoundResults(round_id, queries, b"{}"),
         "standing": RoundStanding(
@@ -278,7 +283,6 @@ def _requests() -> dict[str, Message]:
     to = codec.write_destination(DESTINATION)
     sent = codec.write_submission(Submission(ID, bytes(200)))
     batch = codec.write_batch_id(BATCH.batch)
-    record = codec.write_batch_record(BATCH.signed_by(PARTIES.shuffler))
     return {
         "GetRound": submission.GetRoundRequest(task_id=TASK.id, round=1),
         "Submit": submission.SubmitRequest(destination=to, submission=sent),
@@ -286,9 +290,8 @@ def _requests() -> dict[str, Message]:
         "CloseRound": control_pb2.CloseRoundRequest(task_id=TASK.id, round=1),
         "GetStatus": control_pb2.GetStatusRequest(task_id=TASK.id),
         "GetKey": delivery_pb2.GetKeyRequest(task_id=TASK.id, round=1),
-        "BeginDelivery": delivery_pb2.BeginDeliveryRequest(
-            record=record, key_set=codec.write_key_set(_documents()["key_set"])
-        ),
+        "GetReleases": delivery_pb2.GetReleasesRequest(task_id=TASK.id),
+        "BeginDelivery": write_begin(_documents()["begin"]),
         "PutEnvelopes": codec.write_envelopes(_documents()["envelopes"]),
         "CommitDelivery": delivery_pb2.CommitDeliveryRequest(batch=batch, digest=bytes(32)),
         "GetResults": results_pb2.GetResultsRequest(task_id=TASK.id, round=1, wait_seconds=1.5),
