@@ -61,8 +61,18 @@ class Verified:
     task: Task
     content: dict[str, Any]
     records: tuple[BatchRecord, ...]
-    pinned: bool
+    pins: Pins
     releases: tuple[Release, ...] | None = None
+
+    @property
+    def pinned(self) -> bool:
+        """Whether all signers are pinned."""
+        return self.pins.complete
+
+    @property
+    def unpinned(self) -> tuple[str, ...]:
+        """The roles of the signers that are not."""
+        return tuple(role.value for role in Role if getattr(self.pins, role.value) is None)
 
     @property
     def admission(self) -> dict[str, str]:
@@ -97,7 +107,7 @@ def verify(certificate: bytes, pins: Pins) -> Verified:
         releases = _check_before(task, content, records)
     except (SignatureError, AccountingError, HubbubError) as error:
         raise VerificationError(f"the certificate does not hold: {error}") from error
-    return Verified(task, content, records, pins.complete, releases)
+    return Verified(task, content, records, pins, releases)
 
 
 def _check_kind(certificate: bytes) -> None:

@@ -40,6 +40,7 @@ class Reason(StrEnum):
     TICKET_EXPIRED = "ticket_expired"
     TICKET_SPENT = "ticket_spent"
     FORKED = "forked"
+    TOO_LARGE = "too_large"
 
 
 TRANSIENT = frozenset({Reason.OVERLOADED, Reason.NOT_READY})

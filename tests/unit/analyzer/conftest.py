@@ -17,11 +17,12 @@ from hubbub.analyzer.sqlite import SqliteStore
 from hubbub.analyzer.workers import Workers
 from hubbub.protos.admission import Admission
 from hubbub.protos.batch import BatchId, BatchRecord, released_digest
-from hubbub.protos.envelope import Destination, Sealer, generate_key
+from hubbub.protos.envelope import Destination, Sealer
 from hubbub.protos.keys import KeyRecord, KeySet, Role
 from hubbub.protos.messages import Committed, Envelopes
 from hubbub.protos.releases import NO_RELEASES, Release, Stretch, place_after
 from hubbub.protos.signed import SignedDocument
+from hubbub.protos.suites import Suite
 from hubbub.protos.task import Schedule, Task
 from hubbub.service.troubles import Troubles
 from support.queries import report
@@ -54,7 +55,7 @@ class Bench:
         self.parties = Parties.generate()
         self.task = sample_task(self.parties, minimum_reports=minimum_reports, schedule=schedule, stated=stated)
         self.signed = signed(self.task, self.parties)
-        self.shuffler_key = generate_key()
+        self.shuffler_key = self.task.hpke.generate_key()
         self.workers = Workers(1)
         self.keys_made = 0
         self.chain: list[Release] = []
@@ -84,9 +85,9 @@ class Bench:
         self.store.close()
         await self.start()
 
-    def _new_key(self) -> tuple[bytes, bytes]:
+    def _new_key(self, suite: Suite) -> tuple[bytes, bytes]:
         self.keys_made += 1
-        return generate_key()
+        return suite.generate_key()
 
     async def key_set(self, round_number: int = 0) -> KeySet:
         analyzer = await self.acceptor.get_key(self.task.id, round_number)
@@ -101,7 +102,7 @@ class Bench:
         key_set = await self.key_set(round_number)
         public = KeyRecord.read(key_set.analyzer, self.parties.analyzer.public).public_key
         destination = Destination(self.task.id, round_number, key_set.hash)
-        sealer = Sealer(destination, self.shuffler_key[1], public)
+        sealer = Sealer(destination, self.shuffler_key[1], public, self.task.hpke)
         return [sealer.inner(each, query) for each in reports]
 
     def batch(self, query: int, round_number: int = 0) -> BatchId:
