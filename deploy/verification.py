@@ -75,6 +75,15 @@ class Verified:
         return tuple(role.value for role in Role if getattr(self.pins, role.value) is None)
 
     @property
+    def release(self) -> Release | None:
+        """The round's own release; None where the task's batch records attest none."""
+        if self.releases is None:
+            return None
+        documents = [SignedDocument.from_json(batch) for batch in self.content["batches"]]
+        record = self.records[0]
+        return Release.signed(record.batch.round, record.reports, record.dummies, documents)
+
+    @property
     def admission(self) -> dict[str, str]:
         """The mode of admission, and what the central numbers rest on because of it."""
         return self.task.admission.statement()
@@ -111,14 +120,14 @@ def verify(certificate: bytes, pins: Pins) -> Verified:
 
 
 def _check_kind(certificate: bytes) -> None:
-    found = instead_of_json(certificate) or _other_document(certificate)
+    found = instead_of_json(certificate) or other_document(certificate)
     if found:
         raise NotACertificate(
             f"not a certificate of a round, it is {found}; `hubbub results --certificate FILE` saves one"
         )
 
 
-def _other_document(document: bytes) -> str | None:
+def other_document(document: bytes) -> str | None:
     """Say what other document than a certificate this is; None where it may be one, be it changed or cut short."""
     try:
         members = json.loads(document).keys()
