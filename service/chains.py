@@ -92,7 +92,7 @@ def check_chains(
         raise StoreError(f"the {whose}'s releases hold {held} batch records, and {found} are stored; {_RESTORE}")
 
 
-_RESTORE = "restore the newest copy of the store"
+_RESTORE = "put the newest copy of the store back, or end its tasks"
 
 
 def _check_heads(whose: str, task_id: bytes, chain: Sequence[tuple[Release, bytes]]) -> None:
