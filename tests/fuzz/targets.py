@@ -51,7 +51,8 @@ from hubbub.deploy.reading import read_table
 from hubbub.deploy.settings import ClientSettings, OperatorSettings
 from hubbub.deploy.verification import Pins, VerificationError, verify
 from hubbub.protos import codec
-from hubbub.protos.batch import BatchId, BatchRecord
+from hubbub.protos.admission import OPEN
+from hubbub.protos.batch import BATCH_RECORD_FORMAT, BatchId, BatchRecord
 from hubbub.protos.credentials import CREDENTIAL_BYTES, Credential
 from hubbub.protos.envelope import Destination, InnerOpener, OuterOpener, Sealer
 from hubbub.protos.errors import (
@@ -523,20 +524,23 @@ def _record_again(record: Any) -> Any:
     if not isinstance(record, dict) or "body" not in record:
         return record
     body = canonical(record["body"])
-    return {**record, "signature": sign(Label.BATCH_RECORD, body, PARTIES.shuffler.key).hex()}
+    stated = isinstance(record["body"], dict) and record["body"].get("format") == BATCH_RECORD_FORMAT
+    label = Label.BATCH_RECORD_V2 if stated else Label.BATCH_RECORD
+    return {**record, "signature": sign(label, body, PARTIES.shuffler.key).hex()}
 
 
 @cache
 def _certificate(task_form: Form, form: Form) -> dict[str, Any]:
     queries = (krr_query(Histogram("carrier", ("AA", "B6", "UA")), HALF),)
-    task = replace(TASK, queries=queries, format=task_form.name)
+    task = replace(TASK, queries=queries, format=task_form.name, stated=OPEN if task_form is TASK_FORMS[-1] else None)
     return content_of(task, PARTIES, [counts(task, 0, 25), counts(task, 1, 30, left_out=2)], form=form.name)
 
 
 def _certificates() -> list[dict[str, Any]]:
-    """One of each version, and one of the newest for a task of version 1."""
-    (old, new), (old_task, new_task, _) = CERTIFICATE_FORMS, TASK_FORMS
-    return [_certificate(new_task, new), _certificate(old_task, new), _certificate(old_task, old)]
+    """One of each version, and of the newest one for a task of version 1 and one that attests releases."""
+    (old, new), (old_task, new_task, attesting) = CERTIFICATE_FORMS, TASK_FORMS
+    earlier = [_certificate(new_task, new), _certificate(old_task, new), _certificate(old_task, old)]
+    return [*earlier, _certificate(attesting, new)]
 
 
 # Keys, settings, data

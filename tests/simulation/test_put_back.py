@@ -23,7 +23,6 @@ from hubbub.deploy.local import LocalPipeline
 from hubbub.deploy.verification import Pins
 from hubbub.protos.keys import Role
 from hubbub.protos.messages import RoundState
-from support.command import hubbub
 
 pytestmark = pytest.mark.slow
 
@@ -53,7 +52,7 @@ async def released(running: LocalPipeline, number: int) -> None:
 
 async def told(running: LocalPipeline, number: int, says: Callable[[str], bool]) -> str:
     """Wait until the shuffler says of a round what it waits for; return it, with the round still undelivered."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(120):
         while True:
             status = {status.round: status for status in await running.status()}[number]
             if says(status.waiting_for):
@@ -78,9 +77,6 @@ async def test_an_old_copy_of_either_store_is_noticed_by_the_other_party_until_t
         assert "at place 1 it has round 2 now, and had round 1 before. Its store is an old copy" in trouble.text
         assert await metric(running, Role.ANALYZER, "deliveries_refused_total", reason="forked") >= 1
         assert " forked " in (running.logs / "analyzer.log").read_text()
-        settings = running.folder.of("operator") / "operator.toml"
-        shown = await asyncio.to_thread(hubbub, "status", settings)
-        assert "Its store is an old copy" in " ".join(shown.out.split())
 
         await put_back(running, Role.SHUFFLER, tmp_path / "newest shuffler", tmp_path / "forked shuffler")
         await everything_counts(running, 3)
