@@ -20,6 +20,7 @@ from hubbub.protos.envelope import Destination
 from hubbub.protos.keys import Identity, KeySet, Role
 from hubbub.protos.messages import Committed, Envelopes
 from hubbub.protos.refusals import Reason, Refusal
+from hubbub.protos.releases import NO_RELEASES, Known, Stretch
 from hubbub.protos.signed import SignedDocument
 from hubbub.protos.signers import signers
 from hubbub.protos.suites import Suite
@@ -84,11 +85,20 @@ class Acceptor:
             raise erased(task, round_number)
         return stored.record
 
-    async def begin(self, record: SignedDocument, key_set: KeySet) -> int:
+    async def get_releases(self, task_id: bytes) -> Known:
+        """Return what is known of a task's releases.
+
+        Raises:
+            Refusal: UNKNOWN_TASK.
+        """
+        return await self._store.known(self._task(task_id, 0).id)
+
+    async def begin(self, record: SignedDocument, key_set: KeySet, releases: Stretch = NO_RELEASES) -> int:
         """Take a batch's announcement, checked, and return the offset to go on from.
 
         Raises:
-            Refusal: BAD_RECORD, KEY_SET_DIFFERS, BELOW_MINIMUM, DIGEST_DIFFERS, ERASED, OVER_BUDGET.
+            Refusal: BAD_RECORD, KEY_SET_DIFFERS, BELOW_MINIMUM, FORKED, INCOMPLETE, DIGEST_DIFFERS, ERASED,
+                OVER_BUDGET.
         """
         read = read_record(record, self._shufflers)
         task = self._task(read.batch.task_id, read.batch.round)
@@ -101,7 +111,7 @@ class Acceptor:
             async with self._locks.charging(task):
                 await self._charges(task, read.batch.round)
         try:
-            offset = await self.receiver.begin(task, read, record, key_set, key_set.analyzer)
+            offset = await self.receiver.begin(task, read, record, key_set, key_set.analyzer, releases)
         except Refusal as refusal:
             if refusal.reason is Reason.NOT_READY:
                 self.unannounced.add(read.batch)

@@ -12,11 +12,12 @@ from hubbub.protos.envelope import NUMBER_LIMIT
 from hubbub.protos.errors import SignatureError
 from hubbub.protos.keys import HASH_BYTES, Identity
 from hubbub.protos.refusals import Reason
+from hubbub.protos.releases import Place
 from hubbub.protos.signed import Label, SignedDocument, from_hex
 from hubbub.protos.task import MAXIMUM_REPORTS, Close
 
 BATCH_RECORD_FORMAT = "hubbub-batch/2"
-"""The form of a record that states its task's admission."""
+"""The form of a record that states its task's admission, and its round's place among the task's releases."""
 
 UNSTATED_FORMAT = "hubbub-batch/1"
 """The form of the records of tasks that do not state it."""
@@ -49,7 +50,11 @@ class BatchRecord:
     The released list holds `envelopes` envelopes: those of the `reports`, and `dummies` more with uniform reports that
     the shuffler made. `digest` is the list's `released_digest`. `refusals` counts submissions that were refused, by
     reason. `closed_by` says how the round was cut. `key_set_hash` is the hash that all its envelopes are bound to.
-    `admission` is the mode in which the shuffler let submissions in, None in a task that does not state it.
+    `admission` is the mode in which the shuffler let submissions in, `place` the round's place among the task's
+    releases; both None in a task that does not state its admission.
+
+    Raises:
+        ValueError: where one of both is there without the other, which no form has.
     """
 
     batch: BatchId
@@ -60,6 +65,11 @@ class BatchRecord:
     refusals: Mapping[str, int] = field(default_factory=dict)
     dummies: int = 0
     admission: str | None = None
+    place: Place | None = None
+
+    def __post_init__(self) -> None:
+        if (self.admission is None) is not (self.place is None):
+            raise ValueError("a batch record states admission and place, or neither")
 
     @property
     def envelopes(self) -> int:
@@ -72,9 +82,12 @@ class BatchRecord:
         return SignedDocument.make(label, self._content(), identity.key)
 
     def _content(self) -> dict[str, Any]:
+        place = self.place
+        placed = {} if place is None else {"place": place.number, "previous": place.head.hex()}
         stated = {} if self.admission is None else {"admission": self.admission}
         return {
             **stated,
+            **placed,
             "closed_by": self.closed_by,
             "digest": self.digest.hex(),
             "dummies": self.dummies,
@@ -110,7 +123,8 @@ class BatchRecord:
     @classmethod
     def _from_content(cls, content: dict[str, Any]) -> BatchRecord:
         refusals = content["refusals"]
-        numbers = [content["query"], content["round"], content["reports"], content["dummies"], *refusals.values()]
+        counts = [content["query"], content["round"], content["reports"], content["dummies"], content.get("place", 0)]
+        numbers = [*counts, *refusals.values()]
         if any(type(number) is not int or not 0 <= number <= MAXIMUM_REPORTS for number in numbers):
             raise ValueError(f"counts are whole numbers up to {MAXIMUM_REPORTS}")
         if max(content["query"], content["round"]) >= NUMBER_LIMIT:
@@ -120,6 +134,9 @@ class BatchRecord:
             "operator",
         ):
             raise ValueError("unknown reason")
+        place = None
+        if "admission" in content:
+            place = Place(content["place"], from_hex(content["previous"], HASH_BYTES, "previous"))
         return cls(
             batch=BatchId(from_hex(content["task"], HASH_BYTES, "task"), content["round"], content["query"]),
             reports=content["reports"],
@@ -129,4 +146,5 @@ class BatchRecord:
             refusals=dict(refusals),
             dummies=content["dummies"],
             admission=None if "admission" not in content else Mode(content["admission"]).value,
+            place=place,
         )

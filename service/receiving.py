@@ -16,9 +16,11 @@ from hubbub.protos.errors import KeyRecordError, SignatureError
 from hubbub.protos.keys import KeySet
 from hubbub.protos.messages import Committed, Envelopes
 from hubbub.protos.refusals import Reason, Refusal
+from hubbub.protos.releases import NO_RELEASES, Release, Stretch
 from hubbub.protos.signed import SignedDocument
 from hubbub.protos.signers import signers
 from hubbub.protos.task import Task
+from hubbub.service.chains import check_chain
 from hubbub.service.troubles import Kind, Troubles
 
 
@@ -69,11 +71,15 @@ D_co = TypeVar("D_co", bound=Delivery, covariant=True)
 
 @dataclass(frozen=True)
 class Announced(Generic[D_co]):
-    """What is stored of a round when a batch of it is announced: its key, the batch itself if known, and the others."""
+    """What is stored of a round when a batch of it is announced: its key, the batch itself if known, and the others.
+
+    `releases` are those of its task, the first of them first.
+    """
 
     key: StoredKey | None
     known: D_co | None
     others: Sequence[D_co]
+    releases: Sequence[Release] = ()
 
 
 Check = Callable[[Announced[Delivery]], None]
@@ -86,10 +92,18 @@ class Inbox(Protocol[D_co]):
     async def batch(self, batch: BatchId) -> D_co | None:
         """Return a batch; None where it was not announced."""
 
-    async def announce(self, record: BatchRecord, document: SignedDocument, key_set_hash: bytes, check: Check) -> int:
+    async def announce(
+        self,
+        record: BatchRecord,
+        document: SignedDocument,
+        key_set_hash: bytes,
+        check: Check,
+        releases: Stretch = NO_RELEASES,
+    ) -> int:
         """Have `check` decide, and store the announcement in the same transaction; return the offset to go on from.
 
-        The first batch of a round fixes the round's key set. A batch that is known already stays as it is.
+        The first batch of a round fixes the round's key set. A batch that is known already stays as it is. What
+        is new of the `releases` that came with it is added to those of its task.
 
         Raises:
             Refusal: what `check` raised; nothing was stored.
@@ -166,15 +180,22 @@ def check_key_set(task: Task, record: BatchRecord, key_set: KeySet) -> None:
 
 
 def announcement_check(
-    task: Task, record: BatchRecord, document: SignedDocument, own_record: SignedDocument, key_set_hash: bytes
+    task: Task,
+    record: BatchRecord,
+    document: SignedDocument,
+    own_record: SignedDocument,
+    key_set_hash: bytes,
+    releases: Stretch = NO_RELEASES,
 ) -> Check:
     """Return what decides on an announcement by what is stored of its round.
 
-    `own_record` is the receiver's key record in the key set that came with it. The check raises `Refusal`:
-    DIGEST_DIFFERS, KEY_SET_DIFFERS, ERASED, BAD_RECORD.
+    `own_record` is the receiver's key record in the key set that came with it. The check raises `Refusal`: FORKED,
+    INCOMPLETE, DIGEST_DIFFERS, KEY_SET_DIFFERS, ERASED, BAD_RECORD.
     """
 
     def check(stored: Announced[Delivery]) -> None:
+        # First: of a shuffler whose store was put back, whatever else is wrong follows from that.
+        check_chain(task, record, document, releases, stored.releases)
         known = stored.known
         if known is not None and known.record.body != document.body:
             name = f"query {task.queries[record.batch.query].name} of round {record.batch.round} of task {task.name}"
@@ -261,15 +282,33 @@ class Receiver(Generic[D]):
         self._commits: dict[BatchId, asyncio.Task[Committed]] = {}
 
     async def begin(
-        self, task: Task, record: BatchRecord, document: SignedDocument, key_set: KeySet, own_record: SignedDocument
+        self,
+        task: Task,
+        record: BatchRecord,
+        document: SignedDocument,
+        key_set: KeySet,
+        own_record: SignedDocument,
+        releases: Stretch = NO_RELEASES,
     ) -> int:
         """Take the announcement of a batch whose record and key set were checked; return the offset to go on from.
 
         Raises:
-            Refusal: DIGEST_DIFFERS, KEY_SET_DIFFERS, ERASED, BAD_RECORD.
+            Refusal: FORKED, INCOMPLETE, DIGEST_DIFFERS, KEY_SET_DIFFERS, ERASED, BAD_RECORD.
         """
-        check = announcement_check(task, record, document, own_record, key_set.hash)
-        return await self._inbox.announce(record, document, key_set.hash, check)
+        check = announcement_check(task, record, document, own_record, key_set.hash, releases)
+        offset = await self._refused_or(task, self._inbox.announce(record, document, key_set.hash, check, releases))
+        self._troubles.over(("releases", task.id))
+        return offset
+
+    async def _refused_or(self, task: Task, announcing: Awaitable[int]) -> int:
+        try:
+            return await announcing
+        except Refusal as refusal:
+            if refusal.reason is Reason.FORKED:
+                # Only this one stays until somebody decides; the sender comes again with all others by itself.
+                names = {"task": task.name}
+                self._troubles.meet(("releases", task.id), Kind.PEER, "forked", refusal.message, refusal, **names)
+            raise
 
     async def put(self, stretch: Envelopes) -> int:
         """Store a stretch and return the offset to go on from. A stretch that repeats what is stored changes nothing.

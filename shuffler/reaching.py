@@ -9,6 +9,7 @@ import grpc
 from hubbub.protos.batch import BatchId
 from hubbub.protos.keys import KeySet
 from hubbub.protos.messages import Committed, Envelopes
+from hubbub.protos.releases import Known, Stretch
 from hubbub.protos.signed import SignedDocument
 from hubbub.protos.transport import TLS, open_channel
 from hubbub.protos.wire import DeliveryCaller
@@ -57,9 +58,13 @@ class Reached:
         """Return the analyzer's key record for a round."""
         return await self._caller().get_key(task_id, round_number, deadline)
 
-    async def begin(self, record: SignedDocument, key_set: KeySet, deadline: float) -> int:
-        """Announce a batch; return the offset to go on from."""
-        return await self._caller().begin(record, key_set, deadline)
+    async def get_releases(self, task_id: bytes, deadline: float) -> Known:
+        """Return what the analyzer knows of a task's releases."""
+        return await self._caller().get_releases(task_id, deadline)
+
+    async def begin(self, record: SignedDocument, key_set: KeySet, releases: Stretch, deadline: float) -> int:
+        """Announce a batch, with what is new of the releases; return the offset to go on from."""
+        return await self._caller().begin(record, key_set, releases, deadline)
 
     async def put(self, stretch: Envelopes, deadline: float) -> int:
         """Send a stretch; return the offset to go on from."""

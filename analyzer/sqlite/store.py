@@ -11,20 +11,24 @@ import functools
 import logging
 import sqlite3
 import threading
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from hubbub.analyzer.records import History, RoundProgress, StoredBatch
+from hubbub.analyzer.records import History, Past, RoundProgress, StoredBatch
+from hubbub.analyzer.sqlite.past import known, past
 from hubbub.analyzer.sqlite.schema import FILE_NAME, LAYOUT
 from hubbub.analyzer.sqlite.tables import Remains, Tables
 from hubbub.protos.batch import BatchId, BatchRecord
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.messages import Committed, Envelopes
 from hubbub.protos.refusals import Reason, Refusal
+from hubbub.protos.releases import NO_RELEASES, Known, Release, Stretch
 from hubbub.protos.results import RoundId
 from hubbub.protos.signed import SignedDocument
 from hubbub.protos.signed_task import SignedTask
+from hubbub.service.chain_table import all_chains
+from hubbub.service.chains import Signed
 from hubbub.service.charges import Charges
 from hubbub.service.commits import GroupCommit, Outcome
 from hubbub.service.database import Database
@@ -181,9 +185,16 @@ class SqliteStore:
         """Return a round's announced batches, in the task's order of queries."""
         return await self._do(lambda tables: tables.batches(task_id, round_number))
 
-    async def announce(self, record: BatchRecord, document: SignedDocument, key_set_hash: bytes, check: Check) -> int:
+    async def announce(
+        self,
+        record: BatchRecord,
+        document: SignedDocument,
+        key_set_hash: bytes,
+        check: Check,
+        releases: Stretch = NO_RELEASES,
+    ) -> int:
         """Have `check` decide, and store the announcement; return the offset to go on from."""
-        return await self._do(lambda tables: tables.announce(record, document, key_set_hash, check))
+        return await self._do(lambda tables: tables.announce(record, document, key_set_hash, check, releases))
 
     async def append(self, stretch: Envelopes) -> int:
         """Store the part of a stretch that is new, and return the offset to go on from."""
@@ -220,6 +231,20 @@ class SqliteStore:
         """Forget what arrived of a batch that is not committed."""
         await self._do(functools.partial(Tables.forget_envelopes, batch=batch))
 
+    # Releases
+
+    async def known(self, task_id: bytes) -> Known:
+        """Return what is known of a task's releases."""
+        return await self._do(lambda _: known(self._database.writer, task_id))
+
+    async def chains(self) -> Mapping[bytes, Sequence[tuple[Release, bytes]]]:
+        """Return the releases of all tasks that have any, in order, each with its stored head."""
+        return await self._do(lambda _: all_chains(self._database.writer))
+
+    async def records(self) -> Sequence[Signed]:
+        """Return the records of all batches that were announced."""
+        return await self._do(Tables.records)
+
     # Counting
 
     async def commit(self, batch: BatchId, counts: bytes, committed: Committed, charges: Charges) -> Committed:
@@ -245,8 +270,12 @@ class SqliteStore:
         return await self._do(Tables.uncertified)
 
     async def history(self, task_id: bytes, round_number: int) -> History:
-        """Return what a round's certificate composes."""
+        """Return the task's certified rounds below a round, rising, then itself."""
         return await self._do(lambda tables: tables.history(task_id, round_number))
+
+    async def past(self, task_id: bytes, round_number: int) -> Past:
+        """Return what the certificate of a round that is counted composes."""
+        return await self._do(lambda tables: past(self._database.writer, tables, task_id, round_number))
 
     async def certify(self, task_id: bytes, round_number: int, document: bytes, withheld: Collection[int]) -> None:
         """Store a round's certificate, destroy its private key, and erase the counts of the queries `withheld`."""

@@ -12,9 +12,11 @@ from hubbub.analyzer.records import BatchProgress, RoundProgress, StoredBatch
 from hubbub.protos.batch import BatchId, BatchRecord
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.messages import Committed, Envelopes
+from hubbub.protos.releases import Stretch
 from hubbub.protos.results import RoundId
 from hubbub.protos.signed import SignedDocument
 from hubbub.protos.signed_task import SignedTask
+from hubbub.service.chain_table import insert_releases, releases_of
 from hubbub.service.charges import Charges
 from hubbub.service.erasing import put_away, taken_out
 from hubbub.service.keys import NewRoundKey
@@ -128,13 +130,17 @@ class Tables:
 
     # Batches
 
-    def announce(self, record: BatchRecord, document: SignedDocument, key_set_hash: bytes, check: Check) -> int:
-        """Have `check` decide on an announcement, and store it; return the offset to go on from."""
+    def announce(
+        self, record: BatchRecord, document: SignedDocument, key_set_hash: bytes, check: Check, sent: Stretch
+    ) -> int:
+        """Have `check` decide on an announcement, and store it with what is new of the releases that came with it."""
         batch = record.batch
         known = self.batch(batch)
         stored = self.batches(batch.task_id, batch.round)
         others = [other for other in stored if other.id != batch]
-        check(Announced(self.key(batch.task_id, batch.round), known, others))
+        releases = releases_of(self._connection, batch.task_id)
+        check(Announced(self.key(batch.task_id, batch.round), known, others, releases))
+        insert_releases(self._connection, batch.task_id, sent.releases[len(releases) - sent.first :])
         if known is not None:
             return known.position
         round_row = self._round(batch.task_id, batch.round)
@@ -157,6 +163,14 @@ class Tables:
         """A round's announced batches, in the task's order of queries."""
         rows = self._all(_BATCHES + "ORDER BY query", self._round(task_id, round_number))
         return [_batch_from(task_id, round_number, row) for row in rows]
+
+    def records(self) -> list[tuple[bytes, int, SignedDocument]]:
+        """The records of all batches that were announced: the task's id, the query, the document."""
+        rows = self._all(
+            "SELECT task_id, query, batches.record, batches.signature FROM batches"
+            " JOIN rounds ON rounds.id = batches.round JOIN tasks ON tasks.id = rounds.task"
+        )
+        return [(task_id, query, SignedDocument(body, signature)) for task_id, query, body, signature in rows]
 
     def append(self, stretch: Envelopes) -> int:
         """Store the part of a stretch that is new; return the offset to go on from."""
