@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from hubbub.protos.batch import BatchId
@@ -12,17 +12,17 @@ from hubbub.protos.refusals import Refusal
 
 @dataclass(frozen=True)
 class Submission:
-    """A sealed submission: its random id (16 bytes) and the outer envelope."""
+    """A sealed submission: its random id (16 bytes) and the outer envelope (neither is ever printed)."""
 
-    id: bytes
-    envelope: bytes
+    id: bytes = field(repr=False)
+    envelope: bytes = field(repr=False)
 
 
 @dataclass(frozen=True)
 class Receipt:
     """The shuffler's confirmation that a submission is on disk; a retry gets the same one as the first call."""
 
-    submission_id: bytes
+    submission_id: bytes = field(repr=False)
     round: int
 
 
@@ -78,7 +78,7 @@ class Envelopes:
 
     batch: BatchId
     offset: int
-    envelopes: tuple[bytes, ...]
+    envelopes: tuple[bytes, ...] = field(repr=False)
 
 
 @dataclass(frozen=True)

@@ -57,7 +57,7 @@ def is_over(round_: Round) -> bool:
 class Opened:
     """A submission whose outer layer is open: its id, the digest of its outer envelope, its inner envelopes joined."""
 
-    id: bytes
+    id: bytes = field(repr=False)
     digest: bytes
     inners: bytes = field(repr=False)
 

@@ -7,12 +7,10 @@ envelopes and what they hold, as text, hex and base64.
 from __future__ import annotations
 
 import asyncio
-import base64
 import json
 import os
 import sqlite3
 import time
-from collections.abc import Iterable
 from contextlib import closing
 from pathlib import Path
 
@@ -31,6 +29,7 @@ from hubbub.protos.wire import SubmissionCaller
 from hubbub.queries.histogram import Histogram
 from hubbub.queries.number import Number
 from hubbub.service.erasing import put_away
+from support.planted import forms, found_in, in_key_files
 
 pytestmark = pytest.mark.slow
 
@@ -46,20 +45,6 @@ DRAFT = Draft(
 DEADLINE = 10.0
 
 
-def forms(secret: bytes) -> set[bytes]:
-    """How bytes may stand in a log: as they are, in hex, in base64, and as Python prints them, also within JSON."""
-    shown = repr(secret)[2:-1]
-    based = {base64.b64encode(secret).rstrip(b"="), base64.urlsafe_b64encode(secret).rstrip(b"=")}
-    return based | {
-        secret,
-        *(text.encode() for text in (secret.hex(), secret.hex().upper(), shown, json.dumps(shown)[1:-1])),
-    }
-
-
-def found_in(text: bytes, secrets: Iterable[bytes]) -> list[bytes]:
-    return [secret for secret in secrets if any(form in text for form in forms(secret))]
-
-
 class Planted:
     """Every secret of a run."""
 
@@ -72,9 +57,7 @@ class Planted:
 
     def add_keys(self, folder: Path) -> None:
         """The private part of every key file of the parties."""
-        for path in folder.rglob("*"):
-            if path.is_file() and b"PRIVATE KEY" in (content := path.read_bytes()):
-                self.secrets.add(b"".join(content.split(b"-----")[2].split())[-24:])
+        self.secrets |= in_key_files(folder)
 
 
 async def submit(pipeline: LocalPipeline, planted: Planted, number: int) -> None:
