@@ -11,12 +11,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import pyarrow as pa
 from pyarrow import parquet
 
 from hubbub.deploy.data import Dataset
 from hubbub.deploy.local import LocalPipeline
 from hubbub.deploy.player import Assignment
 from hubbub.protos.errors import HubbubError
+from hubbub.protos.keys import write_private
 
 
 @dataclass
@@ -42,7 +44,10 @@ async def play(
     """
     folder = pipeline.folder.of("client")
     answers = folder / f"answers-{round_number}.parquet"
-    parquet.write_table(dataset.answers, answers)
+    written = pa.BufferOutputStream()
+    parquet.write_table(dataset.answers, written)
+    # The true answers, which their owner alone may read whatever the umask is.
+    write_private(answers, written.getvalue().to_pybytes())
     assignments = [
         _assignment(pipeline, answers, dataset.devices, round_number, index, processes) for index in range(processes)
     ]

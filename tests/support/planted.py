@@ -7,8 +7,9 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 
-KEY_TAIL = 24
-"""Characters of a key file's end that are looked for: its beginning is alike in all."""
+from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 
 def forms(secret: bytes) -> set[bytes]:
@@ -32,6 +33,15 @@ def private_keys(folder: Path) -> set[Path]:
 
 
 def in_key_files(folder: Path) -> set[bytes]:
-    """The private part of every key file below a folder."""
-    bodies = (b"".join(path.read_bytes().split(b"-----")[2].split()) for path in private_keys(folder))
-    return {body[-KEY_TAIL:] for body in bodies}
+    """The private part of every key file below a folder: its bytes, and a stretch of it as the file has it."""
+    found = set()
+    for path in private_keys(folder):
+        content = path.read_bytes()
+        key, body = load_pem_private_key(content, None), b"".join(content.split(b"-----")[2].split())
+        if isinstance(key, EllipticCurvePrivateKey):
+            # Behind the first line, and before the public key.
+            found |= {key.private_numbers().private_value.to_bytes(32, "big"), body[64:88]}
+        else:
+            assert isinstance(key, Ed25519PrivateKey)
+            found |= {key.private_bytes_raw(), body[-24:]}
+    return found
