@@ -34,8 +34,12 @@ def pipeline(folder: Path) -> LocalPipeline:
     return cast(LocalPipeline, SimpleNamespace(folder=parties, directory=folder, logs=folder, **keys))
 
 
+def content(folder: Path) -> list[Path]:
+    return list(folder.iterdir())
+
+
 def mode(path: str) -> int:
-    return S_IMODE(os.stat(path).st_mode)
+    return S_IMODE(Path(path).stat().st_mode)
 
 
 @pytest.mark.parametrize("fails", [False, True])
@@ -60,7 +64,7 @@ async def test_answers_are_their_owners_alone_and_gone_afterwards(
         await playing
     assert modes
     assert set(modes) == {0o600}
-    assert os.listdir(tmp_path) == []
+    assert content(tmp_path) == []
 
 
 async def test_a_player_is_told_by_its_stdin_and_by_nothing_else(
