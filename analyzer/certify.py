@@ -149,6 +149,7 @@ class Certifier:
 
     def _document(self, facts: _Round) -> bytes:
         content = {
+            "admission": facts.signed.task.admission.statement(),
             "batches": [batch.record.as_json() for batch in facts.batches],
             # One record per earlier round is enough: all queries of a round have the same number of reports.
             "earlier": [batches[0].record.as_json() for _, batches in facts.history[:-1]],

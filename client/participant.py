@@ -14,6 +14,8 @@ from hubbub.client.arguments import checked_function, checked_type
 from hubbub.client.aside import aside
 from hubbub.client.budget import Bill, Tariff, day_of
 from hubbub.client.encode import encode_all
+from hubbub.client.enrolled import Enrolled, tickets_of
+from hubbub.client.enrolment_tables import Tickets
 from hubbub.client.errors import StateError
 from hubbub.client.learning import Learned, read_certificate
 from hubbub.client.limits import NO_LIMITS, Limits
@@ -58,6 +60,7 @@ class Participant:
         limits: Limits | None = None,
         random: Random = os.urandom,
         clock: Callable[[], float] = time.time,
+        tickets: Mapping[str, bytes] | Tickets | None = None,
     ) -> None:
         """See `Device` and `Gateway`."""
         self.task = trusted_task(task, operator_key, shuffler_key)
@@ -69,6 +72,7 @@ class Participant:
         self._random: Random = checked_function(random, "random", "bytes")
         self._clock: Callable[[], float] = checked_function(clock, "clock", "seconds since 1970")
         self._link = self._new_link()
+        self._enrolled = Enrolled(self.task, self._state, tickets_of(tickets), self._random)
 
     async def __aenter__(self) -> Self:
         return self

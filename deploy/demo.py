@@ -59,6 +59,8 @@ PRIVACY_OPTIONS = {
 }
 """The option that says each of these keys of the task's table `privacy`."""
 
+_PRIVACY = ("honest_share", "queries", "round_total", "all_rounds")
+
 
 @dataclass(frozen=True)
 class Options:
@@ -199,7 +201,7 @@ async def _round(
         "queries": [_compared(pipeline, index, results, truths) for index in range(len(results.queries))],
         "certificate": str(certificate),
         "results": _save(results, out),
-        "privacy": {name: verified.content[name] for name in ("honest_share", "queries", "round_total", "all_rounds")},
+        "privacy": {"admission": verified.admission, **{name: verified.content[name] for name in _PRIVACY}},
         "verified": True,
     }
 

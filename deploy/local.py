@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import re
 import tempfile
+import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -27,6 +29,8 @@ from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.results import RoundResults
 from hubbub.protos.signed_task import SignedTask
 from hubbub.protos.task import Draft, Identities, Task
+from hubbub.protos.tickets import new_tickets
+from hubbub.protos.times import DAY
 from hubbub.protos.transport import MAXIMUM_RESULTS_BYTES, TLS, open_channel
 from hubbub.protos.wire import ControlCaller, ResultsCaller
 from hubbub.service.health import is_serving
@@ -40,6 +44,9 @@ WAIT_SECONDS = 20.0
 
 PATIENCE_SECONDS = 600.0
 """How long a round may stay as it is at both services before its results are given up; mixing takes less."""
+
+MOST_ENROLMENTS = 1_000_000
+"""Tickets that the shuffler takes in a second: no limit."""
 
 T = TypeVar("T")
 
@@ -89,6 +96,7 @@ class LocalPipeline:
         self._given = directory
         self._programs = programs or {}
         self._stack = contextlib.AsyncExitStack()
+        self._tickets: dict[str, bytes] = {}
 
     async def __aenter__(self) -> LocalPipeline:
         """Start everything."""
@@ -125,6 +133,8 @@ class LocalPipeline:
             self._set(Role.ANALYZER, name, "127.0.0.1:0")
         for name in ("listen", "control_listen", "metrics_listen"):
             self._set(Role.SHUFFLER, name, "127.0.0.1:0")
+        # Thousands of devices enrol at once here, and nobody else can.
+        self._set(Role.SHUFFLER, "enrolments_per_second", MOST_ENROLMENTS)
         # The analyzer first: the shuffler's settings need the port that it was given.
         await self.start(Role.ANALYZER)
         self._set(Role.SHUFFLER, "analyzer", self.services[Role.ANALYZER].addresses["delivery"])
@@ -157,9 +167,10 @@ class LocalPipeline:
     def _settings(self, role: Role) -> Path:
         return self.folder.of(role.value) / f"{role.value}.toml"
 
-    def _set(self, role: Role, key: str, address: str) -> None:
+    def _set(self, role: Role, key: str, value: str | int) -> None:
         path = self._settings(role)
-        text, changed = re.subn(rf'(?m)^{key} = "[^"]*"', f'{key} = "{address}"', path.read_text())
+        written = json.dumps(value)
+        text, changed = re.subn(rf'(?m)^{key} = ("[^"]*"|[0-9]+)', f"{key} = {written}", path.read_text())
         if changed != 1:
             raise ServiceError(f"{path} has {changed} lines with {key}; exactly one expected")
         path.write_text(text)
@@ -228,8 +239,23 @@ class LocalPipeline:
         tls = self.folder.of(party) / "tls"
         return TLS(tls / "authority.pem", tls / f"{party}.pem", tls / f"{party}.key")
 
+    def tickets(self, count: int) -> list[bytes]:
+        """Make tickets for so many devices, good for a year, as the operator."""
+        operator = Identity.load(self.folder.identity(Role.OPERATOR))
+        expires = int(time.time()) + 365 * DAY
+        return [ticket.encode() for ticket in new_tickets(count, self.shuffler_key, expires, [operator])]
+
+    def ticket(self, name: str) -> bytes:
+        """Return the ticket of the device of that name, which is made when it is first asked for.
+
+        It is what a gateway takes: `Gateway(…, tickets=pipeline.ticket)`.
+        """
+        if name not in self._tickets:
+            (self._tickets[name],) = self.tickets(1)
+        return self._tickets[name]
+
     def device(self, name: str = "device") -> Device:
-        """Return a device with a state file of its own; a second call with the same name is the same device."""
+        """Return a device with a state file of its own, enrolled; a second call with the same name is the same one."""
         return Device(
             self.task.encode(),
             operator_key=self.operator_key,
@@ -237,6 +263,7 @@ class LocalPipeline:
             state=self.folder.of("client") / f"{name}.db",
             shuffler=self.shuffler,
             authority=self.authority,
+            ticket=self.ticket(name),
         )
 
     async def close_round(self, round_number: int = 0) -> RoundStatus:

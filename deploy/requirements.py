@@ -43,6 +43,8 @@ NEEDS: dict[str, Extra] = {
     "certificate": COMMAND_LINE,
     "plan": ACCOUNTANT,
     "sign": COMMAND_LINE,
+    "enroll": COMMAND_LINE,
+    "credentials": COMMAND_LINE,
     "shuffler": SERVICES,
     "analyzer": SERVICES,
     "health": SERVICES,

@@ -27,6 +27,7 @@ class ClientSettings(Table):
     shuffler_key: File = Field(description="and countersigned by")
     state: File = Field(description="what this device answered, and keeps to send")
     authority: File = Field(description="whose TLS certificates are trusted")
+    ticket: File | None = Field(default=None, description="the ticket by which the operator enrolled this device")
     limits: LimitSettings = LimitSettings()
 
 

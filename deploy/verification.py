@@ -19,8 +19,9 @@ from hubbub.protos.signed_task import SignedTask
 from hubbub.protos.task import Identities, Task
 
 _MEMBERS = {"format", "task", "round", "batches", "earlier", "all_rounds", "honest_share", "queries", "round_total"}
-_OPTIONAL = {"horizon"}
-"""Members that a task has certified which asks a question over time; the statement's check says whether it must."""
+_OPTIONAL = {"admission", "horizon"}
+"""Members that not every certificate has: of tasks that state their admission, and of those with a question over time,
+where the statement's check says whether it must."""
 
 _version_of = version_at(CERTIFICATE_FORMS, "body")
 
@@ -67,6 +68,11 @@ class Verified:
         return tuple(role.value for role in Role if getattr(self.pins, role.value) is None)
 
     @property
+    def admission(self) -> dict[str, str]:
+        """The mode of admission, and what the central numbers rest on because of it."""
+        return self.task.admission.statement()
+
+    @property
     def fingerprints(self) -> dict[str, str]:
         """The signers' fingerprints by role, for people to compare."""
         return {role.value: fingerprint(self.task.identities.of(role)) for role in Role}
@@ -89,6 +95,7 @@ def verify(certificate: bytes, pins: Pins) -> Verified:
         task = _check_task(value["body"], form, pins)
         content = _stated(document.content(form.label, task.identities.analyzer), form)
         records = _check_records(task, content)
+        _check_admission(task, content)
         _check_numbers(task, content)
         _check_earlier(task, content)
     except (SignatureError, AccountingError, HubbubError) as error:
@@ -139,7 +146,7 @@ def _stated(content: dict[str, Any], form: Form) -> dict[str, Any]:
     return {
         **with_floats(content, FLOATS),
         **{name: with_floats(content[name], FLOATS) for name in ("all_rounds", "round_total")},
-        **{name: with_floats(content[name], FLOATS) for name in _OPTIONAL & set(content)},
+        **{name: with_floats(content[name], FLOATS) for name in {"horizon"} & set(content)},
         "queries": [with_floats(query, FLOATS) for query in queries] if isinstance(queries, list) else queries,
     }
 
@@ -185,12 +192,26 @@ def _check_record(task: Task, content: dict[str, Any], record: BatchRecord, inde
         raise VerificationError(
             f"{name}: {record.dummies} dummies are in the batch, the task says {task.privacy.dummies}"
         )
+    if record.admission != task.stated_mode:
+        raise VerificationError(
+            f"{name}: admission was {record.admission} by the shuffler's record, the task says {task.stated_mode}"
+        )
     if record.reports < task.minimum_reports:
         raise VerificationError(
             f"{name}: {record.reports} reports were released under the minimum {task.minimum_reports}"
         )
     if not 0 <= record.batch.round < task.schedule.rounds:
         raise VerificationError(f"round {record.batch.round} is not one of the task's {task.schedule.rounds} rounds")
+
+
+def _check_admission(task: Task, content: dict[str, Any]) -> None:
+    """Check what the central numbers are said to rest on; only an earlier task's certificate may leave it out."""
+    expected = task.admission.statement()
+    if content.get("admission", expected if task.stated is None else None) != expected:
+        raise VerificationError(
+            f"admission is not stated as that of a task with mode {task.admission.mode.value}; what the central "
+            "numbers rest on must be said in full"
+        )
 
 
 def _check_earlier(task: Task, content: dict[str, Any]) -> None:

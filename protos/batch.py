@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from hubbub.protos.admission import Mode
 from hubbub.protos.envelope import NUMBER_LIMIT
 from hubbub.protos.errors import SignatureError
 from hubbub.protos.keys import HASH_BYTES, Identity
@@ -14,7 +15,13 @@ from hubbub.protos.refusals import Reason
 from hubbub.protos.signed import Label, SignedDocument, from_hex
 from hubbub.protos.task import MAXIMUM_REPORTS, Close
 
-BATCH_RECORD_FORMAT = "hubbub-batch/1"
+BATCH_RECORD_FORMAT = "hubbub-batch/2"
+"""The form of a record that states its task's admission."""
+
+UNSTATED_FORMAT = "hubbub-batch/1"
+"""The form of the records of tasks that do not state it."""
+
+_KNOWN = f"{UNSTATED_FORMAT} or {BATCH_RECORD_FORMAT}"
 
 
 @dataclass(frozen=True, order=True)
@@ -42,6 +49,7 @@ class BatchRecord:
     The released list holds `envelopes` envelopes: those of the `reports`, and `dummies` more with uniform reports that
     the shuffler made. `digest` is the list's `released_digest`. `refusals` counts submissions that were refused, by
     reason. `closed_by` says how the round was cut. `key_set_hash` is the hash that all its envelopes are bound to.
+    `admission` is the mode in which the shuffler let submissions in, None in a task that does not state it.
     """
 
     batch: BatchId
@@ -51,6 +59,7 @@ class BatchRecord:
     closed_by: Close
     refusals: Mapping[str, int] = field(default_factory=dict)
     dummies: int = 0
+    admission: str | None = None
 
     @property
     def envelopes(self) -> int:
@@ -59,14 +68,17 @@ class BatchRecord:
 
     def signed_by(self, identity: Identity) -> SignedDocument:
         """Sign this record."""
-        return SignedDocument.make(Label.BATCH_RECORD, self._content(), identity.key)
+        label = Label.BATCH_RECORD if self.admission is None else Label.BATCH_RECORD_V2
+        return SignedDocument.make(label, self._content(), identity.key)
 
     def _content(self) -> dict[str, Any]:
+        stated = {} if self.admission is None else {"admission": self.admission}
         return {
+            **stated,
             "closed_by": self.closed_by,
             "digest": self.digest.hex(),
             "dummies": self.dummies,
-            "format": BATCH_RECORD_FORMAT,
+            "format": UNSTATED_FORMAT if self.admission is None else BATCH_RECORD_FORMAT,
             "key_set": self.key_set_hash.hex(),
             "query": self.batch.query,
             "refusals": dict(self.refusals),
@@ -82,14 +94,17 @@ class BatchRecord:
         Raises:
             SignatureError: where the signature does not hold or the content is not a batch record's.
         """
-        content = document.content(Label.BATCH_RECORD, identity)
+        # The signature is checked before anything is parsed. Which form it is decides under which label, no more: a
+        # body that only pretends to be of a form has no signature under that form's label.
+        stated = f'"{BATCH_RECORD_FORMAT}"'.encode() in document.body
+        content = document.content(Label.BATCH_RECORD_V2 if stated else Label.BATCH_RECORD, identity)
         try:
             record = cls._from_content(content)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise SignatureError(f"not a batch record of {BATCH_RECORD_FORMAT}: {error!r:.200}") from error
+            raise SignatureError(f"not a batch record of {_KNOWN}: {error!r:.200}") from error
         # Equal only if there was no member that this version does not know.
         if record._content() != content:
-            raise SignatureError(f"not a batch record of {BATCH_RECORD_FORMAT}; is the other side of another version?")
+            raise SignatureError(f"not a batch record of {_KNOWN}; is the other side of another version?")
         return record
 
     @classmethod
@@ -113,4 +128,5 @@ class BatchRecord:
             closed_by=content["closed_by"],
             refusals=dict(refusals),
             dummies=content["dummies"],
+            admission=None if "admission" not in content else Mode(content["admission"]).value,
         )

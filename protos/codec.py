@@ -128,12 +128,17 @@ def read_digest(value: bytes) -> bytes:
 
 def write_submission(submission: Submission) -> submission_pb2.Submission:
     """Encode a submission."""
-    return submission_pb2.Submission(id=submission.id, envelope=submission.envelope)
+    message = submission_pb2.Submission(id=submission.id, envelope=submission.envelope)
+    if submission.credential:
+        message.credential, message.proof = submission.credential, submission.proof
+    return message
 
 
 def read_submission(message: submission_pb2.Submission) -> Submission:
     """Decode a submission; the size of its envelope is the task's business."""
-    return Submission(checked(message.id, SUBMISSION_ID_BYTES, "the submission id"), message.envelope)
+    submission_id = checked(message.id, SUBMISSION_ID_BYTES, "the submission id")
+    # The lengths of credential and proof are the check's business: what has others proves nothing, and is refused so.
+    return Submission(submission_id, message.envelope, message.credential, message.proof)
 
 
 def write_receipt(receipt: Receipt) -> submission_pb2.Receipt:

@@ -12,10 +12,54 @@ from hubbub.protos.refusals import Refusal
 
 @dataclass(frozen=True)
 class Submission:
-    """A sealed submission: its random id (16 bytes) and the outer envelope (neither is ever printed)."""
+    """A sealed submission: its random id (16 bytes) and the outer envelope. None of it is ever printed.
+
+    In a task for enrolled devices there is a credential's id beside, and the proof that the device has its key.
+    """
 
     id: bytes = field(repr=False)
     envelope: bytes = field(repr=False)
+    credential: bytes = field(default=b"", repr=False)
+    proof: bytes = field(default=b"", repr=False)
+
+
+@dataclass(frozen=True)
+class Redemption:
+    """A ticket, as its file holds it, and the device's secret (32 bytes; never printed) that it is spent by."""
+
+    ticket: bytes = field(repr=False)
+    device_key: bytes = field(repr=False)
+
+
+class KeyState(StrEnum):
+    """The state of a master key: PENDING → ACTIVE → RETIRED. All check proofs; the active one makes credentials."""
+
+    PENDING = "pending"
+    ACTIVE = "active"
+    RETIRED = "retired"
+
+
+class Step(StrEnum):
+    """What the operator may do with what devices are admitted with."""
+
+    STATUS = "status"
+    PREPARE = "prepare"
+    """Make a pending master key, where there is none."""
+    ACTIVATE = "activate"
+    """Make the pending key the active one, which retires the one before."""
+    FORGET = "forget"
+    """Destroy the retired keys; devices that had theirs from one redeem their tickets again, by themselves."""
+    REVOKE = "revoke"
+    """Admit these devices no more."""
+
+
+@dataclass(frozen=True)
+class CredentialStatus:
+    """How enrolment stands: the master keys' states by generation, tickets spent, devices revoked."""
+
+    keys: Mapping[int, KeyState]
+    spent: int
+    revoked: int
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from fractions import Fraction
 from math import floor
 from typing import Any
 
+from hubbub.protos.admission import OPEN, read_admission
 from hubbub.protos.draft import check_draft
 from hubbub.protos.errors import SignatureError, SuiteError, TaskError
 from hubbub.protos.forms import TASK_FORMS, form_named, version_at
@@ -25,7 +26,7 @@ from hubbub.protos.signed import (
     write_canonical,
 )
 from hubbub.protos.suites import suite_named
-from hubbub.protos.task import Draft, Identities, Privacy, Schedule, Task, task_content
+from hubbub.protos.task import TASK_FORMAT, Draft, Identities, Privacy, Schedule, Task, task_content
 from hubbub.queries.over_rounds import Repeated
 from hubbub.queries.query import Query
 
@@ -178,6 +179,7 @@ def _task_from(content: Any, version: Version) -> Task:
     suite = _suite_of(content["suite"])
     if version == 2:
         content = _with_floats(content)
+    stated = read_admission(content["admission"]) if form.name == TASK_FORMAT else None
     queries = tuple(Query.read(f"query[{index}]", query) for index, query in enumerate(content["queries"]))
     draft = Draft(
         name=content["name"],
@@ -185,13 +187,14 @@ def _task_from(content: Any, version: Version) -> Task:
         minimum_reports=content["minimum_reports"],
         privacy=Privacy(**content["privacy"]),
         questions=tuple(query.question for query in queries),
+        admission=stated or OPEN,
         suite=suite,
     )
     check_draft(draft)
     _check_promises(draft, queries)
     identities = _identities_from(content["identities"])
     promise = draft.minimum_reports, draft.privacy
-    return Task(draft.name, draft.schedule, *promise, queries, identities, suite=suite, format=form.name)
+    return Task(draft.name, draft.schedule, *promise, queries, identities, suite=suite, format=form.name, stated=stated)
 
 
 def _suite_of(name: Any) -> str:

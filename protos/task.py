@@ -15,9 +15,10 @@ from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any, Literal
 
+from hubbub.protos.admission import ENROLLED, OPEN, Admission
 from hubbub.protos.envelope import inner_bytes, outer_bytes
 from hubbub.protos.errors import TaskError
-from hubbub.protos.forms import TASK_FORMS, Form, form_named
+from hubbub.protos.forms import TASK_FORMS, UNSTATED, Form, form_named
 from hubbub.protos.keys import Role
 from hubbub.protos.signed import write_canonical
 from hubbub.protos.suites import DEFAULT, Suite, suite_named
@@ -26,7 +27,8 @@ from hubbub.queries.query import Query
 from hubbub.queries.question import Question
 
 TASK_FORMAT = TASK_FORMS[-1].name
-"""The form of new tasks. A task that was signed in an earlier form keeps that form, and so its bytes and its id."""
+"""The form of new tasks, which state their admission. A task that was signed in an earlier form keeps that form, and so
+its bytes and its id."""
 
 MAXIMUM_REPORTS = 10**12
 """Most reports of one round; the accountant's bounds are checked up to here."""
@@ -116,6 +118,7 @@ class Draft:
     minimum_reports: int
     privacy: Privacy
     questions: tuple[Question, ...]
+    admission: Admission = ENROLLED
     suite: str = DEFAULT.name
 
     @property
@@ -126,7 +129,13 @@ class Draft:
 
 @dataclass(frozen=True)
 class Task:
-    """A task as devices and services run it."""
+    """A task as devices and services run it.
+
+    `stated` is the admission that it states, in the form that does so; None in an earlier form, which says nothing.
+
+    Raises:
+        TaskError: where its form and what it states do not go together.
+    """
 
     name: str
     schedule: Schedule
@@ -135,7 +144,24 @@ class Task:
     queries: tuple[Query, ...]
     identities: Identities
     suite: str = DEFAULT.name
-    format: str = TASK_FORMAT
+    format: str = UNSTATED.name
+    stated: Admission | None = None
+
+    def __post_init__(self) -> None:
+        if (self.format == TASK_FORMAT) is not (self.stated is not None):
+            raise TaskError(f"a task states its admission in the form {TASK_FORMAT}, and in no other; make both agree")
+        if self.admission.second_authority in (self.identities.operator, self.identities.shuffler):
+            raise TaskError("the second authority is the operator or the shuffler; name the key of somebody else")
+
+    @property
+    def admission(self) -> Admission:
+        """Who may submit: whoever reaches the shuffler, where the task does not state it."""
+        return OPEN if self.stated is None else self.stated
+
+    @property
+    def stated_mode(self) -> str | None:
+        """The mode of admission as batch records state it; None in a task that does not state it."""
+        return None if self.stated is None else self.stated.mode.value
 
     @property
     def form(self) -> Form:
@@ -195,7 +221,9 @@ class Task:
 def task_content(task: Task) -> dict[str, Any]:
     """Return a task as JSON."""
     schedule, privacy = task.schedule, task.privacy
+    stated = {} if task.stated is None else {"admission": task.stated.content()}
     return {
+        **stated,
         "format": task.format,
         "identities": {role.value: task.identities.of(role).hex() for role in Role},
         "minimum_reports": task.minimum_reports,

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 
+from hubbub.protos.credentials import PLACE_KEY_BYTES
 from hubbub.protos.keys import Identity, KeySet, Role
 from hubbub.protos.signed import SignedDocument
 from hubbub.protos.task import Task
@@ -12,10 +14,15 @@ from hubbub.service.keys import make_key
 
 @dataclass(frozen=True)
 class RoundKeys:
-    """A round's two signed key records and the shuffler's raw private key (never printed)."""
+    """A round's two signed key records and the shuffler's raw private key (never printed).
+
+    `place_key` (32 bytes; never printed) is what the places of enrolled devices in the round are computed with. It
+    lasts until the round is erased. In rounds that were begun before there were places it is empty.
+    """
 
     private_key: bytes = field(repr=False)
     key_set: KeySet
+    place_key: bytes = field(default=b"", repr=False)
 
 
 def make_keys(task: Task, round_number: int, identity: Identity, analyzer: SignedDocument) -> RoundKeys:
@@ -28,4 +35,4 @@ def make_keys(task: Task, round_number: int, identity: Identity, analyzer: Signe
     made = make_key(Role.SHUFFLER, task, round_number, identity)
     key_set = KeySet(made.record, analyzer)
     key_set.read(task.id, round_number, task.suite, identity.public, task.identities.analyzer)
-    return RoundKeys(made.private, key_set)
+    return RoundKeys(made.private, key_set, os.urandom(PLACE_KEY_BYTES))

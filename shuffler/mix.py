@@ -118,7 +118,7 @@ def mix(
             mixed = permuted_by_buckets(rows, count, keystream(random), inners.folder, width, limit, random)
         # The digest pulls the blocks through `_stored`: the list is stored and hashed in one pass.
         digest = released_digest(_stored(inners, query, mixed, width))
-        inners.put_batch(query, digest, _record(round_, query, digest, len(added)).signed_by(identity))
+        inners.put_batch(query, digest, _record(task, round_, query, digest, len(added)).signed_by(identity))
 
 
 def permuted(rows: Rows, count: int, draw: Draw, width: int) -> Iterator[Column]:
@@ -201,7 +201,7 @@ def _blocks(mixed: Rows, width: int) -> Iterator[bytes]:
         yield held
 
 
-def _record(round_: Round, query: int, digest: bytes, dummies: int) -> BatchRecord:
+def _record(task: Task, round_: Round, query: int, digest: bytes, dummies: int) -> BatchRecord:
     if round_.keys is None or round_.closed_by is None:
         raise StoreError("a round without keys or without a cut cannot be mixed; is the store damaged?")
     return BatchRecord(
@@ -212,4 +212,5 @@ def _record(round_: Round, query: int, digest: bytes, dummies: int) -> BatchReco
         closed_by=round_.closed_by,
         refusals=round_.refusals_at_cut,
         dummies=dummies,
+        admission=task.stated_mode,
     )

@@ -19,6 +19,8 @@ from hubbub.service.run import run
 from hubbub.service.troubles import Troubles
 from hubbub.shuffler.admit import Admission
 from hubbub.shuffler.control import Control
+from hubbub.shuffler.credentials import Credentials
+from hubbub.shuffler.enrolment import Enrolment, Rate
 from hubbub.shuffler.metrics import ShufflerCollector, Stage, TimedAdmission, timed_steps
 from hubbub.shuffler.opening import Openers
 from hubbub.shuffler.rounds import Rounds
@@ -93,6 +95,7 @@ async def _assembled(settings: Settings, clock: Callable[[], float]) -> AsyncIte
     store = SqliteStore(settings.data, metrics.stage(Stage.STORE), troubles=troubles)
     openers = Openers(settings.processes, metrics.stage(Stage.OPEN))
     analyzer = wire.DeliveryCaller(channel)
+    credentials, enrolment = _enrolment(settings, store, identity, clock)
     rounds = Rounds(
         tasks,
         store,
@@ -104,26 +107,30 @@ async def _assembled(settings: Settings, clock: Callable[[], float]) -> AsyncIte
         troubles=troubles,
     )
     try:
-        admission = Admission(tasks, store, openers, clock, settings.queue)
-        queues = {
-            "admission": lambda: admission.in_work,
-            "opening": lambda: openers.waiting,
-            "store": lambda: store.waiting,
-        }
-        metrics.registry.register(ShufflerCollector(tasks, store, rounds, queues, clock))
-        metrics.registry.register(Disk("shuffler", settings.data))
-        metrics.registry.register(Conditions("shuffler", troubles))
-        metrics.registry.register(certificates)
+        admission = Admission(tasks, store, openers, clock, settings.queue, credentials)
+        waiting = {"opening": lambda: openers.waiting, "store": lambda: store.waiting}
+        collector = ShufflerCollector(tasks, store, rounds, {"admission": lambda: admission.in_work, **waiting}, clock)
+        for each in (collector, Disk("shuffler", settings.data), Conditions("shuffler", troubles), certificates):
+            metrics.registry.register(each)
         openers.warm_up()
-        timed = TimedAdmission(admission, metrics.stage(Stage.ADMIT))
+        await enrolment.start()
+        timed = TimedAdmission(admission, enrolment, metrics.stage(Stage.ADMIT))
         async with certificates.watched():
-            yield _Shuffler(settings, timed, Control(tasks, store, rounds, clock), rounds, metrics)
+            yield _Shuffler(settings, timed, Control(tasks, store, rounds, clock, enrolment), rounds, metrics)
     finally:
         # Rounds first, as they use all the others; the store last, as it still writes what waits.
         await rounds.stop()
         await channel.close()
         await openers.close()
         await asyncio.to_thread(store.close)
+
+
+def _enrolment(
+    settings: Settings, store: SqliteStore, identity: Identity, clock: Callable[[], float]
+) -> tuple[Credentials, Enrolment]:
+    credentials, rate = Credentials(), Rate(settings.enrolments_per_second)
+    operator = load_public(settings.operator_key)
+    return credentials, Enrolment(credentials, store, operator, identity.public, clock, rate)
 
 
 def _identity(settings: Settings) -> Identity:

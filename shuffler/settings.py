@@ -34,6 +34,12 @@ class Settings(Table):
     queue: int = Field(
         default=20_000, ge=1, le=10_000_000, description="submissions in work at once; more are answered OVERLOADED"
     )
+    enrolments_per_second: int = Field(
+        default=2000,
+        ge=1,
+        le=1_000_000,
+        description="tickets checked in a second at most; more are answered OVERLOADED",
+    )
     tls: TLSSettings
     log: LogSettings = LogSettings()
 

@@ -135,7 +135,9 @@ def audited_task(task: Task, options: Options) -> Task:
     people = task.minimum_reports if options.people is None else options.people
     delta = task.privacy.delta if options.delta is None else options.delta
     privacy = replace(task.privacy, epsilon=MOST_EPSILON, delta=delta, honest_share=1.0, epsilon_total=None)
-    played = replace(task, minimum_reports=people, privacy=privacy)
+    # Its devices are enrolled by the audit's own operator alone.
+    stated = None if task.stated is None else replace(task.stated, second_authority=None)
+    played = replace(task, minimum_reports=people, privacy=privacy, stated=stated)
     found = compose(parts_at_minimum(Terms.of(played), [query.mechanism for query in task.queries]), delta)
     if not found.epsilon_upper < MOST_EPSILON:
         raise BadUse(f"{people} people give ε = {found.epsilon_upper:g}, a task states less than {MOST_EPSILON:g}")

@@ -72,11 +72,12 @@ class People:
         Raises:
             HubbubError: where one of them was refused.
         """
-        async with self.victim(task.encode(), name=secrets.token_hex(8), **self._common()) as device:
+        name, ticket = secrets.token_hex(8), self.pipeline.ticket
+        async with self.victim(task.encode(), name=name, ticket=ticket(name), **self._common()) as device:
             for _ in range(ASKED):
                 await device.submit(victim, 0)
         if crowd:
-            async with Gateway(task.encode(), **self._common()) as gateway:
+            async with Gateway(task.encode(), tickets=ticket, **self._common()) as gateway:
                 summary = await gateway.submit_many(((str(place), others) for place in range(crowd)), 0)
             if summary.accepted != crowd:
                 raise HubbubError(f"of {crowd} devices some were refused: {dict(summary.messages)}; see the logs")

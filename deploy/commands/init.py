@@ -98,6 +98,8 @@ next: plan the task, sign it as operator and as shuffler, and give it to everyon
   cp {operator}/task.json {shuffler}/tasks/
   cp {operator}/task.json {analyzer}/tasks/
   cp {operator}/task.json {client}/
+enrol the client's device: a ticket for one device, which whoever has it first redeems
+  hubbub enroll {client}/ticket.json --key {operator}/identity.pem --shuffler-key {operator}/trust/shuffler.pub.pem
 then make each service's store, once, and run the services
   hubbub analyzer {analyzer}/analyzer.toml --create-store
   hubbub shuffler {shuffler}/shuffler.toml --create-store

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -93,6 +94,7 @@ def _document(verified: Verified, findings: list[Finding] | None) -> dict[str, A
         "task_id": verified.task.id.hex(),
         "suite": verified.task.suite,
         "round": content["round"],
+        "admission": verified.admission,
         "honest_share": content["honest_share"],
         "queries": content["queries"],
         "round_total": content["round_total"],
@@ -113,28 +115,25 @@ def _print(verified: Verified) -> None:
     out, content = console(), verified.content
     total, rounds = content["round_total"], content["all_rounds"]
     out.print(f"the certificate holds as stated: task {verified.task.name}, round {content['round']}", markup=False)
+    admission = verified.admission
+    share = f"honest share {content['honest_share']:g}"
+    out.print(f"  admission: {admission['mode']}, {share}. {admission['words']}", markup=False, soft_wrap=True)
+    assumed = ", if the honest share was assumed rightly" if verified.task.admission.assumed else ""
     for query in content["queries"]:
         out.print(
             f"  {query['name']}: {query['valid']} valid reports of {query['reports']}, {query['state']}; "
-            f"epsilon <= {query['epsilon_upper']} at delta {query['delta']:g} ({query['bound']}), "
+            f"epsilon <= {query['epsilon_upper']} at delta {query['delta']:g} ({query['bound']}){assumed}, "
             f"{query['epsilon_local']} if shuffler and analyzer collude",
             markup=False,
             soft_wrap=True,
         )
-    out.print(f"  this round, all queries: epsilon <= {total['epsilon_upper']}", markup=False)
+    whole = f"  this round, all queries: epsilon <= {total['epsilon_upper']}{assumed}"
+    out.print(whole, markup=False, soft_wrap=True)
     held = len(rounds["history"])
     which = f"all {held} rounds" if held > 1 else "one round"
-    out.print(f"  {which} so far: epsilon <= {rounds['epsilon_upper']}", markup=False)
+    out.print(f"  {which} so far: epsilon <= {rounds['epsilon_upper']}{assumed}", markup=False, soft_wrap=True)
     if "horizon" in content:
-        whole = content["horizon"]
-        epsilon = whole["epsilon_upper"]
-        epsilon = "unknown, as a round was short of the minimum" if epsilon is None else epsilon
-        out.print(
-            f"  the whole horizon of {whole['rounds']} rounds, at the minimum: epsilon <= {epsilon}, "
-            f"{whole['epsilon_local']} if shuffler and analyzer collude",
-            markup=False,
-            soft_wrap=True,
-        )
+        out.print(_horizon(content["horizon"], assumed), markup=False, soft_wrap=True)
     suite = verified.task.hpke
     out.print(f"  reports were sealed with {suite.name} ({suite.words})", markup=False, soft_wrap=True)
     if not verified.pinned:
@@ -142,3 +141,12 @@ def _print(verified: Verified) -> None:
         out.print(f"signers not pinned{which}: compare these with what the parties told you", markup=False)
     for role, digits in verified.fingerprints.items():
         out.print(f"  {role:<9} {digits}", markup=False, soft_wrap=True)
+
+
+def _horizon(stated: Mapping[str, Any], assumed: str) -> str:
+    epsilon = stated["epsilon_upper"]
+    epsilon = "unknown, as a round was short of the minimum" if epsilon is None else epsilon
+    return (
+        f"  the whole horizon of {stated['rounds']} rounds, at the minimum: epsilon <= {epsilon}{assumed}, "
+        f"{stated['epsilon_local']} if shuffler and analyzer collude"
+    )

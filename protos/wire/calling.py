@@ -13,7 +13,18 @@ from hubbub.protos.batch import BatchId
 from hubbub.protos.envelope import Destination
 from hubbub.protos.errors import MessageError
 from hubbub.protos.keys import KeySet
-from hubbub.protos.messages import Answer, Committed, Condition, Envelopes, Receipt, RoundStatus, Submission
+from hubbub.protos.messages import (
+    Answer,
+    Committed,
+    Condition,
+    CredentialStatus,
+    Envelopes,
+    Receipt,
+    Redemption,
+    RoundStatus,
+    Step,
+    Submission,
+)
 from hubbub.protos.results import RoundId, RoundResults, RoundStanding
 from hubbub.protos.signed import SignedDocument
 from hubbub.protos.transport import MAXIMUM_MESSAGE_BYTES
@@ -29,6 +40,13 @@ from hubbub.protos.v1 import (
     submission_pb2_grpc,
 )
 from hubbub.protos.wire.conditions import read_condition
+from hubbub.protos.wire.enrolment import (
+    Enrolled,
+    read_credential_status,
+    read_enrolled,
+    write_redemptions,
+    write_step,
+)
 from hubbub.protos.wire.results import read_results
 from hubbub.protos.wire.standings import read_standing
 from hubbub.protos.wire.statuses import call
@@ -100,6 +118,18 @@ class SubmissionCaller:
                 _receipt_for(destination, submission, answer)
         return answers
 
+    async def enrol(self, redemptions: Sequence[Redemption], deadline: float) -> list[Enrolled]:
+        """Redeem tickets; each gets its own answer, in order.
+
+        Raises:
+            MessageError: where there are not as many answers as tickets.
+        """
+        response = await call(self._stub.Enrol(write_redemptions(redemptions), timeout=deadline), "the shuffler")
+        answers = read_enrolled(response)
+        if len(answers) != len(redemptions):
+            raise MessageError(f"{len(answers)} answers to {len(redemptions)} tickets")
+        return answers
+
 
 class ControlCaller:
     """The shuffler as the operator sees it. Deadlines are seconds."""
@@ -123,6 +153,12 @@ class ControlCaller:
         """Return what holds the shuffler up."""
         request = condition_pb2.GetConditionRequest()
         return read_condition(await call(self._stub.GetCondition(request, timeout=deadline), "the shuffler"))
+
+    async def manage_credentials(self, step: Step, devices: Sequence[bytes], deadline: float) -> CredentialStatus:
+        """Change what devices are admitted with; return how enrolment stands then."""
+        request = _fitting(write_step((step, devices)))
+        answer = await call(self._stub.ManageCredentials(request, timeout=deadline), "the shuffler")
+        return read_credential_status(answer)
 
 
 class DeliveryCaller:

@@ -8,10 +8,21 @@ from typing import Protocol
 from hubbub.protos.batch import BatchId
 from hubbub.protos.envelope import Destination
 from hubbub.protos.keys import KeySet
-from hubbub.protos.messages import Answer, Committed, Condition, Envelopes, RoundStatus, Submission
+from hubbub.protos.messages import (
+    Answer,
+    Committed,
+    Condition,
+    CredentialStatus,
+    Envelopes,
+    Redemption,
+    RoundStatus,
+    Step,
+    Submission,
+)
 from hubbub.protos.refusals import Reason
 from hubbub.protos.results import RoundId, RoundResults, RoundStanding
 from hubbub.protos.signed import SignedDocument
+from hubbub.protos.wire.enrolment import Enrolled
 
 
 class SubmissionHandler(Protocol):
@@ -22,6 +33,9 @@ class SubmissionHandler(Protocol):
 
     async def submit(self, destination: Destination, submissions: Sequence[Submission]) -> list[Answer]:
         """Answer each submission, in order; a receipt means that it is on disk."""
+
+    async def enrol(self, redemptions: Sequence[Redemption]) -> list[Enrolled]:
+        """Answer each ticket, in order; a credential means that it is on disk by whom the ticket was spent."""
 
     def refused(self, destination: Destination | None, reason: Reason, count: int) -> None:
         """Count submissions that were refused before `submit` was called; None where their destination is unknown."""
@@ -38,6 +52,9 @@ class ControlHandler(Protocol):
 
     async def get_condition(self) -> Condition:
         """Return what holds the shuffler up."""
+
+    async def manage_credentials(self, step: Step, devices: Sequence[bytes]) -> CredentialStatus:
+        """Change what devices are admitted with; return how enrolment stands then."""
 
 
 class DeliveryHandler(Protocol):

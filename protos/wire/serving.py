@@ -24,6 +24,7 @@ from hubbub.protos.v1 import (
     submission_pb2_grpc,
 )
 from hubbub.protos.wire.conditions import write_condition
+from hubbub.protos.wire.enrolment import read_redemptions, read_step, write_credential_status, write_enrolled
 from hubbub.protos.wire.handlers import ControlHandler, DeliveryHandler, ResultsHandler, SubmissionHandler
 from hubbub.protos.wire.results import write_results
 from hubbub.protos.wire.standings import write_standing
@@ -71,6 +72,14 @@ class _SubmissionServicer(submission_pb2_grpc.SubmissionServiceServicer):
             destination = _destination(self._handler, request.destination, len(request.submissions))
             answers = await _answer_each(self._handler, destination, request.submissions)
             return codec.write_answers(answers)
+
+        return await answer(context, work)
+
+    async def Enrol(  # noqa: N802 - gRPC's name
+        self, request: submission_pb2.EnrolRequest, context: Context
+    ) -> submission_pb2.EnrolResponse:
+        async def work() -> submission_pb2.EnrolResponse:
+            return write_enrolled(await self._handler.enrol(read_redemptions(request)))
 
         return await answer(context, work)
 
@@ -140,6 +149,15 @@ class _ControlServicer(control_pb2_grpc.RoundControlServiceServicer):
         async def work() -> condition_pb2.GetConditionResponse:
             _check_peer(context, self._allowed)
             return write_condition(await self._handler.get_condition())
+
+        return await answer(context, work)
+
+    async def ManageCredentials(  # noqa: N802 - gRPC's name
+        self, request: control_pb2.ManageCredentialsRequest, context: Context
+    ) -> control_pb2.ManageCredentialsResponse:
+        async def work() -> control_pb2.ManageCredentialsResponse:
+            _check_peer(context, self._allowed)
+            return write_credential_status(await self._handler.manage_credentials(*read_step(request)))
 
         return await answer(context, work)
 

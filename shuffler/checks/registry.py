@@ -6,11 +6,12 @@ from hubbub.protos.messages import Submission
 from hubbub.protos.refusals import Refusal
 from hubbub.shuffler.checks.capacity import capacity
 from hubbub.shuffler.checks.check import Arrival, Check, Verdict
+from hubbub.shuffler.checks.credential import credential
 from hubbub.shuffler.checks.keys import keys
 from hubbub.shuffler.checks.size import size
 from hubbub.shuffler.checks.time import time
 
-CHECKS: tuple[Check, ...] = (size, time, keys, capacity)
+CHECKS: tuple[Check, ...] = (size, time, keys, credential, capacity)
 """In their order: the first that refuses is the reason that is given and counted."""
 
 

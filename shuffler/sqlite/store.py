@@ -13,12 +13,12 @@ import logging
 import sqlite3
 import threading
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
-from hubbub.protos.messages import RoundState
+from hubbub.protos.messages import KeyState, RoundState, Step
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.task import Close
 from hubbub.service.charges import Charges
@@ -31,8 +31,21 @@ from hubbub.service.store_file import create, unusable
 from hubbub.service.troubles import Troubles
 from hubbub.shuffler.keys import RoundKeys
 from hubbub.shuffler.mix import Inners
-from hubbub.shuffler.records import ANY_ROUND, RETRIED, Held, Opened, Round, StoredBatch, StoreError, Tally, is_over
-from hubbub.shuffler.sqlite import tables
+from hubbub.shuffler.records import (
+    ANY_ROUND,
+    RETRIED,
+    Held,
+    Master,
+    Opened,
+    Revoked,
+    Round,
+    Spent,
+    StoredBatch,
+    StoreError,
+    Tally,
+    is_over,
+)
+from hubbub.shuffler.sqlite import enrolled, tables
 from hubbub.shuffler.sqlite.schema import FILE_NAME, LAYOUT
 from hubbub.shuffler.sqlite.unit import Unit
 
@@ -280,6 +293,46 @@ class SqliteStore:
             return unit.write_state(replace(current, state=final, reason=reason))
 
         return await self._writer.submit(work)
+
+    # What devices are admitted with
+
+    async def masters(self) -> list[Master]:
+        """Return the master keys, oldest first."""
+        return await asyncio.to_thread(self._read, lambda: enrolled.masters(self._database.reader))
+
+    async def step_masters(self, step: Step, secret: bytes, now: int) -> None:
+        """Prepare, activate or forget master keys; the first is active from the start."""
+
+        def work(unit: Unit) -> None:
+            if not enrolled.masters(unit.connection):
+                enrolled.add_master(unit.connection, secret, KeyState.ACTIVE)
+            elif step is Step.PREPARE:
+                enrolled.add_master(unit.connection, secret, KeyState.PENDING)
+            elif step is Step.ACTIVATE:
+                enrolled.activate(unit.connection)
+            elif step is Step.FORGET:
+                enrolled.forget(unit.connection, now)
+
+        await self._writer.submit(work)
+        if step is Step.FORGET:
+            # The log still holds the key that was destroyed.
+            await self._writer.submit_bare(lambda _unit: self._database.cut_log())
+
+    async def spend(self, tickets: Sequence[Spent]) -> list[Spent]:
+        """Note tickets as spent, those that are not yet; return what is then known of each device, in order."""
+        return await self._writer.submit(lambda unit: enrolled.spend(unit.connection, tickets))
+
+    async def spent(self) -> int:
+        """Return how many tickets were spent, and not forgotten."""
+        return await asyncio.to_thread(self._read, lambda: enrolled.spent(self._database.reader))
+
+    async def revoke(self, devices: Collection[bytes]) -> None:
+        """Admit these devices no more."""
+        await self._writer.submit(lambda unit: enrolled.revoke(unit.connection, devices))
+
+    async def revoked(self) -> Revoked:
+        """Return who is admitted no more."""
+        return await asyncio.to_thread(self._read, lambda: enrolled.revoked(self._database.reader))
 
 
 def _tally(outcomes: Sequence[Held], unopenable: int) -> Tally:

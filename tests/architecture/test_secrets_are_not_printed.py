@@ -16,24 +16,28 @@ import pytest
 
 from hubbub.analyzer.workers import Job
 from hubbub.client.device import DeviceReceipt
+from hubbub.client.enrolment_tables import Enrolment
 from hubbub.client.entry import Drawn, Entry
 from hubbub.client.gateway import _Parcel
 from hubbub.client.memory import Step
 from hubbub.deploy.authority import Authority
 from hubbub.protos.batch import BatchId
+from hubbub.protos.credentials import Credential, CredentialId
 from hubbub.protos.envelope import Destination, InnerOpener, OuterOpener
 from hubbub.protos.keys import Identity, KeySet
-from hubbub.protos.messages import Envelopes, Receipt, Submission
+from hubbub.protos.messages import Envelopes, KeyState, Receipt, Redemption, Submission
 from hubbub.protos.signed import SignedDocument
 from hubbub.protos.suites import DEFAULT
+from hubbub.protos.tickets import Ticket
 from hubbub.queries.over_rounds import Encoded, Moment
 from hubbub.queries.prefixes import Prefix
 from hubbub.service.keys import NewRoundKey
 from hubbub.service.receiving import StoredKey
+from hubbub.shuffler.checks.check import Arrival
 from hubbub.shuffler.keys import RoundKeys
 from hubbub.shuffler.opener import RoundKey
 from hubbub.shuffler.opening import _Piece, _Waiting
-from hubbub.shuffler.records import Opened
+from hubbub.shuffler.records import Master, Opened, Revoked, Spent
 from support.planted import found_in
 from support.tree import MODULES, ROOT
 
@@ -44,7 +48,7 @@ PUBLIC = {
     # What is signed, and published as it is.
     "body", "signature", "operator_signature", "shuffler_signature", "certificate", "table",
     # Public keys.
-    "public_key", "operator", "shuffler", "analyzer", "authority",
+    "public_key", "operator", "shuffler", "analyzer", "authority", "second_authority",
     # Names of tasks, digests, labels, and what is looked up by them.
     "task_id", "digest", "key_set_hash", "head", "person", "end",
     "held_up", "charges", "served", "failures", "tallies", "stuck",
@@ -70,21 +74,30 @@ def _waiting() -> _Waiting:
 
 
 HOLDERS: tuple[Any, ...] = (
+    Arrival(cast(Any, None), cast(Any, None), TO, 0.0, 0, 0, frozenset({SECRET})),
+    Credential(SECRET, SECRET),
+    CredentialId(0, 0, bytes(8), SECRET),
     Drawn(SECRET, SECRET),
     DeviceReceipt(SECRET, 0),
+    Enrolment(SECRET, SECRET, Credential(SECRET, SECRET)),
     Encoded(SYMBOL, {"state": SYMBOL}),
     Entry(SECRET, SECRET, None, SECRET),
     Envelopes(BatchId(bytes(32), 0, 0), 0, (SECRET,)),
     Job(TO, SECRET, 0, 48),
+    Master(0, SECRET, KeyState.ACTIVE),
     Moment(0, {"state": SYMBOL}),
     NewRoundKey(SECRET, SIGNED, 0),
     Opened(SECRET, bytes(16), SECRET),
     Prefix(SECRET, ended=True),
     Receipt(SECRET, 0),
-    RoundKeys(SECRET, KeySet(SIGNED, SIGNED)),
+    Redemption(SECRET, SECRET),
+    Revoked(frozenset({SECRET}), frozenset({SECRET})),
+    RoundKeys(SECRET, KeySet(SIGNED, SIGNED), SECRET),
+    Spent(SECRET, SECRET, SECRET, 0),
     Step(SECRET.hex(), {"query": {"state": SYMBOL}}, 0.0),
     StoredKey(SECRET, SIGNED, None),
-    Submission(SECRET, SECRET),
+    Submission(SECRET, SECRET, SECRET, SECRET),
+    Ticket(SECRET, bytes(32), 0, ((bytes(32), SECRET),)),
     KEY,
     _waiting(),
 )

@@ -72,6 +72,7 @@ async def answer_round_0(pipeline: LocalPipeline, client: Path) -> None:
         state=client / "gateway.db",
         shuffler=pipeline.shuffler,
         authority=pipeline.authority,
+        tickets=pipeline.ticket,
     )
     async with gateway:
         assert (await gateway.submit_many(answers(), 0)).accepted == DEVICES

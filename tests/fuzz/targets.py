@@ -52,6 +52,7 @@ from hubbub.deploy.settings import ClientSettings, OperatorSettings
 from hubbub.deploy.verification import Pins, VerificationError, verify
 from hubbub.protos import codec
 from hubbub.protos.batch import BatchId, BatchRecord
+from hubbub.protos.credentials import CREDENTIAL_BYTES, Credential
 from hubbub.protos.envelope import Destination, InnerOpener, OuterOpener, Sealer
 from hubbub.protos.errors import (
     EnvelopeError,
@@ -66,10 +67,14 @@ from hubbub.protos.keys import Identity, KeyRecord, KeySet, Role, load_public, s
 from hubbub.protos.messages import (
     Committed,
     Condition,
+    CredentialStatus,
     Envelopes,
+    KeyState,
     Receipt,
+    Redemption,
     RoundState,
     RoundStatus,
+    Step,
     Submission,
     Trouble,
 )
@@ -95,6 +100,7 @@ from hubbub.protos.signed import (
 from hubbub.protos.signed_task import read_task
 from hubbub.protos.suites import DEFAULT
 from hubbub.protos.task import Task, task_content
+from hubbub.protos.tickets import Ticket
 from hubbub.protos.v1 import condition_pb2, control_pb2, delivery_pb2, results_pb2, submission_pb2
 from hubbub.queries.decoding import Cells
 from hubbub.queries.hashed import HashedResponse
@@ -184,6 +190,7 @@ DESTINATION = Destination(TASK.id, 1, bytes(range(32)))
 KEY = bytes(range(1, 33))
 PUBLIC = X25519PrivateKey.from_private_bytes(KEY).public_key()
 ID = bytes(range(16))
+TICKET = Ticket(ID, PARTIES.shuffler.public, 1_800_000_000).signed_by(PARTIES.operator)
 SUITE = Suite(KEM.X25519, KDF.HKDF_SHA256, AEAD.CHACHA20_POLY1305)
 RECORD = KeyRecord(Role.SHUFFLER, TASK.id, 1, TASK.suite, PUBLIC.public_bytes_raw(), 1_767_225_600, 1_767_232_800)
 BATCH = BatchRecord(BatchId(TASK.id, 1, 0), 20, bytes(32), bytes(32), "schedule", {"too_late": 2}, 3)
@@ -228,6 +235,10 @@ def _documents() -> dict[str, Any]:
             (QueryStanding("carrier", 20, 23, 5, None, {}), QueryStanding("delay", 20, 23, 23, 22, {"unopenable": 1})),
             "5 of 23 envelopes of carrier",
         ),
+        "redemptions": [Redemption(TICKET.encode(), bytes(32))],
+        "enrolled": [Credential(bytes(CREDENTIAL_BYTES), KEY), Refusal(Reason.TICKET_SPENT, "by another device")],
+        "step": (Step.REVOKE, [ID]),
+        "credential_status": CredentialStatus({1: KeyState.RETIRED, 2: KeyState.ACTIVE}, 20, 1),
         "condition": Condition((Trouble("store", "the disk is full", 1_700_000_000.5, 3),), 12),
     }
 
@@ -289,6 +300,12 @@ def _requests() -> dict[str, Message]:
         "ListResults": results_pb2.ListResultsRequest(task_id=TASK.id),
         "GetStandings": results_pb2.GetStandingsRequest(task_id=TASK.id),
         "GetCondition": condition_pb2.GetConditionRequest(),
+        "Enrol": submission.EnrolRequest(
+            redemptions=[
+                submission.Redemption(ticket=TICKET.encode(), device_key=bytes([each]) * 32) for each in (0, 1)
+            ]
+        ),
+        "ManageCredentials": control_pb2.ManageCredentialsRequest(step="revoke", devices=[ID]),
     }
 
 
@@ -307,6 +324,10 @@ def _sealed(plain: bytes, label: bytes, rest: bytes) -> bytes:
 
 INNERS = [INNER_BYTES, INNER_BYTES + 7]
 """Lengths of the inner envelopes of a task with two queries, which differ in their randomizers."""
+
+
+def read_ticket(data: bytes) -> None:
+    same(Ticket.decode(data).encode(), data)
 
 
 def open_outer(data: bytes) -> None:
@@ -511,7 +532,7 @@ def _certificate(task_form: Form, form: Form) -> dict[str, Any]:
 
 def _certificates() -> list[dict[str, Any]]:
     """One of each version, and one of the newest for a task of version 1."""
-    (old, new), (old_task, new_task) = CERTIFICATE_FORMS, TASK_FORMS
+    (old, new), (old_task, new_task, _) = CERTIFICATE_FORMS, TASK_FORMS
     return [_certificate(new_task, new), _certificate(old_task, new), _certificate(old_task, old)]
 
 
@@ -709,6 +730,9 @@ def _targets() -> list[Target]:
             tuple(signed(task, PARTIES).encode() for task in (TASK, old, UNARY_TASK)),
             tasks,
             of_json,
+        ),
+        Target(
+            "ticket", read_ticket, (TICKET.encode(), TICKET.signed_by(PARTIES.analyzer).encode()), signatures, of_json
         ),
         Target("trusted task", trust_task, (TASK.canonical, old.canonical, UNARY_TASK.canonical), tasks, of_json),
         Target("draft", read_draft, drafts, (TaskError,), of_text),

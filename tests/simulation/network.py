@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
@@ -15,9 +16,10 @@ from hubbub.protos.batch import BatchId
 from hubbub.protos.envelope import Destination
 from hubbub.protos.errors import Unreachable
 from hubbub.protos.keys import KeySet
-from hubbub.protos.messages import Answer, Committed, Envelopes, Receipt, Submission
+from hubbub.protos.messages import Answer, Committed, Envelopes, Receipt, Redemption, Submission
 from hubbub.protos.refusals import Refusal
 from hubbub.protos.signed import SignedDocument
+from hubbub.protos.wire.enrolment import Enrolled
 from hubbub.protos.wire.serving import _answer_each
 
 if TYPE_CHECKING:
@@ -103,6 +105,18 @@ class DeviceLine:
     async def get_round(self, task_id: bytes, round_number: int, deadline: float) -> KeySet:
         shuffler = self._world.shuffler
         return await self._call("get_round", lambda: shuffler.admission.get_round(task_id, round_number), deadline)
+
+    async def enrol(self, redemptions: Sequence[Redemption], deadline: float) -> list[Enrolled]:
+        model = self._world.model
+
+        async def work() -> list[Enrolled]:
+            answers = await self._world.shuffler.enrolment.enrol(redemptions)
+            refused = Counter(answer.reason.value for answer in answers if isinstance(answer, Refusal))
+            model.answers += refused
+            model.at_risk += refused
+            return answers
+
+        return await self._call("enrol", work, deadline)
 
     async def submit(self, destination: Destination, submission: Submission, deadline: float) -> Receipt:
         (answer,) = await self.submit_batch(destination, [submission], deadline)

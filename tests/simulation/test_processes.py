@@ -88,6 +88,7 @@ def gateway(running: LocalPipeline, patience: Patience | None = None) -> Gateway
         state=running.folder.of("client") / "gateway.db",
         shuffler=running.shuffler,
         authority=running.authority,
+        tickets=running.ticket,
         pacing=Pacing(patience or Patience(total=60.0, call=5.0, longest_pause=1.0)),
     )
 
@@ -100,6 +101,7 @@ def device(running: LocalPipeline, name: str, patience: Patience) -> Device:
         state=running.folder.of("client") / f"{name}.db",
         shuffler=running.shuffler,
         authority=running.authority,
+        ticket=running.ticket(name),
         pacing=Pacing(patience),
     )
 

@@ -38,6 +38,7 @@ def batch_records(
             "schedule",
             {"too_late": 2},
             added,
+            task.stated_mode,
         ).signed_by(parties.shuffler)
         for index, query in enumerate(latest.queries)
     ]
@@ -54,6 +55,7 @@ def content_of(
         "batches": [record.as_json() for record in batch_records(task, parties, history[-1])],
         "earlier": [batch_records(task, parties, earlier)[0].as_json() for earlier in history[:-1]],
         **statement(Terms.of(task), history),
+        **({} if task.stated is None else {"admission": task.admission.statement()}),
     }
 
 

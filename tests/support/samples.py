@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hubbub.deploy.authority import Authority
+from hubbub.protos.admission import Admission
+from hubbub.protos.forms import UNSTATED
 from hubbub.protos.keys import Identity
 from hubbub.protos.signed_task import SignedTask
-from hubbub.protos.task import Identities, Privacy, Schedule, Task
+from hubbub.protos.task import TASK_FORMAT, Identities, Privacy, Schedule, Task
 from hubbub.protos.transport import TLS
 from hubbub.queries.histogram import Histogram
 from hubbub.queries.number import Number
@@ -53,11 +55,13 @@ def sample_task(
     schedule: Schedule | None = None,
     queries: tuple[Query, ...] = QUERIES,
     privacy: Privacy | None = None,
+    stated: Admission | None = None,
 ) -> Task:
     """A task with a histogram and an optional sum. The default privacy is weak, so that small minimums support it."""
     schedule = schedule or Schedule(START, length=3600, grace=60, rounds=3)
     privacy = privacy or Privacy(epsilon=10.0, delta=1e-2, epsilon_local=20.0)
-    return Task(name, schedule, minimum_reports, privacy, queries, parties.public)
+    form = UNSTATED.name if stated is None else TASK_FORMAT
+    return Task(name, schedule, minimum_reports, privacy, queries, parties.public, format=form, stated=stated)
 
 
 def signed(task: Task, parties: Parties) -> SignedTask:

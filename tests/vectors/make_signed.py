@@ -19,6 +19,7 @@ TESTS = Path(__file__).parents[1]
 sys.path.insert(0, str(TESTS))
 
 from hubbub.accountant.certificate.members import CERTIFICATE_FORMAT  # noqa: E402
+from hubbub.protos.admission import ENROLLED  # noqa: E402
 from hubbub.protos.keys import Identity  # noqa: E402
 from hubbub.protos.signed_task import SignedTask  # noqa: E402
 from hubbub.protos.task import TASK_FORMAT, Task  # noqa: E402
@@ -41,7 +42,7 @@ def vector_task() -> Task:
     Its numbers are written differently by Python and ECMAScript (1e-06, 1e+16, 4.0), and its text is not all ASCII.
     """
     first = SignedTask.decode((FOLDER / "hubbub-task-1.json").read_bytes()).task
-    return replace(first, format=TASK_FORMAT)
+    return replace(first, format=TASK_FORMAT, stated=ENROLLED)
 
 
 def keep(form: str, document: bytes) -> None:

@@ -27,16 +27,18 @@ import pytest
 
 from hubbub.client.state import Drawn
 from hubbub.deploy.local import LocalPipeline
+from hubbub.protos.credentials import Credential
 from hubbub.protos.envelope import Destination, Sealer
 from hubbub.protos.keys import Role
-from hubbub.protos.messages import Submission
+from hubbub.protos.messages import Redemption, Submission
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.task import Draft, Privacy, Schedule
+from hubbub.protos.tickets import Ticket
 from hubbub.protos.transport import TLS, open_channel
 from hubbub.protos.wire import SubmissionCaller
 from hubbub.queries.histogram import Histogram
 from hubbub.queries.number import Number
-from hubbub.service.erasing import put_away, taken_out
+from hubbub.service.erasing import PAGE_BYTES, put_away, taken_out
 from support.command import hubbub
 from support.planted import forms, found_in, in_key_files
 from support.scrape import fetch
@@ -53,6 +55,16 @@ DRAFT = Draft(
     (Histogram("theme", ANSWERS), Number("session", 0.0, 60.0, "minutes", optional=True)),
 )
 DEADLINE = 10.0
+STORED = {
+    "shuffler/data/shuffler.db": """
+        SELECT private_key FROM round WHERE private_key IS NOT NULL
+        UNION ALL SELECT secret FROM place UNION ALL SELECT secret FROM master
+        UNION ALL SELECT device FROM ticket UNION ALL SELECT number FROM ticket
+    """,
+    "analyzer/data/analyzer.db": "SELECT private FROM private_keys",
+    "client/*.db": "SELECT secret, credential, key FROM enrolment",
+}
+"""What stores and state files hold of secrets; a new one is a line here."""
 
 
 class Planted:
@@ -96,10 +108,16 @@ async def misbehave(pipeline: LocalPipeline, planted: Planted) -> set[Reason]:
         here = Destination(pipeline.task.task.id, 0, keys.hash)
         other = Destination(pipeline.task.task.id, 0, bytes(32))
         nowhere = Destination(os.urandom(32), 0, keys.hash)
+        redemption = Redemption(pipeline.ticket("misbehaving"), os.urandom(32))
+        (credential,) = await caller.enrol([redemption], DEADLINE)
+        assert isinstance(credential, Credential)
+        device = Ticket.decode(redemption.ticket).device
+        planted.secrets |= {redemption.device_key, device, credential.id, credential.key, credential.id[-16:]}
+        await caller.submit_batch(here, [Submission(os.urandom(16), os.urandom(size))], DEADLINE)
         for to, length in ((here, size), (here, 40), (other, size), (nowhere, size)):
             submission = Submission(os.urandom(16), os.urandom(length))
             planted.add(submission)
-            for answer in await caller.submit_batch(to, [submission], DEADLINE):
+            for answer in await caller.submit_batch(to, [credential.proven(to, submission)], DEADLINE):
                 assert isinstance(answer, Refusal)
                 reasons.add(answer.reason)
         for method in ("Submit", "SubmitBatch", "GetRound"):
@@ -198,15 +216,19 @@ async def _run(told: Told, folder: Path) -> None:
 
 
 def add_stored_keys(pipeline: LocalPipeline, planted: Planted) -> None:
-    """Plant what was made by itself: identities, TLS keys, and the round's private keys, which both stores hold."""
+    """Plant what was made by itself: identities, TLS keys, and the secrets that stores and state files hold."""
     planted.add_keys(pipeline.folder.root)
-    queries = {
-        "shuffler": "SELECT private_key FROM round WHERE private_key IS NOT NULL",
-        "analyzer": "SELECT private FROM private_keys",
-    }
-    for party, query in queries.items():
-        with closing(sqlite3.connect(store(pipeline, party))) as connection:
-            planted.secrets |= {taken_out(stored) for (stored,) in connection.execute(query)}
+    for name, query in STORED.items():
+        files = [pipeline.folder.root / name] if "*" not in name else list(pipeline.folder.root.glob(name))
+        found = {bytes(value) for file in files for value in read(file, query)}
+        assert found, query
+        planted.secrets |= found
+
+
+def read(file: Path, query: str) -> Iterator[bytes]:
+    with closing(sqlite3.connect(file)) as connection:
+        for row in connection.execute(query):
+            yield from (value[PAGE_BYTES:] if len(value) > PAGE_BYTES else value for value in row)
 
 
 def store(pipeline: LocalPipeline, party: str) -> Path:

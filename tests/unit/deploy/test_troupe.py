@@ -31,7 +31,8 @@ def no_umask() -> Iterator[None]:
 def pipeline(folder: Path) -> LocalPipeline:
     parties = SimpleNamespace(of=lambda _: folder)
     keys = {"operator_key": b"", "shuffler_key": b"", "shuffler": "localhost:1", "authority": folder}
-    return cast(LocalPipeline, SimpleNamespace(folder=parties, directory=folder, logs=folder, **keys))
+    own = {"directory": folder, "logs": folder, "tickets": lambda count: [b"planted-ticket"] * count}
+    return cast(LocalPipeline, SimpleNamespace(folder=parties, **own, **keys))
 
 
 def content(folder: Path) -> list[Path]:
@@ -50,7 +51,7 @@ async def test_answers_are_their_owners_alone_and_gone_afterwards(
 
     async def play(assignment: Assignment, *rest: Any) -> None:
         assert parquet.read_table(assignment.answers) == ROWS
-        modes.append(mode(assignment.answers))
+        modes.extend(map(mode, (assignment.answers, assignment.tickets)))
         if fails:
             raise OSError("a player that fails")
 
@@ -64,7 +65,7 @@ async def test_answers_are_their_owners_alone_and_gone_afterwards(
         await playing
     assert modes
     assert set(modes) == {0o600}
-    assert content(tmp_path) == []
+    assert [path.name for path in content(tmp_path)] == ["tickets.jsonl"]
 
 
 async def test_a_player_is_told_by_its_stdin_and_by_nothing_else(

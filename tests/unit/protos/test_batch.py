@@ -34,12 +34,13 @@ def read(content: dict[str, Any], label: Label = Label.BATCH_RECORD) -> BatchRec
         st.sampled_from(["schedule", "operator"]),
         st.dictionaries(st.sampled_from([reason.value for reason in Reason]), st.integers(0, 10**12)),
         st.integers(0, 10**6),
+        st.sampled_from([None, "enrolled", "open"]),
     )
 )
 def test_record_comes_back_as_it_was(record: BatchRecord) -> None:
     document = record.signed_by(KEY)
     assert BatchRecord.read(document, KEY.public) == record
-    # One form for both versions of canonical JSON: that is why batch records have no version 2.
+    # One text in both versions of canonical JSON: a new version is of new members alone.
     assert document.body == canonical_v1(parse_canonical(document.body, 1))
 
 
@@ -49,6 +50,22 @@ def test_numbers_in_a_form_of_version_1_alone_are_refused(value: float) -> None:
     with pytest.raises(SignatureError) as caught:
         BatchRecord.read(SignedDocument(body, sign(Label.BATCH_RECORD, body, KEY.key)), KEY.public)
     assert len(str(caught.value)) < 400
+
+
+def test_a_record_that_states_its_admission_is_of_a_form_of_its_own() -> None:
+    stated = replace(RECORD, admission="enrolled")
+    content = stated.signed_by(KEY).content(Label.BATCH_RECORD_V2, KEY.public)
+    assert content == {**CONTENT, "admission": "enrolled", "format": "hubbub-batch/2"}
+    assert (CONTENT["format"], "admission" in CONTENT) == ("hubbub-batch/1", False)
+    for wrong in (
+        {**content, "admission": "mtls"},
+        {**content, "admission": None},
+        CONTENT,
+        {**content, "format": "hubbub-batch/1"},
+        {**CONTENT, "format": "hubbub-batch/2"},
+    ):
+        with pytest.raises(SignatureError):
+            read(wrong, Label.BATCH_RECORD_V2)
 
 
 def test_record_by_another_identity_or_under_another_label_is_refused() -> None:
