@@ -164,7 +164,12 @@ async def _play(seen: Seen, folder: Path) -> None:
         seen.results = await pipeline.results()
         await deliver_again(attack)
         await _erased(pipeline)
-    seen.files = {path.name: path.read_bytes() for path in folder.rglob("*.db*") if "client" not in path.parts}
+    seen.files = files_of_services(folder)
+
+
+def files_of_services(folder: Path) -> dict[str, bytes]:
+    """The content of all files of both stores."""
+    return {path.name: path.read_bytes() for path in folder.rglob("*.db*") if "client" not in path.parts}
 
 
 async def enrolled(attack: Attack) -> list[Credential]:
