@@ -196,7 +196,7 @@ async def _run(told: Told, folder: Path) -> None:
         assert reasons == {Reason.UNOPENABLE, Reason.WRONG_SIZE, Reason.KEY_SET_DIFFERS, Reason.UNKNOWN_TASK}
         add_stored_keys(pipeline, planted)
         look_at_files(pipeline, told)
-        await look_at_documents(pipeline, told, "before")
+        await look_at_documents(pipeline, told, "before", ("status",))
         # A failure that nobody foresaw, amid the analyzer's work with envelopes, and a shuffler that crashes.
         await pipeline.stop(Role.ANALYZER)
         key = replace_key(pipeline, planted, put_away(b"planted-private-key"))
@@ -210,7 +210,7 @@ async def _run(told: Told, folder: Path) -> None:
         replace_key(pipeline, planted, key)
         await pipeline.start(Role.ANALYZER)
         told.documents["certificate"] = (await pipeline.results(0)).certificate
-        await look_at_documents(pipeline, told, "after")
+        await look_at_documents(pipeline, told, "after", ("status", "--json"), ("results", "--json"))
         look_at_files(pipeline, told)
     told.logs = b"".join(path.read_bytes() for path in sorted((folder / "logs").iterdir()))
 
@@ -282,11 +282,11 @@ def look_at_files(pipeline: LocalPipeline, told: Told) -> None:
             told.modes[path] = (S_IMODE(path.stat().st_mode), S_IMODE(path.parent.stat().st_mode))
 
 
-async def look_at_documents(pipeline: LocalPipeline, told: Told, when: str) -> None:
+async def look_at_documents(pipeline: LocalPipeline, told: Told, when: str, *commands: tuple[str, ...]) -> None:
     settings = pipeline.folder.of("operator") / "operator.toml"
     text = settings.read_text().replace("127.0.0.1:7302", pipeline.services[Role.SHUFFLER].addresses["control"])
     settings.write_text(text.replace("127.0.0.1:7402", pipeline.services[Role.ANALYZER].addresses["results"]))
-    for words in ((name, *form) for name in ("status", "results") for form in ((), ("--json",))):
+    for words in commands:
         ran = await asyncio.to_thread(hubbub, words[0], settings, *words[1:])
         told.documents[f"{when}: {' '.join(words)}"] = (ran.out + ran.err).encode()
     for role in (Role.SHUFFLER, Role.ANALYZER):
