@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from hubbub.protos.envelope import Destination, InnerOpener
 from hubbub.protos.errors import EnvelopeError
 from hubbub.protos.suites import DEFAULT, suite_named
+from hubbub.service.cores import keep_memory_in
 
 CHUNK = 2000
 """Envelopes handed to a worker at once: about 0.15 s of work, so that handing over costs little."""
@@ -132,7 +133,8 @@ class Workers:
 
 
 def _begin() -> None:
-    """Leave interrupts to the parent, ignore what it ignores, and go when it goes, however it went."""
+    """Keep memory in, leave interrupts to the parent, ignore what it ignores, and go when it goes, however it went."""
+    keep_memory_in()
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
         signal.signal(number, signal.SIG_IGN)
     threading.Thread(target=_leave_with_parent, daemon=True).start()

@@ -20,6 +20,7 @@ from pyarrow import parquet
 
 from hubbub.client import Gateway
 from hubbub.queries.question import Value
+from hubbub.service.cores import keep_memory_in
 
 
 @dataclass(frozen=True)
@@ -95,4 +96,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    keep_memory_in()
     main()

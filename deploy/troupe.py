@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import pyarrow as pa
 from pyarrow import parquet
 
 from hubbub.deploy.data import Dataset
@@ -43,8 +44,11 @@ async def play(
     """
     folder = pipeline.folder.of("client")
     answers = folder / f"answers-{round_number}.parquet"
-    parquet.write_table(dataset.answers, answers)
     tickets = await asyncio.to_thread(_tickets, pipeline, dataset.devices)
+    written = pa.BufferOutputStream()
+    parquet.write_table(dataset.answers, written)
+    # The true answers, which their owner alone may read whatever the umask is.
+    write_private(answers, written.getvalue().to_pybytes())
     assignments = [
         _assignment(pipeline, answers, tickets, dataset.devices, round_number, index, processes)
         for index in range(processes)

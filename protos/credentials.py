@@ -64,7 +64,7 @@ class CredentialId:
     generation: int
     expires: int
     authority: bytes
-    number: bytes
+    number: bytes = field(repr=False)
 
     def encode(self) -> bytes:
         """Return its bytes, of fixed width."""

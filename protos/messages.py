@@ -12,13 +12,13 @@ from hubbub.protos.refusals import Refusal
 
 @dataclass(frozen=True)
 class Submission:
-    """A sealed submission: its random id (16 bytes) and the outer envelope.
+    """A sealed submission: its random id (16 bytes) and the outer envelope. None of it is ever printed.
 
     In a task for enrolled devices there is a credential's id beside, and the proof that the device has its key.
     """
 
-    id: bytes
-    envelope: bytes
+    id: bytes = field(repr=False)
+    envelope: bytes = field(repr=False)
     credential: bytes = field(default=b"", repr=False)
     proof: bytes = field(default=b"", repr=False)
 
@@ -79,7 +79,7 @@ class CredentialStatus:
 class Receipt:
     """The shuffler's confirmation that a submission is on disk; a retry gets the same one as the first call."""
 
-    submission_id: bytes
+    submission_id: bytes = field(repr=False)
     round: int
 
 
@@ -135,7 +135,7 @@ class Envelopes:
 
     batch: BatchId
     offset: int
-    envelopes: tuple[bytes, ...]
+    envelopes: tuple[bytes, ...] = field(repr=False)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hubbub.protos.errors import SignatureError
@@ -41,13 +41,14 @@ MOST_SIGNATURES = 2
 class Ticket:
     """A device (16 random bytes), the shuffler (32 bytes) that it is for, and its expiry in seconds since 1970.
 
-    `signatures` are by signer (32 bytes each); a signer that is named need not be one that counts.
+    `signatures` are by signer (32 bytes each); a signer that is named need not be one that counts. Neither they nor the
+    device are ever printed: who has a ticket can redeem it.
     """
 
-    device: bytes
+    device: bytes = field(repr=False)
     shuffler: bytes
     expires: int
-    signatures: tuple[tuple[bytes, bytes], ...] = ()
+    signatures: tuple[tuple[bytes, bytes], ...] = field(default=(), repr=False)
 
     @property
     def _body(self) -> dict[str, Any]:

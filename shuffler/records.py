@@ -60,7 +60,7 @@ class Opened:
     The id is the submission's own, and that of its device's place in the round where devices are enrolled.
     """
 
-    id: bytes
+    id: bytes = field(repr=False)
     digest: bytes
     inners: bytes = field(repr=False)
 
@@ -94,9 +94,9 @@ class Master:
 class Spent:
     """A ticket's device, a hash of the secret it was spent by, the number drawn for it, its expiry since 1970."""
 
-    device: bytes
-    spent_by: bytes
-    number: bytes
+    device: bytes = field(repr=False)
+    spent_by: bytes = field(repr=False)
+    number: bytes = field(repr=False)
     expires: int
 
 
@@ -104,8 +104,8 @@ class Spent:
 class Revoked:
     """Who is admitted no more: the devices of tickets, and the numbers of those among them whose tickets were spent."""
 
-    devices: frozenset[bytes] = frozenset()
-    numbers: frozenset[bytes] = frozenset()
+    devices: frozenset[bytes] = field(default=frozenset(), repr=False)
+    numbers: frozenset[bytes] = field(default=frozenset(), repr=False)
 
 
 @dataclass(frozen=True)

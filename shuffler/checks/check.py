@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from hubbub.protos.envelope import Destination
 from hubbub.protos.messages import Submission
@@ -26,7 +26,7 @@ class Arrival:
     now: float
     room: int
     limit: int
-    revoked: Collection[bytes] = frozenset()
+    revoked: Collection[bytes] = field(default=frozenset(), repr=False)
 
 
 Verdict = Callable[[Submission], Refusal | None]
