@@ -73,9 +73,9 @@ class Certificates(Collector):
         """What the files held that are in use."""
         return self._pems
 
-    def server(self, *, mutual: bool) -> grpc.ServerCredentials:
-        """Credentials of one port, whose next handshake has the files that are in use then."""
-        return renewed_server(lambda: self.in_use, mutual=mutual)
+    def server(self, *, mutual: bool, clients: bytes | None = None) -> grpc.ServerCredentials:
+        """Credentials of one port, whose next handshake has the files that are in use then; see `renewed_server`."""
+        return renewed_server(lambda: self.in_use, mutual=mutual, clients=clients)
 
     def look(self) -> None:
         """Take the files if they have changed and can be used; say so in the log, or why they cannot be used."""

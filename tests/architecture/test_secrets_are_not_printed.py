@@ -84,7 +84,7 @@ HOLDERS: tuple[Any, ...] = (
     Entry(SECRET, SECRET, None, SECRET),
     Envelopes(BatchId(bytes(32), 0, 0), 0, (SECRET,)),
     Job(TO, SECRET, 0, 48),
-    Master(0, SECRET, KeyState.ACTIVE),
+    Master(0, SECRET, KeyState.ACTIVE, 0),
     Moment(0, {"state": SYMBOL}),
     NewRoundKey(SECRET, SIGNED, 0),
     Opened(SECRET, bytes(16), SECRET),
