@@ -18,6 +18,7 @@ from hubbub.service.run import run
 from hubbub.service.successions import load_successions, own_identity
 from hubbub.service.troubles import Troubles
 from hubbub.shuffler.admit import Admission
+from hubbub.shuffler.certified import certified_devices, check_devices
 from hubbub.shuffler.control import Control
 from hubbub.shuffler.credentials import Credentials
 from hubbub.shuffler.enrolment import Enrolment, Rate
@@ -77,6 +78,11 @@ class _Shuffler:
         wire.serve_control(operators, self.control, OPERATORS)
         everyone, mutual = certificates.server(mutual=False), certificates.server(mutual=True)
         await ports.open("submission", settings.listen, wire.SUBMISSION_SERVICE, devices, everyone)
+        if settings.devices_listen:
+            certified = listening.new_server(SUBMISSION_CALLS)
+            wire.serve_certified(certified, self.admission)
+            service, credentials = wire.SUBMISSION_SERVICE, certified_devices(settings)
+            await ports.open("devices", settings.devices_listen, service, certified, credentials)
         await ports.open("control", settings.control_listen, wire.CONTROL_SERVICE, operators, mutual)
         registry, tls = self.metrics.registry, settings.tls.paths()
         await ports.open_metrics(settings.metrics_listen, registry, tls, lambda: certificates.renewals)
@@ -94,6 +100,7 @@ async def _assembled(settings: Settings, clock: Callable[[], float]) -> AsyncIte
     identity = own_identity(settings.identity, Role.SHUFFLER, successions)
     certificates = Certificates(Role.SHUFFLER, settings.tls.paths(), settings.identity, clock)
     tasks = load_tasks(settings.tasks, load_public(settings.operator_key), identity.public, successions)
+    check_devices(settings, tasks)
     analyzer = Reached(settings.analyzer, settings.tls.paths(), certificates)
     metrics = Metrics("shuffler", Stage)
     troubles = Troubles()
