@@ -65,6 +65,7 @@ from hubbub.protos.errors import (
 )
 from hubbub.protos.forms import CERTIFICATE_FORMS, TASK_FORMS, Form, form_named, version_at
 from hubbub.protos.keys import Identity, KeyRecord, KeySet, Role, load_public, save_public
+from hubbub.protos.lineage import Lineage
 from hubbub.protos.messages import (
     Committed,
     Condition,
@@ -101,6 +102,7 @@ from hubbub.protos.signed import (
     write_canonical,
 )
 from hubbub.protos.signed_task import read_task
+from hubbub.protos.successions import Succession, SuccessionError
 from hubbub.protos.suites import DEFAULT
 from hubbub.protos.task import Task, task_content
 from hubbub.protos.tickets import Ticket
@@ -195,6 +197,11 @@ KEY = bytes(range(1, 33))
 PUBLIC = X25519PrivateKey.from_private_bytes(KEY).public_key()
 ID = bytes(range(16))
 TICKET = Ticket(ID, PARTIES.shuffler.public, 1_800_000_000).signed_by(PARTIES.operator)
+SUCCESSION = (
+    Succession(Role.SHUFFLER, PARTIES.shuffler.public, _identity(4).public, PARTIES.operator.public, 1_800_000_000)
+    .signed_by(PARTIES.shuffler)
+    .signed_by(PARTIES.operator)
+)
 SUITE = Suite(KEM.X25519, KDF.HKDF_SHA256, AEAD.CHACHA20_POLY1305)
 RECORD = KeyRecord(Role.SHUFFLER, TASK.id, 1, TASK.suite, PUBLIC.public_bytes_raw(), 1_767_225_600, 1_767_232_800)
 BATCH = BatchRecord(BatchId(TASK.id, 1, 0), 20, bytes(32), bytes(32), "schedule", {"too_late": 2}, 3)
@@ -335,6 +342,17 @@ INNERS = [INNER_BYTES, INNER_BYTES + 7]
 
 def read_ticket(data: bytes) -> None:
     same(Ticket.decode(data).encode(), data)
+
+
+def read_succession(data: bytes) -> None:
+    found = Succession.decode(data)
+    same(found.encode(), data)
+    try:
+        Lineage.of({role: PARTIES.of(role).public for role in Role}, [found])
+    except SuccessionError as error:
+        _check_message(error)
+    else:
+        raise NotTheOneForm("the new identity has not signed")
 
 
 def open_outer(data: bytes) -> None:
@@ -744,6 +762,7 @@ def _targets() -> list[Target]:
         Target(
             "ticket", read_ticket, (TICKET.encode(), TICKET.signed_by(PARTIES.analyzer).encode()), signatures, of_json
         ),
+        Target("succession", read_succession, (SUCCESSION.encode(),), signatures, of_json),
         Target("trusted task", trust_task, (TASK.canonical, old.canonical, UNARY_TASK.canonical), tasks, of_json),
         Target("draft", read_draft, drafts, (TaskError,), of_text),
         Target("certificate", read_certificate, files, (VerificationError,), of_json, True),

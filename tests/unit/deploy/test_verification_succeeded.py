@@ -75,6 +75,13 @@ def test_retired_identities_sign_no_later_round() -> None:
             read_certificate(wrong, TASK)
 
 
+def test_a_succession_that_the_reader_knows_counts_where_the_certificate_hides_it() -> None:
+    by_thieves = certificate((), batches=PARTIES, analyzer=PARTIES)
+    assert verify(by_thieves, pins(PARTIES)).pinned
+    with pytest.raises(VerificationError, match="signature is not by"):
+        verify(by_thieves, pins(PARTIES), FOLLOWED)
+
+
 FORK = succession(Role.SHUFFLER, new=replace(LATER, shuffler=Identity.generate()))
 BACK = succession(Role.SHUFFLER, LATER, replace(LATER, shuffler=Identity.generate()), begins=1)
 LOOP = succession(Role.SHUFFLER, LATER, PARTIES, begins=2_000_000_000)
