@@ -14,7 +14,6 @@ from hubbub.analyzer.open import Opening, open_batch
 from hubbub.analyzer.records import RoundProgress, StoredBatch
 from hubbub.analyzer.store import Store
 from hubbub.analyzer.tasks import Tasks
-from hubbub.analyzer.workers import Job, Workers
 from hubbub.protos.batch import BatchId
 from hubbub.protos.envelope import Destination, generate_key
 from hubbub.protos.keys import Identity, KeySet, Role
@@ -26,6 +25,7 @@ from hubbub.service.charges import Charges, LedgerMoved, TaskLocks
 from hubbub.service.keys import NewKey, make_key
 from hubbub.service.receiving import Receiver, check_key_set, check_record, erased, read_record
 from hubbub.service.troubles import Troubles
+from hubbub.service.workers import Job, Workers
 
 RETRY_SECONDS = 2.0
 """When to ask again after the processes that open envelopes were killed."""

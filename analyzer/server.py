@@ -19,7 +19,6 @@ from hubbub.analyzer.settings import Settings
 from hubbub.analyzer.sqlite import SqliteStore
 from hubbub.analyzer.store import Store
 from hubbub.analyzer.tasks import Tasks, load_tasks
-from hubbub.analyzer.workers import Workers
 from hubbub.protos import wire
 from hubbub.protos.keys import Identity, Role, load_public
 from hubbub.protos.results import Progress
@@ -30,6 +29,7 @@ from hubbub.service.metrics import Conditions, Disk, Metrics
 from hubbub.service.ports import Announce, Ports
 from hubbub.service.run import run
 from hubbub.service.troubles import Kind, Troubles
+from hubbub.service.workers import Workers
 
 DELIVERERS = frozenset({"shuffler"})
 """Common names that may deliver batches."""

@@ -22,7 +22,7 @@ from hubbub.deploy.authority import Authority
 from hubbub.deploy.errors import BadUse
 from hubbub.deploy.folders import new_folder
 from hubbub.protos.hosts import bracketed, checked_host
-from hubbub.protos.keys import Identity, Role, load_public, save_public
+from hubbub.protos.keys import CORE_ROLES, Identity, Role, load_public, save_public
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 """Hosts that every service's certificate is valid for."""
@@ -50,9 +50,13 @@ class Folder:
         """The private key file of a role."""
         return self.of(role.value) / "identity.pem"
 
+    def trust_of(self, party: str) -> Path:
+        """The folder of the public keys that a party trusts."""
+        return self.of(party) / "trust"
+
     def trusted(self, party: str, role: Role) -> Path:
         """The file in which a party keeps a role's public key."""
-        return self.of(party) / "trust" / f"{role.value}.pub.pem"
+        return self.trust_of(party) / f"{role.value}.pub.pem"
 
 
 @dataclass(frozen=True)
@@ -131,7 +135,7 @@ def _check_different(public: Mapping[Role, bytes], paths: Mapping[Role, Path]) -
 
 def _make_identities(folder: Folder, handed_over: Mapping[Role, bytes]) -> None:
     public = dict(handed_over)
-    for role in Role:
+    for role in CORE_ROLES:
         if role not in public:
             identity = Identity.generate()
             identity.save(folder.identity(role))
@@ -144,7 +148,7 @@ def _make_identities(folder: Folder, handed_over: Mapping[Role, bytes]) -> None:
 def _issue(folder: Folder, authority: Authority, placement: Placement) -> None:
     # The operator alone can issue certificates: whoever has this key can pose as any party over TLS.
     authority.save_key(folder.of("operator") / "authority.key")
-    for role in Role:
+    for role in CORE_ROLES:
         tls = folder.of(role.value) / "tls"
         # The operator only calls others, so its certificate names no host.
         hosts = () if role is Role.OPERATOR else dict.fromkeys((*placement.hosts.get(role, ()), *LOOPBACK))

@@ -21,14 +21,15 @@ from hubbub.deploy.folders import check_new
 from hubbub.deploy.initialise import Folder, initialise
 from hubbub.deploy.planning import Plan, plan
 from hubbub.deploy.supervise import Service, ServiceError
+from hubbub.deploy.trust import identities_in
 from hubbub.protos.draft import read_draft
 from hubbub.protos.errors import Unreachable
-from hubbub.protos.keys import Identity, Role, load_public
+from hubbub.protos.keys import Identity, Role
 from hubbub.protos.messages import RoundState, RoundStatus
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.results import RoundResults
 from hubbub.protos.signed_task import SignedTask
-from hubbub.protos.task import Draft, Identities
+from hubbub.protos.task import Draft
 from hubbub.protos.tickets import new_tickets
 from hubbub.protos.times import DAY
 from hubbub.protos.transport import TLS, open_channel
@@ -129,8 +130,7 @@ class LocalPipeline:
         await self.start(Role.SHUFFLER)
 
     def _signed(self, planned: Plan) -> SignedTask:
-        keys = {role.value: load_public(self.folder.trusted("operator", role)) for role in Role}
-        unsigned = SignedTask(planned.task(Identities(**keys)))
+        unsigned = SignedTask(planned.task(identities_in(self.folder.trust_of("operator"))))
         operator, shuffler = (Identity.load(self.folder.identity(role)) for role in (Role.OPERATOR, Role.SHUFFLER))
         signed = unsigned.signed_by(operator).signed_by(shuffler)
         (self.directory / "task.json").write_bytes(signed.encode())

@@ -13,7 +13,7 @@ from hubbub.accountant.errors import AccountingError
 from hubbub.protos.batch import BatchRecord
 from hubbub.protos.errors import HubbubError, SignatureError
 from hubbub.protos.forms import CERTIFICATE_FORMS, Form, form_named, version_at
-from hubbub.protos.keys import Role
+from hubbub.protos.keys import CORE_ROLES
 from hubbub.protos.signed import SignedDocument, fingerprint, instead_of_json, parse_canonical, with_floats
 from hubbub.protos.signed_task import SignedTask
 from hubbub.protos.task import Identities, Task
@@ -65,7 +65,7 @@ class Verified:
     @property
     def fingerprints(self) -> dict[str, str]:
         """The signers' fingerprints by role, for people to compare."""
-        return {role.value: fingerprint(self.task.identities.of(role)) for role in Role}
+        return {role.value: fingerprint(self.task.identities.of(role)) for role in CORE_ROLES}
 
 
 def verify(certificate: bytes, pins: Pins) -> Verified:
@@ -142,7 +142,7 @@ def _stated(content: dict[str, Any], form: Form) -> dict[str, Any]:
 
 
 def _check_pins(named: Identities, pins: Pins) -> None:
-    for role in Role:
+    for role in CORE_ROLES:
         pinned = getattr(pins, role.value)
         if pinned is not None and pinned != named.of(role):
             raise VerificationError(

@@ -15,7 +15,7 @@ from hubbub.protos.draft import check_draft
 from hubbub.protos.envelope import SUITE_NAME
 from hubbub.protos.errors import SignatureError, TaskError
 from hubbub.protos.forms import TASK_FORMS, form_named, version_at
-from hubbub.protos.keys import Identity, Role, identity_from_hex
+from hubbub.protos.keys import CORE_ROLES, Identity, Role, identity_from_hex
 from hubbub.protos.signed import (
     SIGNATURE_BYTES,
     Version,
@@ -210,6 +210,7 @@ def _schedule_from(content: dict[str, Any]) -> Schedule:
 
 
 def _identities_from(content: Any) -> Identities:
-    if not isinstance(content, dict) or set(content) != {role.value for role in Role}:
-        raise SignatureError("identities names exactly operator, shuffler and analyzer")
-    return Identities(**{role.value: identity_from_hex(content[role.value], role) for role in Role})
+    if not isinstance(content, dict) or set(content) - {"hops"} != {role.value for role in CORE_ROLES}:
+        raise SignatureError("identities names exactly operator, shuffler and analyzer, and hops where there are any")
+    hops = tuple(identity_from_hex(each, Role.HOP) for each in content.get("hops", ()))
+    return Identities(**{role.value: identity_from_hex(content[role.value], role) for role in CORE_ROLES}, hops=hops)

@@ -1,5 +1,8 @@
 """Receiving: a batch from a shuffler is announced, put in stretches and committed. Every call may be repeated.
 
+The analyzer receives so, and so does each hop: a shuffler behind the first one. `before` are the identities of the hops
+that a batch came through before its receiver, in their order; most batches come through none.
+
 This module moves the bytes, and checks what must hold between a batch, its record and its round for every receiver.
 The caller hands in where a batch is stored, and what is done with it once all of it has arrived.
 """
@@ -11,7 +14,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
-from hubbub.protos.batch import BatchId, BatchRecord, released_digest
+from hubbub.protos.batch import BatchId, BatchRecord, left_out_by_hops, released_digest
 from hubbub.protos.errors import KeyRecordError, SignatureError
 from hubbub.protos.keys import KeySet
 from hubbub.protos.messages import Committed, Envelopes
@@ -50,8 +53,8 @@ class Delivery:
 
     @property
     def envelopes(self) -> int:
-        """How many envelopes the batch holds."""
-        return self.reports + self.dummies
+        """How many envelopes the batch holds: those that no hop before left out."""
+        return self.reports + self.dummies - sum(left_out_by_hops(self.record).values())
 
     @property
     def position(self) -> int:
@@ -112,14 +115,14 @@ class Inbox(Protocol[D_co]):
 # What must hold for every receiver
 
 
-def read_record(document: SignedDocument, sender: bytes) -> BatchRecord:
-    """Return a batch record that the sender (its identity, 32 bytes) signed.
+def read_record(document: SignedDocument, sender: bytes, before: Sequence[bytes] = ()) -> BatchRecord:
+    """Return a batch record that the shuffler `sender` (its identity, 32 bytes) signed, and the hops `before` after it.
 
     Raises:
         Refusal: BAD_RECORD.
     """
     try:
-        return BatchRecord.read(document, sender)
+        return BatchRecord.read(document, sender, before)
     except SignatureError as error:
         raise Refusal(Reason.BAD_RECORD, str(error)) from error
 
@@ -154,7 +157,9 @@ def check_key_set(task: Task, record: BatchRecord, key_set: KeySet) -> None:
     """
     identities = task.identities
     try:
-        key_set.read(task.id, record.batch.round, task.suite, identities.shuffler, identities.analyzer)
+        key_set.read(
+            *(task.id, record.batch.round, task.suite), identities.shuffler, identities.analyzer, identities.hops
+        )
     except (SignatureError, KeyRecordError) as error:
         raise Refusal(Reason.BAD_RECORD, f"the key set does not hold: {error}") from error
     if record.key_set_hash != key_set.hash:
@@ -181,7 +186,8 @@ def announcement_check(
         _check_own_key(task, record, stored.key, own_record, key_set_hash)
         # A batch that is known was compared with the others when it was first announced.
         for other in stored.others if known is None else ():
-            _check_same_round(record, BatchRecord.read(other.record, task.identities.shuffler))
+            before = task.identities.hops[: len(record.hops)]
+            _check_same_round(record, BatchRecord.read(other.record, task.identities.shuffler, before))
 
     return check
 

@@ -54,7 +54,7 @@ def command(
     with failures(as_json):
         from hubbub.deploy.initialise import Placement, initialise
         from hubbub.deploy.options import hosts_given
-        from hubbub.protos.keys import Role, load_public
+        from hubbub.protos.keys import CORE_ROLES, Role, load_public
         from hubbub.protos.signed import fingerprint
 
         keys = {Role.SHUFFLER: shuffler_key, Role.ANALYZER: analyzer_key}
@@ -71,7 +71,7 @@ def command(
             public_keys={role: key for role, key in keys.items() if key is not None},
         )
         folder = initialise(directory, placement)
-        signers = {role.value: fingerprint(load_public(folder.trusted("operator", role))) for role in Role}
+        signers = {role.value: fingerprint(load_public(folder.trusted("operator", role))) for role in CORE_ROLES}
         if as_json:
             print_json({"directory": str(directory), "fingerprints": signers})
             return

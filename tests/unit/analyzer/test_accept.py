@@ -13,7 +13,6 @@ import pytest
 from hubbub.analyzer.accept import _valid_reports
 from hubbub.analyzer.open import Opening
 from hubbub.analyzer.records import StoredBatch
-from hubbub.analyzer.workers import Workers
 from hubbub.protos.batch import BatchId, BatchRecord
 from hubbub.protos.envelope import generate_key
 from hubbub.protos.keys import Identity, KeyRecord, KeySet, Role
@@ -22,6 +21,7 @@ from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.signed import SignedDocument
 from hubbub.protos.times import key_validity
 from hubbub.queries.randomizer import Tally
+from hubbub.service.workers import Workers
 from support.queries import INNER_BYTES
 
 if TYPE_CHECKING:
