@@ -28,6 +28,7 @@ lint: $(VENV)/.installed
 
 types: $(VENV)/.installed
 	$(VENV)/bin/mypy -p hubbub
+	$(VENV)/bin/mypy tests/bench tests/fuzz tests/soak tests/support tests/vectors
 
 fuzz: $(VENV)/.installed  ## Fuzz all that parses bytes from outside, a minute a target; FUZZ="--seconds 600 draft" for more of one.
 	$(RUN) $(PIP) 'atheris>=3'

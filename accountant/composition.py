@@ -4,7 +4,7 @@ The privacy loss of T rounds is a sum of independent losses of the rounds' domin
 compose adaptively: Zhu, Dong and Wang, 2022, Thm 10). One round's losses lie on a grid that dominates (`losses`), sums
 are convolved under a tilt (`convolution`), T rounds cost O(log T) convolutions. All that numbers can do wrong is
 charged: cut tails, rounding of the transforms, masses known to a relative `PAIR_ERROR`, losses known to some units in
-the last place.
+the last place, and the chance of what a part's bounds leave out (`pairs.kept_delta`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from hubbub.accountant.answering import answering
-from hubbub.accountant.bounds import delta_bracket, epsilon_bracket
+from hubbub.accountant.bounds import delta_bracket, epsilon_bracket, epsilon_upper
 from hubbub.accountant.brackets import DeltaBracket, EpsilonBracket
 from hubbub.accountant.divergence.binomials import MASS_ERROR
 from hubbub.accountant.errors import AccountingError
@@ -24,11 +24,14 @@ from hubbub.accountant.losses.convolution import ROUNDING, Tilted, convolve, log
 from hubbub.accountant.losses.grid import LossGrid
 from hubbub.accountant.numbers import DELTA_LEAST, checked_delta, checked_epsilon, fraction_up
 from hubbub.accountant.pairs import (
+    ROUNDS_LIMIT,
     Part,
     attack_grid,
+    charged_delta,
     dominated_grid,
     dominating_grid,
     is_attack_on_itself,
+    kept_delta,
     one_round,
     played_grids,
 )
@@ -93,12 +96,13 @@ def compose(parts: Sequence[Part], delta: float) -> EpsilonBracket:
 
 
 def _composed(merged: Sequence[Part], delta: float) -> EpsilonBracket:
-    wanted, local, single = delta, epsilon_local(merged), _single(merged)
+    wanted, local, single = kept_delta(merged, delta), epsilon_local(merged), _single(merged)
     if single is not None:
-        return epsilon_bracket(single.mechanism, single.reports, wanted, dummies=single.dummies)
+        found = epsilon_bracket(single.mechanism, single.reports, wanted, dummies=single.dummies)
+        return replace(found, delta=delta)
     upper = _smaller_epsilon(merged, wanted, local)
-    # The attack is looked for below the upper end only: above it the upper end itself would be refuted.
-    lower = _lower_epsilon(merged, wanted, min(upper, local))
+    # The attack, at the whole δ, is looked for below the upper end only: above it the upper end would be refuted.
+    lower = _lower_epsilon(merged, delta, min(upper, local))
     if upper >= local:
         return EpsilonBracket(local, lower, local, delta, "local", "sum of the local epsilons", 0.0)
     same = lower if all(is_attack_on_itself(part) for part in merged) else None
@@ -108,10 +112,11 @@ def _composed(merged: Sequence[Part], delta: float) -> EpsilonBracket:
 @answering
 def compose_upper(parts: Sequence[Part], delta: float) -> float:
     """Return the `epsilon_upper` of `compose` alone: never below the truth, without looking for an attack."""
-    wanted, merged = checked_delta(delta), _merged(parts)
+    merged = _merged(parts)
+    wanted = kept_delta(merged, checked_delta(delta))
     local, single = epsilon_local(merged), _single(merged)
     if single is not None:
-        return epsilon_bracket(single.mechanism, single.reports, wanted, dummies=single.dummies).epsilon_upper
+        return epsilon_upper(single.mechanism, single.reports, wanted, dummies=single.dummies)
     upper = min(local, _smaller_epsilon(merged, wanted, local))
     return min(upper, compose_upper(_everyone(merged), delta)) if _sampled(merged) else upper
 
@@ -124,11 +129,15 @@ def compose_lower(parts: Sequence[Part], delta: float, upper: float) -> float | 
 
 @answering
 def compose_delta(parts: Sequence[Part], epsilon: float) -> DeltaBracket:
-    """Return the δ at `epsilon` of everything one person sends, all parts together; see `compose`."""
+    """Return the δ at `epsilon` of everything one person sends, all parts together; see `compose`.
+
+    Where bounds leave out chances that are shares of δ (`pairs.kept_delta`), it is the δ of which they are shares.
+    """
     wanted = checked_epsilon(epsilon)
     merged = _merged(parts)
     found = _composed_delta(merged, wanted)
     whole = _composed_delta(_everyone(merged), wanted) if _sampled(merged) else found
+    found, whole = (replace(each, delta_upper=charged_delta(merged, each.delta_upper)) for each in (found, whole))
     return found if whole.delta_upper >= found.delta_upper else replace(whole, delta_lower=found.delta_lower)
 
 
@@ -219,10 +228,7 @@ def _basic_of_best(parts: Sequence[Part], delta: float) -> float:
     share = delta / rounds * (1 - 1e-15)
     if rounds > FEW_ROUNDS or share < DELTA_LEAST or any(part.sampled for part in parts):
         return math.inf
-    each = (
-        part.rounds * epsilon_bracket(part.mechanism, part.reports, share, dummies=part.dummies).epsilon_upper
-        for part in parts
-    )
+    each = (part.rounds * epsilon_upper(part.mechanism, part.reports, share, dummies=part.dummies) for part in parts)
     return math.fsum(each) * (1 + 1e-15)
 
 
@@ -249,7 +255,13 @@ def _merged(parts: Sequence[Part]) -> list[Part]:
     rounds: dict[Part, int] = {}
     for part in parts:
         rounds[one_round(part)] = rounds.get(one_round(part), 0) + part.rounds
-    return [replace(part, rounds=total) for part, total in rounds.items()]
+    return [replace(part, rounds=some) for part, total in rounds.items() for some in _within_limit(total)]
+
+
+def _within_limit(rounds: int) -> list[int]:
+    """Return `rounds` as a sum of numbers that one part may have."""
+    whole, rest = divmod(rounds, ROUNDS_LIMIT)
+    return [ROUNDS_LIMIT] * whole + [rest] * (rest > 0)
 
 
 def _sampled(parts: Sequence[Part]) -> bool:

@@ -15,11 +15,12 @@ from hubbub.analyzer.records import RoundProgress, StoredBatch
 from hubbub.analyzer.store import Store
 from hubbub.analyzer.tasks import Tasks
 from hubbub.protos.batch import BatchId
-from hubbub.protos.envelope import Destination, generate_key
+from hubbub.protos.envelope import Destination
 from hubbub.protos.keys import Identity, KeySet, Role
 from hubbub.protos.messages import Committed, Envelopes
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.signed import SignedDocument
+from hubbub.protos.suites import Suite
 from hubbub.protos.task import Task
 from hubbub.service.charges import Charges, LedgerMoved, TaskLocks
 from hubbub.service.keys import NewKey, make_key
@@ -48,7 +49,7 @@ class Acceptor:
         workers: Workers,
         *,
         committed: Callable[[], None] = lambda: None,
-        new_key: NewKey = generate_key,
+        new_key: NewKey = Suite.generate_key,
         troubles: Troubles | None = None,
     ) -> None:
         self._tasks = tasks
@@ -163,7 +164,7 @@ class Acceptor:
             raise erased(task, stored.id.round)
         destination = Destination(stored.id.task_id, stored.id.round, key.key_set_hash)
         query = stored.id.query
-        job = Job(destination, key.private, query, task.inner_bytes[query])
+        job = Job(destination, key.private, query, task.inner_bytes[query], task.suite)
         stretches = functools.partial(self._store.arrived, stored.id)
         randomizer = task.queries[query].randomizer
         try:

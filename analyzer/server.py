@@ -52,16 +52,17 @@ async def serve(
     clock: Callable[[], float] = time.time,
     announce: Announce | None = None,
     stop: asyncio.Event | None = None,
+    new_workers: Callable[[int], Workers] = Workers,
 ) -> None:
     """Run the analyzer until SIGTERM or SIGINT, or until `stop` is set; then drain.
 
-    `announce` is called with the addresses of the ports, {"delivery": …, "results": …} and "metrics" where there is
-    such a port, once they serve.
+    `new_workers` makes what opens envelopes, in so many processes. `announce` is called with the addresses of the
+    ports, {"delivery": …, "results": …} and "metrics" where there is such a port, once they serve.
 
     Raises:
         HubbubError: where settings, tasks, keys, ports or the store cannot be used; nothing was served then.
     """
-    await run(settings.log, _assembled(settings, clock), announce=announce, stop=stop)
+    await run(settings.log, _assembled(settings, clock, new_workers), announce=announce, stop=stop)
 
 
 @dataclass
@@ -96,12 +97,14 @@ class _Analyzer:
 
 
 @contextlib.asynccontextmanager
-async def _assembled(settings: Settings, clock: Callable[[], float]) -> AsyncIterator[_Analyzer]:
+async def _assembled(
+    settings: Settings, clock: Callable[[], float], new_workers: Callable[[int], Workers]
+) -> AsyncIterator[_Analyzer]:
     identity, tasks = _load(settings)
     shuffler = load_public(settings.shuffler_key)
     certificates = Certificates(Role.ANALYZER, settings.tls.paths(), settings.identity, clock)
     metrics, troubles = Metrics("analyzer", Stage), Troubles()
-    async with _opened(settings, metrics, troubles) as (store, workers):
+    async with _opened(settings, metrics, troubles, new_workers) as (store, workers):
         await store.add_tasks(tasks.values())
         await check_store(store)
         await tell_held(store, tasks)
@@ -153,10 +156,10 @@ async def tell_held(store: Store, tasks: Tasks) -> None:
 
 @contextlib.asynccontextmanager
 async def _opened(
-    settings: Settings, metrics: Metrics, troubles: Troubles
+    settings: Settings, metrics: Metrics, troubles: Troubles, new_workers: Callable[[int], Workers]
 ) -> AsyncIterator[tuple[SqliteStore, Workers]]:
     store = SqliteStore(settings.data, metrics.stage(Stage.STORE), troubles=troubles)
-    workers = Workers(settings.processes)
+    workers = new_workers(settings.processes)
     try:
         yield store, workers
     finally:

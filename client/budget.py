@@ -249,9 +249,9 @@ class _Scope:
 
     def _words(self, before: Fraction, after: Fraction) -> str:
         name = "" if self.own.tariff is None else f" {self.own.tariff.name}"
-        of_what = "today (UTC), on all tasks," if self._daily else "on this task"
+        of_what = "today (UTC), on all tasks" if self._daily else "on this task"
         kind = "local" if "local" in self.name else "central"
-        amounts = f"{_shown(before)} is spent {of_what}{self._listed()} and the round adds {_shown(after - before)}"
+        amounts = f"{_shown(before)} is spent {of_what}{self._listed()}, and the round adds {_shown(after - before)}"
         return (
             f"round {self.added.first} of task{name} is not answered: {amounts} of {kind} ε, above the limit "
             f"{self.name} = {self.limit:.9g}; {self._remedy()}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Awaitable, Callable, Mapping
@@ -12,19 +13,20 @@ from typing import TypeVar
 
 from hubbub.client.aside import alone, aside
 from hubbub.client.enrolled import ticket_of
-from hubbub.client.errors import NoRound, UsageError
+from hubbub.client.errors import UsageError
 from hubbub.client.limits import Limits
 from hubbub.client.memory import MemoryMoved
+from hubbub.client.moment import draw_moment, wait_until
+from hubbub.client.outcomes import erased_unsent, settled
 from hubbub.client.participant import OVER, Participant, checked_name
 from hubbub.client.rounds import RoundKeys
 from hubbub.client.spent import Budget
 from hubbub.client.standing import DeviceStatus, Memory, status_of
-from hubbub.client.state import DONE, ERASED_HERE, Drawn, Entry, Round
-from hubbub.client.submit import Link, Pacing, explained, submit
-from hubbub.protos.envelope import Destination
+from hubbub.client.state import DONE, Drawn, Entry, Round
+from hubbub.client.submit import Link, Pacing, explained
 from hubbub.protos.errors import Unreachable
 from hubbub.protos.messages import Receipt, Submission
-from hubbub.protos.refusals import Reason, Refusal
+from hubbub.protos.refusals import Refusal
 from hubbub.protos.times import forgotten_after
 from hubbub.queries.draws import Random
 from hubbub.queries.errors import AnswerError
@@ -117,8 +119,13 @@ class Device(Participant):
         round: int | None = None,  # noqa: A002 - its name
         *,
         timeout: float | None = None,  # noqa: ASYNC109 - for all calls to the shuffler, not for the whole
+        spread: bool = False,
     ) -> DeviceReceipt:
         """Answer a round, the current one by default; return the shuffler's receipt.
+
+        It is sent at once, so that whoever sees it arrive knows when it was answered. With `spread` the answers are
+        stored at once, and nothing is asked for or sent before a moment that is drawn uniformly, once, from what is
+        left of the round: this call waits for it, and a later one, after a restart, for the same.
 
         `answers` holds, by query: a category's name, a number in the query's unit, or None for no answer; a query that
         is not named has none. `timeout` is how many seconds to try, 60 where the pacing says nothing else. Where they
@@ -135,7 +142,7 @@ class Device(Participant):
             Unreachable: where it does not answer; the answers are kept.
             StateError: where the state file cannot be used; nothing was sent.
         """
-        return await self._submit(self._link, answers, round, timeout)
+        return await self._submit(self._link, answers, round, timeout, spread)
 
     def submit_blocking(
         self,
@@ -143,16 +150,25 @@ class Device(Participant):
         round: int | None = None,  # noqa: A002 - its name
         *,
         timeout: float | None = None,
+        spread: bool = False,
     ) -> DeviceReceipt:
         """Do what `submit` does, for programs without an event loop; leaves nothing open.
 
         Raises:
             UsageError: inside a running event loop; and what `submit` raises.
         """
-        return self._blocking(lambda link: self._submit(link, answers, round, timeout), "submit")
+        return self._blocking(lambda link: self._submit(link, answers, round, timeout, spread), "submit")
 
-    def keep(self, answers: Mapping[str, Value], round: int | None = None) -> bool:  # noqa: A002 - its name
+    def keep(
+        self,
+        answers: Mapping[str, Value],
+        round: int | None = None,  # noqa: A002 - its name
+        *,
+        spread: bool = False,
+    ) -> bool:
         """Randomize and store the answers to a round, the current one by default, for `resend` to send.
+
+        With `spread` that is not before a moment drawn uniformly, once, from what is left of the round.
 
         Nothing is asked of anybody, and the file is synced: it takes milliseconds. Returns False where the round had
         been answered before: the first answers stand.
@@ -160,10 +176,17 @@ class Device(Participant):
         Raises:
             AnswerError, NoRound, OptedOut, OverLimit, StateError: as `submit` does; nothing was stored.
         """
-        return self._keep(answers, round)[2]
+        return self._keep(answers, round, spread)[2]
 
-    async def resend(self, *, timeout: float | None = None) -> list[Receipt]:  # noqa: ASYNC109 - as above
+    async def resend(
+        self,
+        *,
+        timeout: float | None = None,  # noqa: ASYNC109 - as above
+        early: bool = False,
+    ) -> list[Receipt]:
         """Send what earlier calls stored for rounds that are not over, and got no receipt for; return the receipts.
+
+        What has a moment that is still to come stays, unless `early` says to send that too.
 
         What waited until its round was over is erased unsent, and never sent in another round. `timeout` is how many
         seconds to try for all of them together.
@@ -172,15 +195,15 @@ class Device(Participant):
             Refusal: the first, after the other rounds were sent too.
             Unreachable, StateError: as `submit` does.
         """
-        return await self._resend(self._link, timeout)
+        return await self._resend(self._link, timeout, early)
 
-    def resend_blocking(self, *, timeout: float | None = None) -> list[Receipt]:
+    def resend_blocking(self, *, timeout: float | None = None, early: bool = False) -> list[Receipt]:
         """Do what `resend` does, for programs without an event loop; leaves nothing open.
 
         Raises:
             UsageError: inside a running event loop; and what `resend` raises.
         """
-        return self._blocking(lambda link: self._resend(link, timeout), "resend")
+        return self._blocking(lambda link: self._resend(link, timeout, early), "resend")
 
     # Knowing, and deciding. These read and write the state file alone, which takes milliseconds, or up to 30 s while
     # another program holds it.
@@ -249,14 +272,26 @@ class Device(Participant):
             self._state.close()
 
     async def _submit(
-        self, link: Link, answers: Mapping[str, Value], wanted: int | None, seconds: float | None
+        self, link: Link, answers: Mapping[str, Value], wanted: int | None, seconds: float | None, spread: bool
     ) -> DeviceReceipt:
         pacing = self._pacing.begun(seconds)
-        of, stored, used = await aside(self._keep, answers, wanted)
+        of, stored, used = await aside(self._keep, answers, wanted, spread)
+        if spread and stored.moment is not None and stored.outcome is None:
+            stored = await self._at_its_moment(of, stored, stored.moment)
+            pacing = self._pacing.begun(seconds)
         receipt = await self._deliver(link, of, stored, pacing, used)
         return DeviceReceipt(receipt.submission_id, receipt.round, used, sent=stored.outcome is None)
 
-    def _keep(self, answers: Mapping[str, Value], wanted: int | None) -> tuple[Round, Entry, bool]:
+    async def _at_its_moment(self, of: Round, stored: Entry, moment: float) -> Entry:
+        """Return what is to be sent, at its moment: it may have been sent, or erased by an opt-out, meanwhile."""
+        if not await wait_until(moment, self._clock, self._pacing.sleep):
+            return stored
+        found = await aside(self._stored, of)
+        if found is None:
+            raise erased_unsent(of)
+        return found
+
+    def _keep(self, answers: Mapping[str, Value], wanted: int | None, spread: bool) -> tuple[Round, Entry, bool]:
         """Randomize and store, unless the round is answered; return what is stored, and whether it is of these answers.
 
         What was answered before stays, whatever it was: a round is answered once.
@@ -271,11 +306,13 @@ class Device(Participant):
         for error in self._state.refusals(of, [self._name], bill).values():
             raise error
         over_at = forgotten_after(self.task.schedule, of.number)
+        # Drawn once, like the reports: of two calls at a time, the one that stores first says both.
+        moment = draw_moment(self.task.schedule, of.number, self._clock(), self._random) if spread else None
         while True:
             drawn, step = self._draw(answers, of.number, self._kept([self._name]).get(self._name))
             # If another call stored first, ours is dropped unsent.
             try:
-                stored = self._state.keep_reports(of, self._name, drawn, over_at, bill, step)
+                stored = self._state.keep_reports(of, self._name, drawn, over_at, bill, step, moment)
             except MemoryMoved:
                 continue
             return of, stored, stored.submission_id == drawn.submission_id
@@ -283,14 +320,16 @@ class Device(Participant):
     def _stored(self, of: Round) -> Entry | None:
         return self._state.find(of, [self._name]).get(self._name)
 
-    async def _resend(self, link: Link, seconds: float | None) -> list[Receipt]:
-        receipts, refusals = await self._resend_all(link, seconds)
+    async def _resend(self, link: Link, seconds: float | None, early: bool) -> list[Receipt]:
+        receipts, refusals = await self._resend_all(link, seconds, early)
         if refusals:
             raise refusals[0]
         return receipts
 
-    async def _resend_all(self, link: Link, seconds: float | None) -> tuple[list[Receipt], list[Refusal]]:
-        """Send all that waits; return the receipts, and the refusals of those that were refused."""
+    async def _resend_all(
+        self, link: Link, seconds: float | None, early: bool = False
+    ) -> tuple[list[Receipt], list[Refusal]]:
+        """Send all whose moment has come, or all; return the receipts, and the refusals of those that were refused."""
         pacing = self._pacing.begun(seconds)
         await aside(self._state.forget, self._clock())
         receipts: list[Receipt] = []
@@ -299,7 +338,7 @@ class Device(Participant):
             of = Round(self.task.id, number)
             stored = await aside(self._stored, of)
             # Another process that shares the file may have forgotten or settled the round since.
-            if stored is None or stored.outcome is not None:
+            if stored is None or stored.outcome is not None or (not early and stored.waits_for(self._clock()) > 0):
                 continue
             try:
                 receipts.append(await self._deliver(link, of, stored, pacing))
@@ -307,10 +346,15 @@ class Device(Participant):
                 refusals.append(refusal)
         return receipts, refusals
 
+    def _until_next(self) -> float:
+        """In how many seconds the moment of the next that is stored comes; infinity where none is still to come."""
+        now, entries = self._clock(), self._state.entries(self.task.id, self._name).values()
+        return min((wait for entry in entries if (wait := entry.waits_for(now)) > 0), default=math.inf)
+
     async def _deliver(self, link: Link, of: Round, stored: Entry, pacing: Pacing, used: bool = True) -> Receipt:
         """Seal and send what is stored, and note the outcome, unless it has one; `used` is said in errors."""
         if stored.outcome is not None:
-            return _settled(of, stored)
+            return settled(of, stored)
         try:
             return await self._seal_and_send(link, of, stored, pacing)
         except Refusal as refusal:
@@ -327,35 +371,16 @@ class Device(Participant):
         if stored.drawn is not None:
             stored = await self._seal(of, keys, stored.drawn)
         if stored.submission is None:
-            return _settled(of, stored)
-        receipt = await self._send(link, keys.destination, stored.submission, pacing)
+            return settled(of, stored)
+        receipt = await self._enrolled.send(link, keys.destination, self._name, stored.submission, pacing)
         await aside(self._state.settle, of, {self._name: DONE})
         return receipt
-
-    async def _send(self, link: Link, to: Destination, submission: Submission, pacing: Pacing) -> Receipt:
-        proven = await self._proven(link, to, submission, pacing)
-        try:
-            return await submit(link.caller, to, proven, pacing)
-        except Refusal as refusal:
-            if refusal.reason is not Reason.NOT_ENROLLED:
-                raise
-        # The master key of the credential is gone by now; the same ticket gives one under the key that is active.
-        renewed = await self._proven(link, to, submission, pacing, anew=True)
-        return await submit(link.caller, to, renewed, pacing)
-
-    async def _proven(
-        self, link: Link, to: Destination, submission: Submission, pacing: Pacing, *, anew: bool = False
-    ) -> Submission:
-        proven, refused = await self._enrolled.proven(link, to, {self._name: submission}, pacing, anew=anew)
-        for refusal in refused.values():
-            raise refusal
-        return proven[self._name]
 
     async def _seal(self, of: Round, keys: RoundKeys, drawn: Drawn) -> Entry:
         submission: Submission = self._sealed(keys.sealer(self._clock()), drawn)
         found = await aside(self._state.seal, of, {self._name: submission})
         if self._name not in found:
-            raise NoRound(f"the answers to round {of.number} were erased on this device before they were sent")
+            raise erased_unsent(of)
         return found[self._name]
 
     def _told(self, of: Round, used: bool) -> str:
@@ -363,27 +388,3 @@ class Device(Participant):
         kept = f"the answers {'' if used else 'given earlier '}to round {of.number} are kept on this device, randomized"
         unused = "" if used else ", and those of this call are not used"
         return f"{kept}{unused}: resend them, or submit again, before {until:%Y-%m-%dT%H:%M:%SZ}"
-
-
-def _settled(of: Round, entry: Entry) -> Receipt:
-    """Return the receipt that a settled submission got.
-
-    Raises:
-        Refusal: for which it was discarded.
-        NoRound: where it was erased on this device.
-    """
-    if entry.outcome == DONE:
-        return Receipt(entry.submission_id, of.number)
-    if entry.outcome == ERASED_HERE:
-        raise NoRound(
-            f"round {of.number} was answered before, and what was stored of it was erased here; answer the next"
-        )
-    raise discarded(of, entry)
-
-
-def discarded(of: Round, entry: Entry) -> Refusal:
-    """Return the refusal for which an entry was discarded."""
-    reason = Reason(entry.outcome or Reason.TOO_LATE)
-    return Refusal(
-        reason, f"round {of.number} took nothing when this submission came; it was discarded, answer the next"
-    )

@@ -11,12 +11,12 @@ from hubbub.client.aside import aside
 from hubbub.client.enrolment_tables import Enrolment, Tickets, find_enrolments, keep_credentials, take_tickets
 from hubbub.client.errors import UsageError
 from hubbub.client.state import State
-from hubbub.client.submit import Link, Pacing
+from hubbub.client.submit import Link, Pacing, submit
 from hubbub.protos.admission import Mode
 from hubbub.protos.credentials import Credential
 from hubbub.protos.envelope import Destination
 from hubbub.protos.errors import SignatureError
-from hubbub.protos.messages import Redemption, Submission
+from hubbub.protos.messages import Receipt, Redemption, Submission
 from hubbub.protos.refusals import TRANSIENT, Reason, Refusal
 from hubbub.protos.task import Task
 from hubbub.protos.tickets import Ticket
@@ -65,6 +65,31 @@ class Enrolled:
         self._state = state
         self._tickets = tickets
         self._random = random
+
+    async def send(self, link: Link, to: Destination, device: str, submission: Submission, pacing: Pacing) -> Receipt:
+        """Send a device's submission with its proof; where the proof is of a key that is gone, redeem and send again.
+
+        Raises:
+            Refusal, Unreachable, MessageError: as `submit` does; a Refusal too where the device has no credential.
+            StateError: where the state file cannot be used.
+        """
+        proven = await self._proven(link, to, device, submission, pacing)
+        try:
+            return await submit(link.caller, to, proven, pacing)
+        except Refusal as refusal:
+            if refusal.reason is not Reason.NOT_ENROLLED:
+                raise
+        # The master key of the credential is gone by now; the same ticket gives one under the key that is active.
+        renewed = await self._proven(link, to, device, submission, pacing, anew=True)
+        return await submit(link.caller, to, renewed, pacing)
+
+    async def _proven(
+        self, link: Link, to: Destination, device: str, submission: Submission, pacing: Pacing, *, anew: bool = False
+    ) -> Submission:
+        proven, refused = await self.proven(link, to, {device: submission}, pacing, anew=anew)
+        for refusal in refused.values():
+            raise refusal
+        return proven[device]
 
     async def proven(
         self,

@@ -27,7 +27,7 @@ CREATE TABLE enrolment (
     CHECK ((credential IS NULL) = (key IS NULL))
 ) WITHOUT ROWID;
 """
-"""What version 5 of the state file has beside version 4."""
+"""What version 6 of the state file has beside version 5."""
 
 Tickets = Callable[[str], bytes | None]
 """Returns the ticket of a device, None where it has none."""

@@ -32,12 +32,20 @@ class Drawn:
 
 @dataclass(frozen=True)
 class Entry:
-    """One device's submission for a round. It has reports until it is sealed, then sealed bytes until it is settled."""
+    """One device's submission for a round. It has reports until it is sealed, then sealed bytes until it is settled.
+
+    `moment` is when it is to be sent (seconds since 1970); None where that is as soon as it can be.
+    """
 
     submission_id: bytes
     envelope: bytes | None
     outcome: str | None
     reports: bytes | None = None
+    moment: float | None = None
+
+    def waits_for(self, now: float) -> float:
+        """For how many seconds from `now` nothing of it is to be sent; 0 where it may be, or nothing is left to do."""
+        return 0.0 if self.outcome is not None or self.moment is None else max(0.0, self.moment - now)
 
     @property
     def drawn(self) -> Drawn | None:

@@ -10,13 +10,14 @@ from itertools import islice
 from typing import TypeVar
 
 from hubbub.client.aside import aside
+from hubbub.client.errors import UsageError
 from hubbub.client.memory import MemoryMoved, Step
 from hubbub.client.participant import OVER, Participant, checked_name
 from hubbub.client.rounds import RoundKeys
 from hubbub.client.spent import Budget
 from hubbub.client.state import DONE, ERASED_HERE, Entry, Round
 from hubbub.client.submit import explained, submit_batch
-from hubbub.protos.envelope import Destination, Sealer, outer_bytes
+from hubbub.protos.envelope import Destination, Sealer
 from hubbub.protos.errors import HubbubError, Unreachable
 from hubbub.protos.messages import Answer, Receipt, Submission
 from hubbub.protos.refusals import Reason, Refusal
@@ -32,6 +33,9 @@ OPTED_OUT = "opted_out"
 
 OVER_LIMIT = "over_limit"
 """The reason that counts devices that would have passed a limit; nothing was drawn or sent for them."""
+
+PER_CALL = 100
+"""Submissions in one call, unless told otherwise: more cost each of them hardly less."""
 
 PREPARED_CALLS = 10
 """The submissions of this many calls are sealed together and stored in one transaction: a commit costs a disk sync."""
@@ -102,21 +106,25 @@ class Gateway(Participant):
         round: int | None = None,  # noqa: A002 - its name
         *,
         progress: Callable[[int], None] | None = None,
-        per_call: int = 100,
+        per_call: int | None = None,
         calls: int = 8,
     ) -> Summary:
         """Answer a round, the current one by default, for every (device, answers); return the counts.
 
         A device that is named twice counts twice, and its first answers are sent. `progress` is called with the number
-        of devices that were dealt with since its last call. `per_call` submissions go in one call, and at most `calls`
-        calls are made at a time.
+        of devices that were dealt with since its last call. `per_call` submissions go in one call, 100 where that many
+        fit, and at most `calls` calls are made at a time.
 
         Raises:
+            UsageError: for a mapping, whose keys alone would be gone through.
             NoRound, KeyRecordError, SignatureError, KeySetChanged, StateError: as `Device.submit` does.
             Refusal: where the round's keys are refused.
             Unreachable: where the shuffler does not answer; calling again goes on where this call ended.
         """
-        most = _most_per_call(self.task.inner_bytes)
+        if isinstance(answers, Mapping):
+            raise UsageError("answers is a mapping; give pairs of a device and its answers, as its items() are")
+        most = _most_per_call(self.task.outer_bytes)
+        per_call = min(PER_CALL, most) if per_call is None else per_call
         if not 1 <= per_call <= most or calls < 1:
             raise HubbubError(
                 f"{per_call} submissions a call, {calls} calls at a time; take 1 to {most}, and 1 or more"
@@ -280,9 +288,9 @@ def _parcels(entries: Mapping[str, Entry], mentions: Counter[str], settled: Summ
     return parcels
 
 
-def _most_per_call(inners: Sequence[int]) -> int:
+def _most_per_call(envelope_bytes: int) -> int:
     """Return the most submissions in one call: as many as fit into a message, and as the shuffler takes."""
-    return min(MAXIMUM_SUBMISSIONS, MAXIMUM_MESSAGE_BYTES // (outer_bytes(inners) + SUBMISSION_OVERHEAD))
+    return min(MAXIMUM_SUBMISSIONS, MAXIMUM_MESSAGE_BYTES // (envelope_bytes + SUBMISSION_OVERHEAD))
 
 
 def _stretches(items: Iterable[T], length: int) -> Iterator[list[T]]:

@@ -62,7 +62,8 @@ def read_certificate(certificate: bytes, task: Task) -> Learned:
     try:
         return _read(certificate, task)
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
-        raise SignatureError(f"not a certificate of a round: {error!r:.200}; nothing was learned") from error
+        problem = f"it has no member {error}" if isinstance(error, KeyError) else f"{error!r:.200}"
+        raise SignatureError(f"not a certificate of a round: {problem}; nothing was learned") from error
 
 
 def _read(certificate: bytes, task: Task) -> Learned:

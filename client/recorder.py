@@ -1,8 +1,9 @@
 """Recorder: answers handed over in passing. A thread stores and sends them, and the application never waits or fails.
 
 What `record` takes is copied into a bounded queue. The thread randomizes and stores it (`Device.keep`), which takes
-milliseconds, and then sends what is stored (`Device.resend`), again and again until it is acknowledged or its round is
-over. What was not stored yet when a process is killed is lost; what was stored is sent by the next run.
+milliseconds. At a moment drawn from what is left of the round it sends what is stored (`Device.resend`), again and
+again until it is acknowledged or its round is over. What was not stored yet when a process is killed is lost; what was
+stored is sent by the next run.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from hubbub.client.aside import alone
 from hubbub.client.device import Device
 from hubbub.client.errors import NoRound, OptedOut, OverLimit, UsageError
 from hubbub.client.forking import restarted_in_children
+from hubbub.client.moment import LOOK_SECONDS
 from hubbub.client.participant import OVER
 from hubbub.client.recorded import Recorded as Recorded
 from hubbub.protos.errors import Unreachable
@@ -64,6 +66,9 @@ class Recorder:
         device: whose answers they are. Other threads may use it meanwhile.
         capacity: most calls that wait to be stored; further ones are dropped and counted.
         exit_seconds: how long the end of the program may be held up.
+        spread: send each round's answers at a moment drawn uniformly, once, from what is left of the round, so that
+            nobody who sees them arrive knows when they were given. False sends as soon as possible, which a program
+            that runs once and not again in the round has to say.
         on_error: called in the recorder's thread with what went wrong, of which nothing reaches the application
             otherwise; by default it is logged. No error holds an answer. What it raises is passed over.
 
@@ -77,6 +82,7 @@ class Recorder:
         *,
         capacity: int = 1000,
         exit_seconds: float = EXIT_SECONDS,
+        spread: bool = True,
         on_error: Callable[[Exception], None] | None = None,
     ) -> None:
         self._device = checked_type(device, Device, "device", "a Device(…)")
@@ -84,6 +90,7 @@ class Recorder:
             raise UsageError(f"capacity is {capacity!r:.80}; give a whole number, 1 or more")
         self._capacity = capacity
         self._exit_seconds = checked_seconds(exit_seconds, "exit_seconds")
+        self._spread = checked_type(spread, bool, "spread", "True or False")
         self._on_error = _logged if on_error is None else checked_function(on_error, "on_error", "nothing")
         self._answered: set[int] = set()
         self._told: set[int] = set()
@@ -140,10 +147,10 @@ class Recorder:
             return Recorded(**self._counts, queued=len(self._queue) + self._storing)
 
     def flush(self, timeout: float = 10.0) -> bool:
-        """Store and send what is recorded; return whether nothing waits to be sent any more.
+        """Store what is recorded and send what is due; return whether nothing waits to be sent any more.
 
-        Returns once a try to send was made, or after `timeout` seconds. It blocks: in an event loop, call it with
-        `asyncio.to_thread`. A recorder that was closed sends nothing; it says whether something waits on disk.
+        What waits for its moment stays. Returns once a try was made, or after `timeout` seconds. It blocks: in an event
+        loop, call it with `asyncio.to_thread`. A closed one sends nothing; it says whether something waits on disk.
 
         Raises:
             UsageError: where `timeout` is not a number of seconds, 0 or more.
@@ -239,7 +246,7 @@ class Recorder:
     def _stored(self, answers: dict[str, Value], number: int) -> tuple[str, Exception | None]:
         """Store one call's answers; return what became of them, and the error to tell."""
         try:
-            kept = self._device.keep(answers, number)
+            kept = self._device.keep(answers, number, spread=self._spread)
         except OptedOut:
             return "opted_out", None
         except NoRound:
@@ -261,19 +268,21 @@ class Recorder:
         with self._changed:
             return self._asked > self._tried
 
-    async def _try(self) -> bool:
-        """Try to send what is stored; return whether nothing waits any more."""
+    async def _try(self) -> tuple[bool, float]:
+        """Try to send what is due; return whether nothing of it is left, and seconds until the next moment."""
         with self._changed:
             asked = self._asked
-        waits = True
+        left, until = True, math.inf
         try:
-            waits = await self._send()
+            # Before sending: a moment that comes meanwhile is then still counted, and tried for once more.
+            until = self._device._until_next()
+            left = await self._send()
         except Exception as error:  # the thread goes on; what is stored is tried again
             self._tell(error)
         with self._changed:
-            self._tried, self._waits = asked, waits
+            self._tried, self._waits = asked, left or until < math.inf
             self._changed.notify_all()
-        return not waits
+        return not left, until
 
     # How
 
@@ -373,8 +382,10 @@ class _Worker:
             self._event.clear()
             self._recorder._store()
             if sending is not None and sending.done():
-                sent, sending = sending.result(), None
-                due = math.inf if sent else time.monotonic() + pause
+                (sent, until), sending = sending.result(), None
+                # A look every now and then, as the clock that moments go by may be set, or stand still meanwhile.
+                until = min(until, LOOK_SECONDS) if until < math.inf else until
+                due = time.monotonic() + (until if sent else min(until, pause))
                 pause = FIRST_PAUSE if sent else min(2 * pause, LONGEST_PAUSE)
             if sending is None and (self._recorder._is_asked or time.monotonic() >= due):
                 due, sending = math.inf, asyncio.create_task(self._recorder._try())

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from hubbub.client.errors import NoRound
 from hubbub.protos.envelope import Destination, Sealer
 from hubbub.protos.keys import KeyRecord, KeySet
+from hubbub.protos.suites import suite_named
 from hubbub.protos.task import Schedule, Task
 from hubbub.protos.times import forgotten_after
 
@@ -73,4 +74,6 @@ class RoundKeys:
         # Checked here and not only when the keys are fetched: they may come from the state, long after.
         for record in (self.shuffler, self.analyzer):
             record.check_time(now)
-        return Sealer(self.destination, self.shuffler.public_key, self.analyzer.public_key)
+        # `KeySet.read` has checked that both records are of the task's suite.
+        suite = suite_named(self.shuffler.suite)
+        return Sealer(self.destination, self.shuffler.public_key, self.analyzer.public_key, suite)

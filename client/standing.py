@@ -39,7 +39,10 @@ class Answer(StrEnum):
 
 @dataclass(frozen=True)
 class DeviceRound:
-    """A round with its times (seconds since 1970, UTC) and what this device did in it; `reason` is a refusal's."""
+    """A round with its times (seconds since 1970, UTC) and what this device did in it; `reason` is a refusal's.
+
+    `moment` is when what is stored is to be sent; None where that is as soon as it can be, or nothing is.
+    """
 
     number: int
     opens: int
@@ -47,6 +50,7 @@ class DeviceRound:
     cut: int
     answer: Answer
     reason: str | None = None
+    moment: float | None = None
 
 
 @dataclass(frozen=True)
@@ -135,7 +139,10 @@ def status_of(task: Task, memory: Memory, now: float) -> DeviceStatus:
 def _round(task: Task, memory: Memory, number: int) -> DeviceRound:
     schedule = task.schedule
     answer, reason = _answer(memory, number)
-    return DeviceRound(number, schedule.opens(number), schedule.ends(number), schedule.cut(number), answer, reason)
+    entry = memory.entries.get(number)
+    moment = entry.moment if entry is not None and answer in (Answer.KEPT, Answer.SEALED) else None
+    times = schedule.opens(number), schedule.ends(number), schedule.cut(number)
+    return DeviceRound(number, *times, answer, reason, moment)
 
 
 def _answer(memory: Memory, number: int) -> tuple[Answer, str | None]:

@@ -109,17 +109,27 @@ def _with_budget(connection: sqlite3.Connection) -> None:
 
 
 def _with_enrolments(connection: sqlite3.Connection) -> None:
-    """Version 4 knew tasks alone that take whoever comes."""
+    """Version 5 knew tasks alone that take whoever comes."""
     for statement in statements(ENROLMENT_TABLES):
+        connection.execute(statement)
+
+
+_MOMENT = "ALTER TABLE submission ADD COLUMN moment REAL;"
+"""When a submission is to be sent (seconds since 1970); NULL where that is as soon as it can be."""
+
+
+def _with_moment(connection: sqlite3.Connection) -> None:
+    """Version 4 sent everything as soon as it could."""
+    for statement in statements(_MOMENT):
         connection.execute(statement)
 
 
 STATE = Layout(
     what="state file",
-    version=5,
+    version=6,
     older="use the program that wrote it until its rounds are over, then name another file",
-    script=_TABLES + _MEMORY + _BUDGET_TABLES + ENROLMENT_TABLES,
-    migrations={1: _from_1, 2: _from_2, 3: _with_budget, 4: _with_enrolments},
+    script=_TABLES + _MEMORY + _BUDGET_TABLES + _MOMENT + ENROLMENT_TABLES,
+    migrations={1: _from_1, 2: _from_2, 3: _with_budget, 4: _with_moment, 5: _with_enrolments},
 )
 """The tables of a state file."""
 

@@ -214,9 +214,12 @@ class Link:
     @property
     def caller(self) -> SubmissionCaller:
         """The shuffler at the other end."""
+        return SubmissionCaller(self._opened())
+
+    def _opened(self) -> grpc.aio.Channel:
         if self._channel is None:
             self._channel = transport.open_channel(self._address, self._tls)
-        return SubmissionCaller(self._channel)
+        return self._channel
 
     async def close(self) -> None:
         """Close the connection; a later use opens it again."""

@@ -14,8 +14,7 @@ from hubbub.accountant.calibration.design import Calibration, Family
 from hubbub.accountant.errors import AccountingError
 from hubbub.queries.design import Design
 from hubbub.queries.errors import TaskError
-from hubbub.queries.hashed import HashedResponse, OfCells
-from hubbub.queries.question import Question
+from hubbub.queries.question import Question, Shared, symbols_of
 from hubbub.queries.randomizer import Randomizer
 from hubbub.queries.registry import RANDOMIZERS
 
@@ -24,9 +23,6 @@ COUNTS = (0, 1_000, 100_000)
 
 RARE = 1e-9
 """A share so small that the error of an answer that nobody holds is what is made smallest."""
-
-CELLS = (2**10, 2**12, 2**14, 2**16, 2**18)
-"""Numbers of cells that are compared, beside the one with the least error up to the share that matters."""
 
 
 @dataclass(frozen=True)
@@ -81,11 +77,12 @@ def _parameters(found: Calibration[Randomizer]) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class _Sized:
-    """A design with one family of hashed kRR: a number of cells that somebody wants to see."""
+class _Shown:
+    """A design with one family of its randomizer alone: one that somebody wants to see."""
 
     design: Design
-    cells: int
+    randomizer: type[Randomizer]
+    place: int
 
     @property
     def weight(self) -> float:
@@ -96,7 +93,7 @@ class _Sized:
         return self.design.sizes
 
     def families(self, size: int) -> Sequence[Family[Randomizer]]:
-        return (OfCells(size, self.cells),)
+        return (self.randomizer.shown_families(symbols_of(self.design.question.sized(size)))[self.place],)
 
     def mse(self, size: int, randomizer: Randomizer, reports: int, dummies: int) -> float:
         return self.design.mse(size, randomizer, reports, dummies)
@@ -109,31 +106,29 @@ def compared(question: Question, aim: Aim, dummies: int, listed: Question | None
     """
     found: list[Candidate] = []
     for added in dict.fromkeys((0, dummies)):
-        for kind in RANDOMIZERS:
-            if kind == HashedResponse.kind:
-                found += _of_hashed(_through(question, kind), aim, added)
-            elif listed is None:
+        for kind, randomizer in RANDOMIZERS.items():
+            asked = listed if randomizer.lists_answers else question
+            if asked is None:
                 why = "its symbols are the answers, which must be known; give their number with --categories"
                 found.append(Candidate(kind, added, None, {}, float("inf"), why))
             else:
-                design = Design(_through(listed, kind))
-                found.append(_candidate(design, design, aim, added))
+                found += _of_kind(_through(asked, kind), randomizer, aim, added)
     return tuple(found)
 
 
-def _of_hashed(question: Question, aim: Aim, dummies: int) -> list[Candidate]:
-    """Return hashed kRR with the cells that are best for the share that matters, best for rare answers, and some."""
+def _of_kind(question: Question, randomizer: type[Randomizer], aim: Aim, dummies: int) -> list[Candidate]:
+    """Return the best for the share that matters; where more is shown, also the best for rare answers, and these."""
     design = Design(question)
-    sized = [_candidate(_Sized(design, cells), design, aim, dummies) for cells in CELLS]
     chosen = _candidate(design, design, aim, dummies)
-    return [chosen, *_of_rare(question, aim, dummies), *sized]
+    places = range(len(randomizer.shown_families(symbols_of(question))))
+    shown = [_candidate(_Shown(design, randomizer, place), design, aim, dummies) for place in places]
+    return [chosen, *_of_rare(question, aim, dummies), *shown] if shown else [chosen]
 
 
 def _of_rare(question: Question, aim: Aim, dummies: int) -> list[Candidate]:
-    asked: Any = question
-    if not hasattr(question, "share"):
+    if not isinstance(question, Shared):
         return []
-    rare = Design(replace(asked, share=RARE))
+    rare = Design(question.for_share(RARE))
     found = _candidate(rare, rare, aim, dummies)
     if found.chosen is None:
         return []

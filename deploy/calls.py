@@ -16,7 +16,7 @@ from hubbub.protos.messages import Condition, CredentialStatus, RoundState, Roun
 from hubbub.protos.results import RoundId, RoundResults, RoundStanding
 from hubbub.protos.task import Task
 from hubbub.protos.times import at
-from hubbub.protos.transport import open_channel
+from hubbub.protos.transport import MAXIMUM_RESULTS_BYTES, open_channel
 from hubbub.protos.wire import ControlCaller, ResultsCaller
 from hubbub.protos.wire.enrolment import MOST_DEVICES
 
@@ -37,10 +37,20 @@ async def list_results(settings: OperatorSettings) -> list[RoundId]:
 
 async def fetch_results(settings: OperatorSettings, task_id: bytes, round_number: int, wait: float) -> RoundResults:
     """Return a round's results, waiting up to `wait` seconds (at most 50) for them."""
-    async with open_channel(settings.analyzer_results, settings.tls.paths()) as channel:
+    paths = settings.tls.paths()
+    async with open_channel(settings.analyzer_results, paths, largest=MAXIMUM_RESULTS_BYTES) as channel:
         # The call's deadline is later than the service's own wait: "no results yet" arrives before it is given up.
         patience = min(max(wait, 0.0), LONGEST_WAIT)
         return await ResultsCaller(channel).get_results(task_id, round_number, patience, patience + CALL_SECONDS)
+
+
+async def fetch_certified(settings: OperatorSettings, task_id: bytes, wanted: Collection[int]) -> list[RoundResults]:
+    """Return the results of those wanted of a task's rounds that are certified."""
+    paths = settings.tls.paths()
+    async with open_channel(settings.analyzer_results, paths, largest=MAXIMUM_RESULTS_BYTES) as channel:
+        caller = ResultsCaller(channel)
+        certified = [each.round for each in await caller.list_results(task_id, CALL_SECONDS) if each.round in wanted]
+        return [await caller.get_results(task_id, number, 0, CALL_SECONDS) for number in sorted(certified)]
 
 
 async def close_round(settings: OperatorSettings, task_id: bytes, round_number: int) -> RoundStatus:

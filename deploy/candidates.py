@@ -49,11 +49,16 @@ def decoded(results: RoundResults, candidates: Sequence[str]) -> RoundResults:
     """
     if not any(each.estimates is not None and each.estimates.table for each in results.queries):
         raise BadUse("no query of this round has texts to decode: it asks no text, or they were withheld")
-    task = _task_of(results)
-    return replace(results, queries=tuple(_decoded(task, query, candidates) for query in results.queries))
+    task, number = task_of(results), results.id.round
+    return replace(results, queries=tuple(_decoded(task, query, candidates, number) for query in results.queries))
 
 
-def _task_of(results: RoundResults) -> Task:
+def task_of(results: RoundResults) -> Task:
+    """Return the task in a round's certificate.
+
+    Raises:
+        HubbubError: where the certificate cannot be read.
+    """
     # Read, not checked: `hubbub verify` checks a certificate, and says what is missing.
     try:
         body = json.loads(results.certificate)["body"]
@@ -62,15 +67,25 @@ def _task_of(results: RoundResults) -> Task:
         raise HubbubError(f"the round's certificate cannot be read: {error!r:.200}; ask the analyzer again") from error
 
 
-def _decoded(task: Task, result: QueryResult, candidates: Sequence[str]) -> QueryResult:
+def _decoded(task: Task, result: QueryResult, candidates: Sequence[str], number: int) -> QueryResult:
     if result.estimates is None or not result.estimates.table:
         return result
-    query, dummies = task.queries[task.query_index(result.name)], task.privacy.dummies
+    query = task.queries[task.query_index(result.name)]
     if not isinstance(query.question, Decodable):
         raise HubbubError(f"query {result.name} has a table, but takes no candidates; use a newer hubbub")
     try:
-        tally = unpacked(result.estimates.table, result.valid + dummies)
-        found = query.question.decode(Debiased(query.randomizer, tally, dummies), candidates)
+        found = query.question.decode(batch_of(task, result), candidates, number)
     except (ValueError, AnswerError) as error:
         raise HubbubError(f"query {result.name}: {error}") from error
     return replace(result, estimates=replace(found, table=result.estimates.table))
+
+
+def batch_of(task: Task, result: QueryResult) -> Debiased:
+    """Return the batch that a query's table in a round's results holds.
+
+    Raises:
+        ValueError: where the table is damaged.
+    """
+    query, dummies = task.queries[task.query_index(result.name)], task.privacy.dummies
+    table = b"" if result.estimates is None else result.estimates.table
+    return Debiased(query.randomizer, unpacked(table, result.valid + dummies), dummies)

@@ -23,7 +23,7 @@ from scipy import stats
 from hubbub.accountant.calibration.calibrate import calibrate
 from hubbub.accountant.errors import AccountingError
 from hubbub.deploy.planning import randomizer_words
-from hubbub.deploy.simulation import estimates_of, tally_of
+from hubbub.deploy.simulation import estimates_of, tally_of, whole_round
 from hubbub.deploy.views.compared import compare
 from hubbub.protos.errors import TaskError
 from hubbub.protos.results import QueryResult, QueryState
@@ -170,7 +170,7 @@ def _round(
     tried: dict[str, Tried],
 ) -> None:
     """Run one round, and add what came of it."""
-    people = tally_of(query, answers, progress, random)
+    people = tally_of(query, answers, progress, random, whole_round(query))
     counted = people + query.randomizer.tally(query.randomizer.dummies(dummies, random))
     truth = query.question.truth(answers)
     estimates = estimates_of(query, counted, dummies, truth)

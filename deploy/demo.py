@@ -33,6 +33,7 @@ from hubbub.deploy.views.compared import query_document
 from hubbub.deploy.views.export import write_csv, write_parquet
 from hubbub.protos.draft import check_draft
 from hubbub.protos.results import RoundResults
+from hubbub.protos.suites import DEFAULT
 from hubbub.protos.task import Draft, Privacy, Schedule
 from hubbub.queries.errors import FieldError
 from hubbub.queries.lookup import Decodable
@@ -63,13 +64,14 @@ _PRIVACY = ("honest_share", "queries", "round_total", "all_rounds")
 
 @dataclass(frozen=True)
 class Options:
-    """What to run: the privacy of everything that one device sends in a round, the rounds, dummies and processes."""
+    """What to run: the privacy of all that one device sends in a round, rounds, dummies, HPKE suite and processes."""
 
     epsilon: float = 1.0
     delta: float = 1e-6
     epsilon_local: float = 8.0
     rounds: int = 1
     dummies: int = 0
+    suite: str = DEFAULT.name
     clients: int = field(default_factory=lambda: max(2, os.cpu_count() or 2))
 
 
@@ -118,7 +120,7 @@ def draft_for(dataset: Dataset, options: Options) -> Draft:
     )
     privacy = Privacy(options.epsilon, options.delta, epsilon_local=options.epsilon_local, dummies=options.dummies)
     minimum = max(2, math.ceil(MINIMUM_SHARE * dataset.devices))
-    return Draft(dataset.name, schedule, minimum, privacy, dataset.questions)
+    return Draft(dataset.name, schedule, minimum, privacy, dataset.questions, suite=options.suite)
 
 
 def check_options(dataset: Dataset, options: Options) -> None:
@@ -251,6 +253,8 @@ def _document(
         "minimum_reports": task.minimum_reports,
         "epsilon": task.privacy.epsilon,
         "delta": task.privacy.delta,
+        "suite": task.suite,
+        "submission_bytes": task.outer_bytes,
         "rounds": rounds,
         "seconds": {name: round(value, 3) for name, value in seconds.items()},
         "logs": str(out / "logs"),

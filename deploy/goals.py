@@ -1,26 +1,33 @@
-"""Goals: what a question over time may cost, and the least noise of a tree's nodes that keeps within it."""
+"""Goals: what a question over time may cost, and the least noise that keeps within it."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
 from math import exp, inf, log, sqrt
+from typing import TypeVar
 
-from hubbub.accountant.certificate.batches import linked_part, local_sum, lone_part
+from hubbub.accountant.calibration.design import Target
+from hubbub.accountant.certificate.batches import linked_part, lone_part
 from hubbub.accountant.certificate.terms import Terms
 from hubbub.accountant.composition import compose_upper
-from hubbub.accountant.longitudinal.noise import GAMMA_MOST, SIDE_MOST, gaussian_mu
-from hubbub.accountant.mechanisms import Finite, LocalMechanism, TreeNodes, one_round, paid_rounds
+from hubbub.accountant.errors import AccountingError
+from hubbub.accountant.longitudinal.noise import NodeNoise, binary_numerator, gaussian_mu
+from hubbub.accountant.mechanisms import KRR, Finite, LocalMechanism, TreeNodes, one_round, paid_rounds
 from hubbub.accountant.mechanisms.longitudinal import Horizon
-from hubbub.accountant.mechanisms.written import GAMMA_DENOMINATOR
-from hubbub.accountant.numbers import honest_reports
+from hubbub.accountant.numbers import fraction_up, honest_reports
 from hubbub.accountant.pairs import Part
-from hubbub.accountant.pairs.doubles import single, spared
+from hubbub.accountant.pairs.doubles import DELTA_LEAST, single, spared
 
 CLOSE = 3e-3
-"""The search for a tree's noise ends where ε is met and this close, relatively."""
+"""The search for the least noise ends where ε is met and this close, relatively."""
 
 TRIES = 10
 """Most compositions of that search."""
+
+M = TypeVar("M", bound=LocalMechanism)
 
 
 @dataclass(frozen=True)
@@ -37,6 +44,19 @@ class Goal:
     round_local: float
     delta: float
 
+    @classmethod
+    def over_all(
+        cls, epsilon: float, delta: float, reports: int, local: float | None = None, honest_share: float = 1.0
+    ) -> Goal:
+        """Return what is asked of all rounds together alone, each with so many reports; no `local` is no cap.
+
+        Raises:
+            AccountingError: where a number is out of range.
+        """
+        of = Target.of(epsilon, delta, reports, local, honest_share, 0)
+        terms = Terms(of.epsilon, of.delta, of.cap, float(honest_share), of.reports)
+        return cls(terms, of.epsilon, of.cap, of.epsilon, of.cap, of.delta)
+
     @property
     def hiding(self) -> int:
         """The honest people of a round at the minimum."""
@@ -44,99 +64,127 @@ class Goal:
 
     def holds(self, mechanism: LocalMechanism, rounds: int) -> bool:
         """Return whether a mechanism keeps within all of it over so many rounds."""
-        paid, one = paid_rounds(mechanism, rounds), one_round(mechanism)
-        if one.epsilon_local > self.round_local or local_sum([mechanism] * paid) > self.local:
+        if not self.holds_locally(mechanism, rounds) or self.reached(mechanism, rounds) > self.epsilon:
             return False
-        if self.reached(mechanism, rounds) > self.epsilon:
-            return False
-        # One round never costs more than all of them.
-        if self.epsilon <= self.round_epsilon:
-            return True
-        alone = lone_part(self.terms, mechanism, self.hiding)
-        return compose_upper([alone], self.delta) <= self.round_epsilon
+        return not self.asks_more_of_one or self.reached_alone(mechanism) <= self.round_epsilon
+
+    def holds_locally(self, mechanism: LocalMechanism, rounds: int) -> bool:
+        """Return whether its local ε keeps within both caps."""
+        alone = one_round(mechanism).epsilon_local
+        return alone <= self.round_local and self.local_of(mechanism, rounds) <= self.local
+
+    def local_of(self, mechanism: LocalMechanism, rounds: int) -> float:
+        """Return the local ε of so many rounds together, never below the exact sum."""
+        return fraction_up(paid_rounds(mechanism, rounds) * Fraction(mechanism.epsilon_local))
+
+    @property
+    def asks_more_of_one(self) -> bool:
+        """Whether one round may cost less than all of them: it never costs more."""
+        return self.round_epsilon < self.epsilon
 
     def reached(self, mechanism: LocalMechanism, rounds: int) -> float:
         """Return the certified ε of so many rounds together."""
         part = linked_part(self.terms, mechanism, self.hiding)
-        paid = paid_rounds(mechanism, rounds)
-        return compose_upper([Part(mechanism, part.reports, paid, part.dummies)], self.delta)
+        return _upper(Part(mechanism, part.reports, paid_rounds(mechanism, rounds), part.dummies), self.delta)
+
+    def reached_alone(self, mechanism: LocalMechanism) -> float:
+        """Return the certified ε of one round by itself."""
+        return _upper(lone_part(self.terms, mechanism, self.hiding), self.delta)
 
 
-def least_noise(horizon: Horizon, goal: Goal) -> TreeNodes | None:
-    """Return the nodes with the least noise within a goal; None where there are none.
+@lru_cache(maxsize=64)
+def _upper(part: Part, delta: float) -> float:
+    """Compose, once for what is tried last and then stated."""
+    return compose_upper([part], delta)
 
-    With s = γb/(1 − γ)², a value's variance is about 2s, and what a change by one costs falls as 1/s. Two shapes are
-    tried: a small b, which hides zeros cheaply, and a third, whose local ε is smaller.
+
+def least_binary(horizon: Horizon, goal: Goal) -> KRR | None:
+    """Return the kRR of two values with the least noise that keeps within a goal every round; None if there is none."""
+
+    def at(variance: float) -> KRR:
+        return KRR.from_numerator(2, binary_numerator(variance))
+
+    return _least(
+        at, horizon.periods, goal, _start(horizon.periods, goal), lambda each: goal.reached(each, horizon.periods)
+    )
+
+
+def least_nodes(horizon: Horizon, goal: Goal, changing: float = 0.0) -> TreeNodes | None:
+    """Return the tree's nodes with the least noise within a goal; None where there are none.
+
+    Of two shapes the one is searched that will need less noise, by what a Gaussian costs and by the caps on local ε.
+
+    Raises:
+        AccountingError: where δ is so small that nothing is shown of values that differ by two.
     """
-    found = [_least(_Shape(horizon, side), goal) for side in (SIDE_MOST, 1 / 3)]
-    return min((each for each in found if each is not None), key=_variance, default=None)
-
-
-def _variance(mechanism: TreeNodes) -> float:
-    return float(mechanism.node.variance(1, 0))
-
-
-@dataclass(frozen=True)
-class _Shape:
-    """The nodes of a scale s: b is at most `side_most`, and γ a tenth until b is that."""
-
-    horizon: Horizon
-    side_most: float
-
-    def at(self, scale: float) -> TreeNodes:
-        ratio = self.side_most / scale
-        # γ·ratio = (1 − γ)², written so that no digits cancel.
-        gamma = max(GAMMA_MOST, 2 / (2 + ratio + sqrt(ratio * (ratio + 4))))
-        side = min(self.side_most, scale * (1 - gamma) ** 2 / gamma)
-        return TreeNodes(self.horizon.periods, self.horizon.changes, _numerator(gamma), _numerator(side))
-
-
-def _numerator(probability: float) -> int:
-    return min(max(int(probability * GAMMA_DENOMINATOR), 1), GAMMA_DENOMINATOR - 1)
-
-
-def _least(shape: _Shape, goal: Goal) -> TreeNodes | None:
-    """Return about the least noise: the local ε give a floor, the rest is met by steps that aim a little inside."""
-    floor = _floor(shape, goal)
-    if floor is None:
+    if goal.delta < DELTA_LEAST:
+        raise AccountingError(f"delta is {goal.delta:g}, must be at least {DELTA_LEAST:g} for tree; choose direct")
+    found = []
+    for shape in NodeNoise.shapes(horizon, changing):
+        floor, start = (
+            _floor(shape.at, horizon.periods, goal),
+            _start(paid_rounds(shape.at(1.0), horizon.periods), goal),
+        )
+        if floor is not None:
+            found.append((shape, start, shape.at(max(floor, start)).node.variance(10**6, round(changing * 10**6))))
+    if not found:
         return None
-    units = paid_rounds(shape.at(1.0), shape.horizon.periods)
-    start = units / (goal.hiding * gaussian_mu(goal.epsilon, goal.delta) ** 2)
-    scale, short, met = max(start, floor), floor, inf
-    for _ in range(TRIES):
-        over = log(max(_assumed(shape.at(scale), goal) / goal.epsilon, 1e-12))
-        short, met = (short, scale) if over <= 0 else (scale, met)
-        if over <= 0 and (scale <= floor or over > -CLOSE):
-            break
-        # ε falls about as the root of the scale.
-        aimed = max(floor, scale * exp(min(max(2 * (over + CLOSE / 2), -3.0), 3.0)))
-        scale = aimed if short < aimed < met or aimed == floor == short else sqrt(short * met)
-    for _ in range(TRIES):
-        if met < inf and goal.holds(shape.at(met), shape.horizon.periods):
-            return shape.at(met)
-        met *= 1.01
-    return None
+    shape, start, _ = min(found, key=lambda each: each[2])
+    return _least(shape.at, horizon.periods, goal, start, lambda each: _assumed(each, goal))
+
+
+def _start(units: int, goal: Goal) -> float:
+    """Return about the variance of a report with which so many differences by one meet ε, as a Gaussian's would."""
+    return units / (goal.hiding * gaussian_mu(goal.epsilon, goal.delta) ** 2)
 
 
 def _assumed(mechanism: TreeNodes, goal: Goal) -> float:
     """Return ε of the horizon if two changes by one cover one by two: quick, certifies nothing."""
     node, units = mechanism.node, paid_rounds(mechanism, mechanism.periods)
     law, reports = (single(node), spared(goal.hiding)) if node.signed else (Finite(node.law), goal.hiding)
-    return compose_upper([Part(law, reports, units)], goal.delta)
+    return _upper(Part(law, reports, units), goal.delta)
 
 
-def _floor(shape: _Shape, goal: Goal) -> float | None:
-    """Return nearly the least scale that keeps to both local ε and to one round's ε; None where none does."""
+def _least(at: Callable[[float], M], rounds: int, goal: Goal, start: float, reached: Callable[[M], float]) -> M | None:
+    """Return about the least noise: the local ε give a floor, the rest is met by steps that aim a little inside.
 
-    def keeps(scale: float) -> bool:
-        mechanism = shape.at(scale)
-        units = paid_rounds(mechanism, shape.horizon.periods)
-        return mechanism.epsilon_local <= goal.round_local and local_sum([mechanism] * units) <= goal.local
-
-    low, high = 1e-15, 1e9
-    if not keeps(high):
+    `at` is the mechanism of a scale of noise, `reached` about its ε over all rounds; the last word is the goal's.
+    """
+    floor = _floor(at, rounds, goal)
+    if floor is None:
         return None
-    while high > low * 1.001:
+    scale, short, met = max(start, floor), floor, inf
+    for _ in range(TRIES):
+        over = _over(at(scale), goal, reached)
+        short, met = (short, scale) if over <= 0 else (scale, met)
+        if over <= 0 and (scale <= floor or over > -CLOSE or met < short * (1 + CLOSE)):
+            break
+        # ε falls about as the root of the scale.
+        aimed = max(floor, scale * exp(min(max(2 * (over + CLOSE / 2), -3.0), 3.0)))
+        scale = aimed if short < aimed < met or aimed == floor == short else sqrt(short * met)
+    for _ in range(TRIES):
+        if met < inf and goal.holds(at(met), rounds):
+            return at(met)
+        met *= 1.01
+    return None
+
+
+def _over(mechanism: M, goal: Goal, reached: Callable[[M], float]) -> float:
+    """Return the logarithm of how many times too large ε is, of all rounds or of one: whichever is more."""
+    times = [reached(mechanism) / goal.epsilon]
+    if goal.asks_more_of_one:
+        times.append(goal.reached_alone(mechanism) / goal.round_epsilon)
+    return log(max(*times, 1e-12))
+
+
+def _floor(at: Callable[[float], LocalMechanism], rounds: int, goal: Goal) -> float | None:
+    """Return nearly the least scale that keeps to both caps on the local ε; None where none does."""
+    low, high = 1e-15, 1e9
+    if not goal.holds_locally(at(high), rounds):
+        return None
+    if goal.holds_locally(at(low), rounds):
+        return low
+    while high > low * 1.0001:
         middle = sqrt(low * high)
-        low, high = (low, middle) if keeps(middle) else (middle, high)
+        low, high = (low, middle) if goal.holds_locally(at(middle), rounds) else (middle, high)
     return high

@@ -2,34 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from math import ceil, exp, inf, log, sqrt
+from itertools import repeat
+from math import exp, inf, log, sqrt
 from typing import Any
 
-from hubbub.accountant.certificate.batches import local_sum
-from hubbub.accountant.errors import AccountingError
-from hubbub.accountant.mechanisms import paid_rounds
+from hubbub.accountant.errors import AccountingError, shown
 from hubbub.accountant.mechanisms.longitudinal import Direct, Horizon, Sampled, Strategy, Tree, Vector
 from hubbub.accountant.mechanisms.longitudinal.signs import weight_of
-from hubbub.deploy.goals import Goal, least_noise
+from hubbub.accountant.numbers import real
+from hubbub.deploy.goals import Goal, least_binary, least_nodes
 from hubbub.queries.fields import DENOMINATOR
 from hubbub.queries.longitudinal.direct import SendingStates
 from hubbub.queries.longitudinal.question import AUTO, Longitudinal
+from hubbub.queries.longitudinal.sending import STEADY_MISSING
 from hubbub.queries.longitudinal.signs import SendingOneChange, SendingVector, steady_people
+from hubbub.queries.longitudinal.strategies import SENDINGS
 from hubbub.queries.longitudinal.tree import SendingNodes
 
 STEPS = 15
 """Halvings of a strength on a logarithmic scale of e^±17: the last one changes an error by a part in a thousand."""
 
+LOCAL_MOST = 20.0
+"""Largest local ε of all signs that is looked at: gaps are 1 long before."""
+
 Sent = SendingStates | SendingVector | SendingOneChange | SendingNodes
+
+Progress = Callable[[str], None]
+"""Is told which strategy is looked at."""
 
 
 @dataclass(frozen=True)
 class Candidate:
     """A strategy at its best strength, what it costs over all rounds, and the errors of the count at the minimum.
 
-    Where it does not apply, `why_not` says why, and there are no numbers.
+    The errors are the mean over all rounds of the count's standard error, the largest, and the largest if every
+    device had changed as often and as badly timed as can be. Where it does not apply, `why_not` says why, and there
+    are no numbers.
     """
 
     name: str
@@ -39,6 +49,7 @@ class Candidate:
     epsilon_upper: float | None = None
     standard_error_mean: float = inf
     standard_error_largest: float = inf
+    standard_error_changing: float = inf
 
     def as_json(self) -> dict[str, Any]:
         """Return it as JSON."""
@@ -51,18 +62,59 @@ class Candidate:
             "epsilon_upper": self.epsilon_upper,
             "standard_error_mean": self.standard_error_mean if applies else None,
             "standard_error_largest": self.standard_error_largest if applies else None,
+            "standard_error_changing": self.standard_error_changing if applies else None,
         }
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is asked of every strategy.
+
+    `steady` people of each level answer every round; None where nobody states it. `changing` is the share of devices
+    of which a node's value is not 0: errors are stated for it.
+    """
+
+    horizon: Horizon
+    goal: Goal
+    steady: int | None
+    changing: float = 0.0
+
+    @classmethod
+    def of(cls, horizon: Horizon, goal: Goal, steady_share: float | None = None, changing: float = 0.0) -> Wanted:
+        """Count who is steady, of the share of the honest people who answer every round; None states nothing.
+
+        Raises:
+            AccountingError: where a share is out of range.
+        """
+        if not 0 <= real(changing) <= 1:
+            raise AccountingError(f"changing is {shown(changing)}, must be from 0 to 1; it is a share of the devices")
+        if steady_share is None:
+            return cls(horizon, goal, None, float(changing))
+        if not 0 < real(steady_share) <= 1:
+            raise AccountingError(f"steady_share is {shown(steady_share)}, must be above 0 and at most 1: a share")
+        steady = steady_people(horizon.levels, goal.hiding, steady_share, goal.terms.delta)
+        return cls(horizon, goal, steady, float(changing))
 
 
 def candidates(question: Longitudinal, rounds: int, goal: Goal) -> tuple[Candidate, ...]:
     """Return what each strategy that the question allows would cost and how precise it would be."""
-    wanted = [*_STRONGEST] if question.strategy == AUTO else [question.strategy]
+    names = [*SENDINGS] if question.strategy == AUTO else [question.strategy]
     try:
         horizon = Horizon(rounds, question.changes)
     except AccountingError as error:
-        return tuple(Candidate(name, why_not=str(error)) for name in wanted)
-    steady = steady_people(horizon.levels, goal.hiding, question.steady_share, goal.terms.delta)
-    return tuple(_candidate(name, horizon, steady, goal) for name in wanted)
+        return tuple(Candidate(name, why_not=str(error)) for name in names)
+    return compared(Wanted.of(horizon, goal, question.steady_share), names)
+
+
+def compared(
+    wanted: Wanted, names: Iterable[str] = SENDINGS, progress: Progress = lambda _: None
+) -> tuple[Candidate, ...]:
+    """Return each of the strategies at the least error within the goal, or why it does not apply."""
+    found = []
+    for name in names:
+        progress(name)
+        found.append(_candidate(name, wanted))
+    return tuple(found)
 
 
 def chosen(found: tuple[Candidate, ...]) -> Candidate:
@@ -70,41 +122,42 @@ def chosen(found: tuple[Candidate, ...]) -> Candidate:
     return min(found, key=lambda each: each.standard_error_mean)
 
 
-def _candidate(name: str, horizon: Horizon, steady: int, goal: Goal) -> Candidate:
+def _candidate(name: str, wanted: Wanted) -> Candidate:
+    if wanted.steady is None and SENDINGS[name].counts_on_steady:
+        return Candidate(name, why_not=f"it {STEADY_MISSING}")
     try:
-        sending = _STRONGEST[name](horizon, steady, goal)
+        sending = _STRONGEST[name](wanted)
     except AccountingError as error:
         return Candidate(name, why_not=str(error))
     if sending is None:
-        limits = f"epsilon {goal.epsilon:g} and epsilon_local {goal.local:g} over {horizon.periods} rounds"
+        goal = wanted.goal
+        limits = f"epsilon {goal.epsilon:g} and epsilon_local {goal.local:g} over {wanted.horizon.periods} rounds"
         return Candidate(name, why_not=f"no strength is within {limits} at {goal.hiding} honest reports")
-    return _measured(name, sending, goal)
+    return _measured(name, sending, wanted)
 
 
-def _measured(name: str, sending: Sent, goal: Goal) -> Candidate:
+def _measured(name: str, sending: Sent, wanted: Wanted) -> Candidate:
     strategy: Strategy = sending.strategy
-    periods, mechanism = strategy.horizon.periods, sending.mechanism
-    errors = [sqrt(strategy.variance(period, goal.terms.minimum_reports)) for period in range(1, periods + 1)]
+    rounds, goal = wanted.horizon.periods, wanted.goal
+    reports, periods = goal.terms.minimum_reports, range(1, rounds + 1)
+    changing = [round(wanted.changing * reports) * len(wanted.horizon.cover(period)) for period in periods]
+    errors = [sqrt(strategy.variance(*each)) for each in zip(periods, repeat(reports), repeat(0), changing)]
     return Candidate(
         name,
         sending,
         None,
-        local_sum([mechanism] * paid_rounds(mechanism, periods)),
-        goal.reached(mechanism, periods),
-        sum(errors) / periods,
+        goal.local_of(sending.mechanism, rounds),
+        goal.reached(sending.mechanism, rounds),
+        sum(errors) / rounds,
         max(errors),
+        max(sqrt(strategy.largest_variance(period, reports)) for period in periods),
     )
 
 
-def _halved(build: Callable[[Horizon, int, float], Sent]) -> Callable[[Horizon, int, Goal], Sent | None]:
-    return lambda horizon, steady, goal: _strongest(
-        lambda strength: build(horizon, steady, strength), horizon.periods, goal
-    )
-
-
-def _strongest(build: Callable[[float], Sent], rounds: int, goal: Goal) -> Sent | None:
-    """Return what tells most within the goal, by halving on a logarithmic scale of ε_local a round or over all."""
-    low, high = log(1e-6), log(min(goal.local, 20.0))
+def _strongest(build: Callable[[float], Sent], wanted: Wanted) -> Sent | None:
+    """Return what tells most within the goal, by halving on a logarithmic scale of ε_local over all rounds."""
+    goal, rounds = wanted.goal, wanted.horizon.periods
+    low, high = log(1e-6), log(min(goal.local, LOCAL_MOST))
     found = build(exp(low))
     if not goal.holds(found.mechanism, rounds):
         return None
@@ -121,29 +174,30 @@ def _strongest(build: Callable[[float], Sent], rounds: int, goal: Goal) -> Sent 
     return found
 
 
-def _direct(horizon: Horizon, steady: int, epsilon: float) -> SendingStates:  # noqa: ARG001 - all who come hide
-    # e^ε₀ = 1 + 2(1 − γ)/γ, so γ = 2/(e^ε₀ + 1); rounded up, to more privacy.
-    gamma = min(DENOMINATOR - 1, ceil(2 * DENOMINATOR / (exp(epsilon) + 1)))
-    return SendingStates(2, gamma, horizon)
+def _direct(wanted: Wanted) -> SendingStates | None:
+    found = least_binary(wanted.horizon, wanted.goal)
+    return None if found is None else SendingStates(2, int(found.gamma * DENOMINATOR), wanted.horizon)
 
 
-def _vector(horizon: Horizon, steady: int, epsilon: float) -> SendingVector:
-    return SendingVector(Vector.best(horizon, epsilon), steady)
+def _tree(wanted: Wanted) -> SendingNodes | None:
+    found = least_nodes(wanted.horizon, wanted.goal, wanted.changing)
+    return None if found is None else SendingNodes(found)
 
 
-def _sampled(horizon: Horizon, steady: int, epsilon: float) -> SendingOneChange:
-    return SendingOneChange(Sampled(horizon, weight_of(epsilon)), steady)
+def _vector(wanted: Wanted) -> Sent | None:
+    steady = wanted.steady or 1
+    return _strongest(lambda local: SendingVector(Vector.best(wanted.horizon, local), steady), wanted)
 
 
-def _tree(horizon: Horizon, steady: int, goal: Goal) -> SendingNodes | None:  # noqa: ARG001 - all who come hide
-    mechanism = least_noise(horizon, goal)
-    return None if mechanism is None else SendingNodes(mechanism)
+def _sampled(wanted: Wanted) -> Sent | None:
+    steady = wanted.steady or 1
+    return _strongest(lambda local: SendingOneChange(Sampled(wanted.horizon, weight_of(local)), steady), wanted)
 
 
-_STRONGEST: Mapping[str, Callable[[Horizon, int, Goal], Sent | None]] = {
-    Direct.kind: _halved(_direct),
-    Vector.kind: _halved(_vector),
-    Sampled.kind: _halved(_sampled),
+_STRONGEST: Mapping[str, Callable[[Wanted], Sent | None]] = {
+    Direct.kind: _direct,
+    Vector.kind: _vector,
+    Sampled.kind: _sampled,
     Tree.kind: _tree,
 }
-"""Each strategy with the least error within a goal: most by halving a local ε, of one round or of all."""
+"""Each strategy with the least error within a goal: by the least noise, or by the largest local ε."""

@@ -8,7 +8,7 @@ import json
 import re
 import tempfile
 import time
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
@@ -19,7 +19,7 @@ from hubbub.analyzer.sqlite import SqliteStore as AnalyzerStore
 from hubbub.client import Device
 from hubbub.deploy.folders import check_new
 from hubbub.deploy.initialise import Folder, initialise
-from hubbub.deploy.planning import Plan, plan
+from hubbub.deploy.planning import plan
 from hubbub.deploy.supervise import Service, ServiceError
 from hubbub.deploy.trust import identities_in
 from hubbub.protos.draft import read_draft
@@ -29,10 +29,10 @@ from hubbub.protos.messages import RoundState, RoundStatus
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.results import RoundResults
 from hubbub.protos.signed_task import SignedTask
-from hubbub.protos.task import Draft
+from hubbub.protos.task import Draft, Identities, Task
 from hubbub.protos.tickets import new_tickets
 from hubbub.protos.times import DAY
-from hubbub.protos.transport import TLS, open_channel
+from hubbub.protos.transport import MAXIMUM_RESULTS_BYTES, TLS, open_channel
 from hubbub.protos.wire import ControlCaller, ResultsCaller
 from hubbub.service.health import is_serving
 from hubbub.shuffler.sqlite import SqliteStore as ShufflerStore
@@ -50,6 +50,9 @@ MOST_ENROLMENTS = 1_000_000
 """Tickets that the shuffler takes in a second: no limit."""
 
 T = TypeVar("T")
+
+Freeze = Callable[[Identities], Sequence[Task]]
+"""What makes the tasks that services run, one or more, for the parties that these are."""
 
 
 class LocalPipeline:
@@ -69,8 +72,9 @@ class LocalPipeline:
     one is made and removed at the end; it is left behind where the context is not left.
 
     Args:
-        draft: the task, as a `Draft` or as TOML text.
+        draft: the task, as a `Draft` or as TOML text; or what makes the frozen tasks, the first of which is `task`.
         directory: where everything is kept.
+        programs: what is run in the place of `hubbub shuffler` or `hubbub analyzer`, with the same arguments.
 
     Raises:
         TaskError: where the draft is not TOML or not a task; on entering, where the task cannot be planned.
@@ -78,12 +82,20 @@ class LocalPipeline:
     """
 
     task: SignedTask
+    tasks: tuple[SignedTask, ...]
     folder: Folder
     directory: Path
 
-    def __init__(self, draft: Draft | str, directory: Path | None = None) -> None:
+    def __init__(
+        self,
+        draft: Draft | str | Freeze,
+        directory: Path | None = None,
+        *,
+        programs: Mapping[Role, Sequence[str]] | None = None,
+    ) -> None:
         self._draft = read_draft(draft) if isinstance(draft, str) else draft
         self._given = directory
+        self._programs = programs or {}
         self._stack = contextlib.AsyncExitStack()
         self._tickets: dict[str, bytes] = {}
 
@@ -107,14 +119,14 @@ class LocalPipeline:
         self.directory = self._given or Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="hubbub-")))
         check_new(self.directory)
         # Before anything is made: a draft that cannot be planned leaves nothing behind.
-        planned = await asyncio.to_thread(plan, self._draft)
+        freeze = await asyncio.to_thread(self._freeze)
         self.logs.mkdir(parents=True, exist_ok=True)
         self.folder = initialise(self.directory / "parties")
         for role, store in ((Role.SHUFFLER, ShufflerStore), (Role.ANALYZER, AnalyzerStore)):
             store.create(self.folder.of(role.value) / "data")
-        self.task = self._signed(planned)
-        for role in (Role.SHUFFLER, Role.ANALYZER):
-            (self.folder.of(role.value) / "tasks" / "task.json").write_bytes(self.task.encode())
+        self.tasks = self._signed(freeze)
+        self.task = self.tasks[0]
+        (self.directory / "task.json").write_bytes(self.task.encode())
         # The stack stops them in the opposite order: the shuffler first, while the analyzer still answers it.
         self.services = {role: self._service(role) for role in (Role.ANALYZER, Role.SHUFFLER)}
         # Port 0 lets the system choose a free port, so that several pipelines can run at the same time.
@@ -129,15 +141,26 @@ class LocalPipeline:
         self._set(Role.SHUFFLER, "analyzer", self.services[Role.ANALYZER].addresses["delivery"])
         await self.start(Role.SHUFFLER)
 
-    def _signed(self, planned: Plan) -> SignedTask:
-        unsigned = SignedTask(planned.task(identities_in(self.folder.trust_of("operator"))))
+    def _freeze(self) -> Freeze:
+        if not isinstance(self._draft, Draft):
+            return self._draft
+        planned = plan(self._draft)
+        return lambda identities: (planned.task(identities),)
+
+    def _signed(self, freeze: Freeze) -> tuple[SignedTask, ...]:
+        """Sign the tasks, and give them to both services."""
         operator, shuffler = (Identity.load(self.folder.identity(role)) for role in (Role.OPERATOR, Role.SHUFFLER))
-        signed = unsigned.signed_by(operator).signed_by(shuffler)
-        (self.directory / "task.json").write_bytes(signed.encode())
+        tasks = freeze(identities_in(self.folder.trust_of("operator")))
+        signed = tuple(SignedTask(each).signed_by(operator).signed_by(shuffler) for each in tasks)
+        for place, each in enumerate(signed):
+            name = f"task-{place}.json" if place else "task.json"
+            for role in (Role.SHUFFLER, Role.ANALYZER):
+                (self.folder.of(role.value) / "tasks" / name).write_bytes(each.encode())
         return signed
 
     def _service(self, role: Role) -> Service:
-        service = Service(role.value, self._settings(role), self.logs / f"{role.value}.log")
+        log, program = self.logs / f"{role.value}.log", self._programs.get(role, ())
+        service = Service(role.value, self._settings(role), log, program)
         self._stack.push_async_callback(service.stop)
         return service
 
@@ -266,7 +289,8 @@ class LocalPipeline:
             ServiceError: where a service ends, or the round's state has not changed at either service for `patience`
                 seconds, saying what each waits for.
         """
-        async with open_channel(self.services[Role.ANALYZER].addresses["results"], self.operator_tls) as channel:
+        address = self.services[Role.ANALYZER].addresses["results"]
+        async with open_channel(address, self.operator_tls, largest=MAXIMUM_RESULTS_BYTES) as channel:
             return await self.guard(self._results(channel, round_number, patience))
 
     async def _results(self, channel: grpc.aio.Channel, round_number: int, patience: float) -> RoundResults:

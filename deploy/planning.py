@@ -17,10 +17,13 @@ from hubbub.deploy import horizons
 from hubbub.deploy.alternatives import Aim, Candidate, compared
 from hubbub.deploy.goals import Goal
 from hubbub.protos.draft import check_draft
+from hubbub.protos.envelope import inner_bytes, outer_bytes
 from hubbub.protos.errors import TaskError
+from hubbub.protos.suites import suite_named
 from hubbub.protos.task import MAXIMUM_REPORTS, TASK_FORMAT, Draft, Identities, Task
 from hubbub.protos.times import at, first_not_cut
 from hubbub.queries.design import Design
+from hubbub.queries.discovery import Discoverable, Step
 from hubbub.queries.fields import AUTO, MAXIMUM_SYMBOLS, check_share
 from hubbub.queries.histogram import Histogram
 from hubbub.queries.longitudinal.question import Longitudinal
@@ -67,6 +70,12 @@ class Plan:
     queries: tuple[PlannedQuery, ...]
 
     @property
+    def submission_bytes(self) -> int:
+        """Length of every submission's envelope, which follows from the queries' reports and the suite alone."""
+        suite = suite_named(self.draft.suite)
+        return outer_bytes([inner_bytes(each.query.report_bytes, suite) for each in self.queries], suite)
+
+    @property
     def mechanisms(self) -> tuple[LocalMechanism, ...]:
         """Each query's randomizer, as the accountant takes it."""
         return tuple(each.query.mechanism for each in self.queries)
@@ -76,8 +85,16 @@ class Plan:
         draft = self.draft
         queries = tuple(planned.query for planned in self.queries)
         promise = draft.minimum_reports, draft.privacy
-        form = TASK_FORMAT
-        return Task(draft.name, draft.schedule, *promise, queries, identities, format=form, stated=draft.admission)
+        return Task(
+            draft.name,
+            draft.schedule,
+            *promise,
+            queries,
+            identities,
+            suite=draft.suite,
+            format=TASK_FORMAT,
+            stated=draft.admission,
+        )
 
 
 def plan(draft: Draft) -> Plan:
@@ -294,7 +311,7 @@ def question_for(kind: str, categories: int | None, optional: bool, randomizer: 
         FieldError: where the randomizer is unknown.
     """
     if randomizer != AUTO:
-        randomizer_of("calibrate", randomizer)
+        randomizer_of("calibrate", randomizer, also=(AUTO,))
     if (kind == Number.kind) != (categories is None):
         raise AccountingError("a histogram needs --categories; a sum has levels, which are chosen here")
     if categories is None:
@@ -303,6 +320,16 @@ def question_for(kind: str, categories: int | None, optional: bool, randomizer: 
     if categories > MAXIMUM_SYMBOLS:
         raise AccountingError(f"categories is {categories}, must be at most {MAXIMUM_SYMBOLS}; ask for a text instead")
     return Histogram("value", tuple(map(str, range(categories))), optional, randomizer=randomizer)
+
+
+def steps_of(plan: Plan) -> dict[str, tuple[Step, ...]]:
+    """Return, for each text that is asked by prefixes, what each of its rounds takes and tells, by the query's name."""
+    found, people, dummies = {}, plan.draft.minimum_reports, plan.draft.privacy.dummies
+    for planned in plan.queries:
+        question = planned.query.question
+        if isinstance(question, Discoverable) and question.prefixes:
+            found[question.name] = question.steps(planned.query.randomizer, people, dummies)
+    return found
 
 
 def candidates_of(plan: Plan) -> dict[str, tuple[Candidate, ...]]:

@@ -57,6 +57,7 @@ NEEDS: dict[str, Extra] = {
     "verify": ACCOUNTANT,
     "account": ACCOUNTANT,
     "simulate": SERVICES,
+    "audit": SERVICES,
 }
 """Every command with the extra it needs. Options that need one more (`verify --rigorous`) say so themselves."""
 

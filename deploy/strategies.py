@@ -34,7 +34,7 @@ def columns_of(data: Path, columns: Sequence[str], device: str | None, period: s
 
 
 def compare_over_time(
-    streams: Streams, privacy: Privacy, compare: str, sizes: Sequence[int], repeat: int
+    streams: Streams, privacy: Privacy, compare: str, sizes: Sequence[int], repeat: int, steady_share: float | None
 ) -> dict[str, Any]:
     """Return the comparison of the strategies named, as JSON.
 
@@ -52,7 +52,7 @@ def compare_over_time(
         found = []
         for kind in kinds:
             for reports in sizes:
-                found.append(planned(kind, streams.horizon, reports, privacy))
+                found.append(planned(kind, streams.horizon, reports, privacy, steady_share))
                 bars.advance(planning)
         running = [(contender, strategy) for contender, strategy in found if strategy is not None]
         bar = bars.add_task("devices send", total=sum(contender.reports for contender, _ in running) * repeat)

@@ -9,17 +9,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from hubbub.accountant.calibration.design import Target
 from hubbub.accountant.errors import AccountingError
-from hubbub.accountant.longitudinal.calibrate import CALIBRATED, Wanted
 from hubbub.accountant.mechanisms.longitudinal import AnyStrategy, Direct, Horizon, Sampled, Tree, Vector
 from hubbub.deploy.comparing import Compared, Contender, Pool, Tried, seen_of
+from hubbub.deploy.goals import Goal
+from hubbub.deploy.horizons import Wanted, compared
 from hubbub.protos.task import Privacy
 from hubbub.queries import coins
 from hubbub.queries.draws import Random
@@ -63,20 +63,21 @@ def node_values(states: States, level: int) -> States:
     return np.diff(ends, axis=1, prepend=np.int8(0))
 
 
-def planned(kind: str, horizon: Horizon, reports: int, privacy: Privacy) -> tuple[Contender, AnyStrategy | None]:
+def planned(
+    kind: str, horizon: Horizon, reports: int, privacy: Privacy, steady_share: float | None = None
+) -> tuple[Contender, AnyStrategy | None]:
     """Return a strategy at the privacy's (ε, δ) over all periods together, at so many devices in each."""
     try:
-        target = Target.of(
-            privacy.epsilon, privacy.delta, reports, privacy.epsilon_local, privacy.honest_share, privacy.dummies
-        )
-        found = CALIBRATED[kind](Wanted(horizon, target))
+        goal = Goal.over_all(privacy.epsilon, privacy.delta, reports, privacy.epsilon_local, privacy.honest_share)
+        (found,) = compared(Wanted.of(horizon, goal, steady_share), [kind])
     except AccountingError as error:
         return Contender(kind, reports, why_not=str(error)), None
-    if found.strategy is None:
+    if found.sending is None:
         return Contender(kind, reports, why_not=found.why_not), None
-    words = {each.name: getattr(found.strategy, each.name) for each in fields(found.strategy) if each.name != "horizon"}
+    content = found.sending.content()
+    words = {key: f"{each[0]}/{each[1]}" if isinstance(each, list) else each for key, each in content.items()}
     stated = (found.epsilon_local, found.epsilon_upper, found.standard_error_mean)
-    return Contender(kind, reports, None, *stated, parameters=words), found.strategy
+    return Contender(kind, reports, None, *stated, parameters=words), found.sending.strategy
 
 
 def run(
@@ -144,15 +145,15 @@ def _direct(strategy: Direct, states: States, pool: Random, generator: np.random
 
 
 def _tree(strategy: Tree, states: States, pool: Random, generator: np.random.Generator) -> Totals:  # noqa: ARG001
-    """Every device at every node: of those with each value, so many send each value."""
-    totals = {}
-    for level, node in enumerate(strategy.nodes):
-        values = node_values(states, level)
-        laws = [[float(chance) for chance in row] for row in node.law]
-        for number in range(1, values.shape[1] + 1):
-            holders = [int(np.count_nonzero(values[:, number - 1] == value)) for value in node.values]
-            sent = sum(generator.multinomial(count, law) for count, law in zip(holders, laws, strict=True))
-            totals[level, number] = int(np.dot(sent, node.values))
+    """Every device at the node of every period: of those with each value, so many send each value."""
+    node, totals = strategy.node, {}
+    laws = [[float(chance) for chance in row] for row in node.law]
+    for period in range(1, states.shape[1] + 1):
+        level, number = strategy.horizon.ending(period)
+        values = node_values(states, level)[:, number - 1]
+        holders = [int(np.count_nonzero(values == value)) for value in node.values]
+        sent = sum(generator.multinomial(count, law) for count, law in zip(holders, laws, strict=True))
+        totals[level, number] = int(np.dot(sent, node.values))
     return totals
 
 

@@ -8,6 +8,7 @@ import json
 import os
 import signal
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from hubbub.protos.errors import HubbubError
@@ -35,14 +36,15 @@ class Service:
 
     It does not outlive the process that started it, however that one ends: then it drains, as after SIGTERM. Once it is
     started, `addresses` holds the addresses it listens on, by the names of its
-    ports.
+    ports. `program` is run in the place of `hubbub NAME` where it is given, with the same arguments.
     """
 
-    def __init__(self, name: str, settings: Path, log: Path) -> None:
+    def __init__(self, name: str, settings: Path, log: Path, program: Sequence[str] = ()) -> None:
         self.name = name
         self.log = log
         self.addresses: dict[str, str] = {}
         self._settings = settings
+        self._program = tuple(program) or (sys.executable, "-m", "hubbub.deploy.cli", name)
         self._process: asyncio.subprocess.Process | None = None
 
     @property
@@ -72,10 +74,7 @@ class Service:
         # in order. The session is also a process group, which `kill` can end as a whole.
         with self.log.open("ab") as log:
             return await asyncio.create_subprocess_exec(
-                sys.executable,
-                "-m",
-                "hubbub.deploy.cli",
-                self.name,
+                *self._program,
                 str(self._settings),
                 "--json",
                 # A pipe that nothing is written to: the system closes it when this process ends, also when killed.

@@ -55,7 +55,17 @@ class Verified:
     task: Task
     content: dict[str, Any]
     records: tuple[BatchRecord, ...]
-    pinned: bool
+    pins: Pins
+
+    @property
+    def pinned(self) -> bool:
+        """Whether all signers are pinned."""
+        return self.pins.complete
+
+    @property
+    def unpinned(self) -> tuple[str, ...]:
+        """The roles of the signers that are not."""
+        return tuple(role.value for role in CORE_ROLES if getattr(self.pins, role.value) is None)
 
     @property
     def admission(self) -> dict[str, str]:
@@ -90,7 +100,7 @@ def verify(certificate: bytes, pins: Pins) -> Verified:
         _check_earlier(task, content)
     except (SignatureError, AccountingError, HubbubError) as error:
         raise VerificationError(f"the certificate does not hold: {error}") from error
-    return Verified(task, content, records, pins.complete)
+    return Verified(task, content, records, pins)
 
 
 def _check_kind(certificate: bytes) -> None:

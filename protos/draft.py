@@ -9,12 +9,13 @@ from datetime import datetime
 from typing import Any
 
 from hubbub.protos.admission import ENROLLED, draft_admission
-from hubbub.protos.errors import TaskError
+from hubbub.protos.errors import SuiteError, TaskError
 from hubbub.protos.keys import LATEST_TIME
+from hubbub.protos.suites import DEFAULT, SUITES, suite_named
 from hubbub.protos.task import MAXIMUM_DUMMIES, MAXIMUM_REPORTS, Draft, Privacy, Schedule
 from hubbub.queries.errors import FieldError, shown
 from hubbub.queries.fields import as_float, check_count, check_keys, check_name
-from hubbub.queries.over_rounds import Repeated
+from hubbub.queries.over_rounds import OfRounds
 from hubbub.queries.query import read_question
 from hubbub.queries.question import Question
 
@@ -50,7 +51,7 @@ def _draft_from(tables: dict[str, Any]) -> Draft:
     task, privacy = _table(tables, "task"), _table(tables, "privacy")
     admission = draft_admission(tables["admission"]) if "admission" in tables else ENROLLED
     required = {"name", "start", "length", "grace", "minimum_reports"}
-    check_keys("task", task, required, {"rounds", "close"})
+    check_keys("task", task, required, {"rounds", "close", "suite"})
     check_keys("privacy", privacy, {"epsilon", "delta"}, {"epsilon_local", "honest_share", "epsilon_total", "dummies"})
     if admission.assumed and "honest_share" not in privacy:
         problem = (
@@ -68,6 +69,7 @@ def _draft_from(tables: dict[str, Any]) -> Draft:
         privacy=Privacy(**{key: _privacy_value(key, value) for key, value in privacy.items()}),
         questions=tuple(_question(index, query) for index, query in enumerate(queries)),
         admission=admission,
+        suite=task.get("suite", DEFAULT.name),
     )
     check_draft(draft)
     return draft
@@ -126,13 +128,14 @@ def check_draft(draft: Draft) -> None:
     _check_schedule(draft.schedule)
     check_count("task", "minimum_reports", draft.minimum_reports, 2, MAXIMUM_REPORTS)
     _check_privacy(draft.privacy)
+    _check_suite(draft.suite)
     if not 1 <= len(draft.questions) <= MAXIMUM_QUERIES:
         raise FieldError(
             "file", "query", f"occurs {len(draft.questions)} times; a task asks 1 to {MAXIMUM_QUERIES} queries"
         )
     for index, question in enumerate(draft.questions):
         question.check(f"query[{index}]")
-        if isinstance(question, Repeated):
+        if isinstance(question, OfRounds):
             question.check_rounds(f"query[{index}]", draft.schedule.rounds)
         if question.name in {other.name for other in draft.questions[:index]}:
             raise FieldError(f"query[{index}]", "name", f"is {question.name!r} again; give each query its own name")
@@ -170,6 +173,13 @@ def _check_privacy(privacy: Privacy) -> None:
             continue
         if isinstance(value, bool) or not isinstance(value, float) or not holds(value):
             raise FieldError("privacy", key, f"is {shown(value)}; it {limit}")
+
+
+def _check_suite(name: object) -> None:
+    try:
+        suite_named(name)
+    except SuiteError as error:
+        raise FieldError("task", "suite", f"is {shown(name)}; it must be {' or '.join(SUITES)}") from error
 
 
 def _line_of(text: str, table: str, key: str) -> int | None:

@@ -12,20 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from cryptography.exceptions import InvalidTag
-from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
-from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, Suite
-
 from hubbub.protos.errors import EnvelopeError
-
-SUITE_NAME = "X25519-HKDF-SHA256-CHACHA20POLY1305"
-"""The one HPKE suite of protocol version 1, as tasks and key records name it."""
-
-OVERHEAD_BYTES = 48
-"""What a layer adds: the encapsulated key (32) and the tag (16)."""
-
-PUBLIC_KEY_BYTES = 32
-"""Length of a raw X25519 public key."""
+from hubbub.protos.suites import DEFAULT, Suite
 
 SUBMISSION_ID_BYTES = 16
 
@@ -35,7 +23,6 @@ TASK_ID_BYTES = 32
 NUMBER_LIMIT = 2**32
 """Rounds and queries are below this: an envelope is bound to them in four bytes each."""
 
-_SUITE = Suite(KEM.X25519, KDF.HKDF_SHA256, AEAD.CHACHA20_POLY1305)
 _OUTER_LABEL = b"hubbub/v1 shuffler"
 _INNER_LABEL = b"hubbub/v1 analyzer"
 
@@ -63,33 +50,31 @@ class Destination:
         return self.task_id + self.round.to_bytes(4, "big") + self.key_set_hash
 
 
-def inner_bytes(report_bytes: int) -> int:
+def inner_bytes(report_bytes: int, suite: Suite = DEFAULT) -> int:
     """Return the length of the inner envelope of a report: the same for every answer and device of its query."""
-    return report_bytes + OVERHEAD_BYTES
+    return report_bytes + suite.overhead_bytes
 
 
-def outer_bytes(inners: Sequence[int]) -> int:
+def outer_bytes(inners: Sequence[int], suite: Suite = DEFAULT) -> int:
     """Return the length of the outer envelope of a task whose queries' inner envelopes have these lengths."""
-    return sum(inners) + OVERHEAD_BYTES
-
-
-def generate_key() -> tuple[bytes, bytes]:
-    """Make an HPKE key pair from the operating system's randomness: (private, public), 32 bytes each."""
-    private = X25519PrivateKey.generate()
-    return private.private_bytes_raw(), private.public_key().public_bytes_raw()
+    return sum(inners) + suite.overhead_bytes
 
 
 class Sealer:
-    """Seals the two layers of one round's submissions. Takes raw public keys (32 bytes)."""
+    """Seals the two layers of one round's submissions, both in the task's suite. Takes raw public keys.
 
-    def __init__(self, destination: Destination, shuffler_key: bytes, analyzer_key: bytes) -> None:
+    Raises:
+        EnvelopeError: where a key is none of the suite's.
+    """
+
+    def __init__(
+        self, destination: Destination, shuffler_key: bytes, analyzer_key: bytes, suite: Suite = DEFAULT
+    ) -> None:
         self._outer_info = _OUTER_LABEL + destination._encode()
         self._inner_info = _INNER_LABEL + destination._encode()
-        try:
-            self._shuffler = X25519PublicKey.from_public_bytes(shuffler_key)
-            self._analyzer = X25519PublicKey.from_public_bytes(analyzer_key)
-        except ValueError as error:
-            raise EnvelopeError("a public key of the round is not an X25519 key of 32 bytes") from error
+        self._suite = suite
+        self._shuffler = suite.public_key(shuffler_key)
+        self._analyzer = suite.public_key(analyzer_key)
 
     def inner(self, report: bytes, query: int) -> bytes:
         """Seal one query's report to the analyzer; `inner_bytes` says how long the envelope is.
@@ -98,7 +83,7 @@ class Sealer:
             EnvelopeError: where the analyzer's public key cannot be sealed to.
         """
         info = self._inner_info + query.to_bytes(4, "big")
-        return _encrypt(report, self._analyzer, info)
+        return self._suite.encrypt(report, self._analyzer, info)
 
     def outer(self, inners: Sequence[bytes], submission_id: bytes) -> bytes:
         """Seal the inner envelopes, in the order of the task's queries, to the shuffler.
@@ -109,23 +94,30 @@ class Sealer:
         """
         # All inner envelopes of a query have one length because its reports do, which is checked when they are drawn.
         # So they are joined without lengths between them: the shuffler knows the lengths from the task.
-        if len(submission_id) != SUBMISSION_ID_BYTES or any(len(inner) <= OVERHEAD_BYTES for inner in inners):
+        overhead = self._suite.overhead_bytes
+        if len(submission_id) != SUBMISSION_ID_BYTES or any(len(inner) <= overhead for inner in inners):
             raise EnvelopeError(
-                f"a submission id has {SUBMISSION_ID_BYTES} bytes and an inner envelope more than {OVERHEAD_BYTES}; "
+                f"a submission id has {SUBMISSION_ID_BYTES} bytes and an inner envelope more than {overhead}; "
                 "others would tell submissions apart"
             )
-        return _encrypt(b"".join(inners), self._shuffler, self._outer_info + submission_id)
+        return self._suite.encrypt(b"".join(inners), self._shuffler, self._outer_info + submission_id)
 
 
 class OuterOpener:
-    """Opens a round's outer envelopes with the shuffler's raw private key (32 bytes).
+    """Opens a round's outer envelopes with the shuffler's raw private key.
 
     `inners` are the lengths of the inner envelopes, in the order of the task's queries.
+
+    Raises:
+        EnvelopeError: where the key is none of the suite's.
     """
 
-    def __init__(self, destination: Destination, private_key: bytes, inners: Sequence[int]) -> None:
+    def __init__(
+        self, destination: Destination, private_key: bytes, inners: Sequence[int], suite: Suite = DEFAULT
+    ) -> None:
         self._info = _OUTER_LABEL + destination._encode()
-        self._key = X25519PrivateKey.from_private_bytes(private_key)
+        self._suite = suite
+        self._key = suite.private_key(private_key)
         self._inners = tuple(inners)
         self._length = sum(inners)
 
@@ -144,42 +136,28 @@ class OuterOpener:
 
         The shuffler's processes use this: they hand a submission's envelopes on in one piece.
         """
-        plain = _decrypt(envelope, self._key, self._info + submission_id)
+        plain = self._suite.decrypt(envelope, self._key, self._info + submission_id)
         if len(plain) != self._length:
             raise EnvelopeError(f"holds {len(plain)} bytes, the task's inner envelopes have {self._length} together")
         return plain
 
 
 class InnerOpener:
-    """Opens one query's inner envelopes with the analyzer's raw private key (32 bytes)."""
+    """Opens one query's inner envelopes with the analyzer's raw private key.
 
-    def __init__(self, destination: Destination, private_key: bytes, query: int) -> None:
+    Raises:
+        EnvelopeError: where the key is none of the suite's.
+    """
+
+    def __init__(self, destination: Destination, private_key: bytes, query: int, suite: Suite = DEFAULT) -> None:
         self._info = _INNER_LABEL + destination._encode() + query.to_bytes(4, "big")
-        self._key = X25519PrivateKey.from_private_bytes(private_key)
+        self._suite = suite
+        self._key = suite.private_key(private_key)
 
     def open(self, envelope: bytes) -> bytes:
-        """Return the report inside, which is `OVERHEAD_BYTES` shorter; only its randomizer can say whether it is valid.
+        """Return the report inside, which is shorter by the suite's overhead; whether it is valid its randomizer says.
 
         Raises:
             EnvelopeError: where it does not open.
         """
-        return _decrypt(envelope, self._key, self._info)
-
-
-def _encrypt(plain: bytes, key: X25519PublicKey, info: bytes) -> bytes:
-    try:
-        return _SUITE.encrypt(plain, key, info=info)
-    except ValueError as error:
-        # With a point of low order the shared secret is the same for everyone: anybody could open the envelope.
-        raise EnvelopeError(
-            "a public key of the round is a point of low order; whoever published it is not to be trusted"
-        ) from error
-
-
-def _decrypt(envelope: bytes, key: X25519PrivateKey, info: bytes) -> bytes:
-    try:
-        return _SUITE.decrypt(envelope, key, info=info)
-    except (InvalidTag, ValueError) as error:
-        raise EnvelopeError(
-            "does not open with this round's key; it was changed, or sealed for something else"
-        ) from error
+        return self._suite.decrypt(envelope, self._key, self._info)

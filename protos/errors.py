@@ -12,6 +12,10 @@ class KeyRecordError(HubbubError):
     """A key record that is not for this round, role or time."""
 
 
+class SuiteError(HubbubError):
+    """A suite of algorithms that this version does not know; the message names it, and those that it knows."""
+
+
 class EnvelopeError(HubbubError):
     """An envelope that does not open; says nothing about what was in it."""
 

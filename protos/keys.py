@@ -21,11 +21,11 @@ from cryptography.exceptions import InternalError, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-from hubbub.protos.envelope import NUMBER_LIMIT, PUBLIC_KEY_BYTES, SUITE_NAME
-from hubbub.protos.errors import KeyRecordError, SignatureError
+from hubbub.protos.envelope import NUMBER_LIMIT
+from hubbub.protos.errors import KeyRecordError, SignatureError, SuiteError
 from hubbub.protos.pem import what_it_is
 from hubbub.protos.signed import IDENTITY_BYTES, Label, SignedDocument, from_hex, parse_canonical
-from hubbub.queries.errors import shown
+from hubbub.protos.suites import suite_named
 
 KEY_RECORD_FORMAT = "hubbub-key/1"
 LATEST_TIME = 253_402_300_799
@@ -205,7 +205,7 @@ class KeyRecord:
         content = document.content(Label.KEY_RECORD, identity)
         try:
             record = cls._from_content(content)
-        except (KeyError, TypeError, ValueError, SignatureError) as error:
+        except (KeyError, TypeError, ValueError, SignatureError, SuiteError) as error:
             raise KeyRecordError(f"not a key record of {KEY_RECORD_FORMAT}: {error!s:.200}") from error
         # Equal only if there was no other member, and if key_id is the one that follows from the public key.
         if record._content() != content:
@@ -220,14 +220,13 @@ class KeyRecord:
             raise ValueError(f"round and times are whole numbers up to {LATEST_TIME}")
         if content["not_before"] > content["not_after"] or content["round"] >= NUMBER_LIMIT:
             raise ValueError("it is never valid: it ends before it begins, or is for no round")
-        if content["suite"] != SUITE_NAME:
-            raise ValueError(f"its suite is {shown(content['suite'])}; this version knows {SUITE_NAME}")
+        suite = suite_named(content["suite"])
         return cls(
             role=Role(content["role"]),
             task_id=from_hex(content["task"], HASH_BYTES, "task"),
             round=content["round"],
-            suite=content["suite"],
-            public_key=from_hex(content["public_key"], PUBLIC_KEY_BYTES, "public_key"),
+            suite=suite.name,
+            public_key=from_hex(content["public_key"], suite.public_key_bytes, "public_key"),
             not_before=content["not_before"],
             not_after=content["not_after"],
             behind=SignedDocument.from_json(content["behind"]) if "behind" in content else None,
@@ -243,7 +242,8 @@ class KeyRecord:
         expected = {"role": role, "task_id": task_id, "round": round_number, "suite": suite}
         for name, value in expected.items():
             if getattr(self, name) != value:
-                raise KeyRecordError(f"the {role.value}'s key record is for another {name.replace('_id', '')}")
+                what = f"the {role.value}'s key record is for another {name.replace('_id', '')}"
+                raise KeyRecordError(f"{what}: {_plain(getattr(self, name))}, not {_plain(value)}")
 
     def check_time(self, now: float) -> None:
         """Return only if the key is valid at `now` (seconds since 1970).
@@ -326,6 +326,10 @@ def read_behind(document: SignedDocument, identities: Sequence[bytes]) -> list[K
             raise KeyRecordError("the key records are not those of the task's hops, one around the next; ask again")
         document = behind or document
     return records
+
+
+def _plain(value: object) -> str:
+    return value.hex() if isinstance(value, bytes) else str(value)
 
 
 def identity_from_hex(value: Any, role: Role) -> bytes:

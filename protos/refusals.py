@@ -39,6 +39,7 @@ class Reason(StrEnum):
     BAD_TICKET = "bad_ticket"
     TICKET_EXPIRED = "ticket_expired"
     TICKET_SPENT = "ticket_spent"
+    TOO_LARGE = "too_large"
 
 
 TRANSIENT = frozenset({Reason.OVERLOADED, Reason.NOT_READY})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from fractions import Fraction
@@ -12,8 +12,7 @@ from typing import Any
 
 from hubbub.protos.admission import OPEN, read_admission
 from hubbub.protos.draft import check_draft
-from hubbub.protos.envelope import SUITE_NAME
-from hubbub.protos.errors import SignatureError, TaskError
+from hubbub.protos.errors import SignatureError, SuiteError, TaskError
 from hubbub.protos.forms import TASK_FORMS, form_named, version_at
 from hubbub.protos.keys import CORE_ROLES, Identity, Role, identity_from_hex
 from hubbub.protos.signed import (
@@ -26,8 +25,8 @@ from hubbub.protos.signed import (
     with_floats,
     write_canonical,
 )
+from hubbub.protos.suites import suite_named
 from hubbub.protos.task import TASK_FORMAT, Draft, Identities, Privacy, Schedule, Task, task_content
-from hubbub.queries.errors import shown
 from hubbub.queries.over_rounds import Repeated
 from hubbub.queries.query import Query
 
@@ -158,8 +157,18 @@ def read_task(content: Any, version: Version = 2) -> Task:
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise TaskError(f"not a task of {_KNOWN}: {error!r:.200}; `hubbub plan` writes one") from error
     if not same:
-        raise TaskError(f"not a task of {_KNOWN}: it has members or forms of another version")
+        unknown = _unknown(task_content(task), content)
+        named = f": {', '.join(unknown)}" if unknown else ""
+        raise TaskError(f"not a task of {_KNOWN}: it has members or forms of another version{named}")
     return task
+
+
+def _unknown(own: Mapping[str, Any], content: Mapping[str, Any]) -> list[str]:
+    """Return the names of members that this version does not know: of the task, and of each of its queries."""
+    tables = {"task": (own, content)}
+    pairs = zip(own["queries"], content["queries"], strict=False)
+    tables |= {f"query[{index}]": pair for index, pair in enumerate(pairs)}
+    return [f"{table}.{key:.80}" for table, (mine, given) in tables.items() for key in given if key not in mine]
 
 
 def _task_from(content: Any, version: Version) -> Task:
@@ -167,8 +176,7 @@ def _task_from(content: Any, version: Version) -> Task:
     # An older task may be part of a newer document, a certificate; the other way round was never written.
     if form.version > version:
         raise TaskError(f"a task of {form.name} cannot be part of a document of version {version}, which is older")
-    if content["suite"] != SUITE_NAME:
-        raise TaskError(f"task with suite {shown(content['suite'])}; this version runs {SUITE_NAME}")
+    suite = _suite_of(content["suite"])
     if version == 2:
         content = _with_floats(content)
     stated = read_admission(content["admission"]) if form.name == TASK_FORMAT else None
@@ -180,12 +188,21 @@ def _task_from(content: Any, version: Version) -> Task:
         privacy=Privacy(**content["privacy"]),
         questions=tuple(query.question for query in queries),
         admission=stated or OPEN,
+        suite=suite,
     )
     check_draft(draft)
     _check_promises(draft, queries)
     identities = _identities_from(content["identities"])
     promise = draft.minimum_reports, draft.privacy
-    return Task(draft.name, draft.schedule, *promise, queries, identities, format=form.name, stated=stated)
+    return Task(draft.name, draft.schedule, *promise, queries, identities, suite=suite, format=form.name, stated=stated)
+
+
+def _suite_of(name: Any) -> str:
+    """Return the name of a suite that this version knows. It is asked first: what else the task says may follow it."""
+    try:
+        return suite_named(name).name
+    except SuiteError as error:
+        raise TaskError(f"the task's {error}; run a version of hubbub that knows it") from error
 
 
 def _check_promises(draft: Draft, queries: Sequence[Query]) -> None:

@@ -16,11 +16,12 @@ from functools import cached_property
 from typing import Any, Literal
 
 from hubbub.protos.admission import ENROLLED, OPEN, Admission
-from hubbub.protos.envelope import SUITE_NAME, inner_bytes
+from hubbub.protos.envelope import inner_bytes, outer_bytes
 from hubbub.protos.errors import TaskError
 from hubbub.protos.forms import TASK_FORMS, UNSTATED, Form, form_named
 from hubbub.protos.keys import CORE_ROLES, Role
 from hubbub.protos.signed import write_canonical
+from hubbub.protos.suites import DEFAULT, Suite, suite_named
 from hubbub.queries.over_rounds import Repeated
 from hubbub.queries.query import Query
 from hubbub.queries.question import Question
@@ -132,7 +133,7 @@ class Identities:
 
 @dataclass(frozen=True)
 class Draft:
-    """A task as a person writes it, checked."""
+    """A task as a person writes it, checked. `suite` names the HPKE suite of both layers of its envelopes."""
 
     name: str
     schedule: Schedule
@@ -140,6 +141,7 @@ class Draft:
     privacy: Privacy
     questions: tuple[Question, ...]
     admission: Admission = ENROLLED
+    suite: str = DEFAULT.name
 
     @property
     def horizon(self) -> int | None:
@@ -163,7 +165,7 @@ class Task:
     privacy: Privacy
     queries: tuple[Query, ...]
     identities: Identities
-    suite: str = SUITE_NAME
+    suite: str = DEFAULT.name
     format: str = UNSTATED.name
     stated: Admission | None = None
 
@@ -212,7 +214,21 @@ class Task:
     @cached_property
     def inner_bytes(self) -> tuple[int, ...]:
         """Lengths of the inner envelopes, in the order of the queries: each is as long as its randomizer's reports."""
-        return tuple(inner_bytes(query.report_bytes) for query in self.queries)
+        return tuple(inner_bytes(query.report_bytes, self.hpke) for query in self.queries)
+
+    @cached_property
+    def outer_bytes(self) -> int:
+        """Length of the outer envelope of every submission."""
+        return outer_bytes(self.inner_bytes, self.hpke)
+
+    @cached_property
+    def hpke(self) -> Suite:
+        """The suite of all keys and envelopes of this task.
+
+        Raises:
+            SuiteError: where this version of hubbub does not know the task's.
+        """
+        return suite_named(self.suite)
 
     def query_index(self, name: str) -> int:
         """The place of a query in the task.

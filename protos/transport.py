@@ -12,19 +12,25 @@ from hubbub.protos.certificates import Certificate, certificates_in, check_issue
 from hubbub.protos.errors import HubbubError
 
 MAXIMUM_MESSAGE_BYTES = 8 * 1024 * 1024
-"""Largest message either side takes: about 40,000 submissions, far above what one call carries."""
+"""Largest message a service takes: about 40,000 submissions, far above what one call carries."""
+
+MAXIMUM_RESULTS_BYTES = 256 * 1024 * 1024
+"""Largest answer a reader of results takes: a table of some 200 million texts, or two million rows.
+
+It may be larger than what a service takes, as it comes from the analyzer alone, over mutual TLS, to whoever asked.
+"""
 
 MAXIMUM_SUBMISSIONS = 10_000
 """Most submissions in one call: a message of the largest size could otherwise hold millions of empty ones."""
 
-SIZE_OPTIONS: tuple[tuple[str, int], ...] = (
+SERVER_SIZES: tuple[tuple[str, int], ...] = (
     ("grpc.max_receive_message_length", MAXIMUM_MESSAGE_BYTES),
-    ("grpc.max_send_message_length", MAXIMUM_MESSAGE_BYTES),
+    ("grpc.max_send_message_length", MAXIMUM_RESULTS_BYTES),
 )
-"""Options of servers and channels alike: the largest message."""
+"""Options of servers: the largest request and the largest answer."""
 
 _CHANNEL_OPTIONS: tuple[tuple[str, int], ...] = (
-    *SIZE_OPTIONS,
+    ("grpc.max_send_message_length", MAXIMUM_MESSAGE_BYTES),
     # A peer that was restarted is found again within seconds, not after gRPC's default of up to two minutes.
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.max_reconnect_backoff_ms", 2000),
@@ -101,10 +107,15 @@ def _read(path: Path | bytes | None) -> bytes:
         raise HubbubError(f"cannot read {path}: {error.strerror}; `hubbub init` makes keys and certificates") from error
 
 
-def open_channel(address: str, tls: TLS, name: str | None = None) -> grpc.aio.Channel:
+def open_channel(
+    address: str, tls: TLS, name: str | None = None, *, largest: int = MAXIMUM_MESSAGE_BYTES
+) -> grpc.aio.Channel:
     """Open a TLS channel to host:port; it connects at the first call and again whenever it has to.
 
-    The other side's certificate must be for the host, or for `name` where one is given.
+    The other side's certificate must be for the host, or for `name` where one is given. Answers above `largest` bytes
+    are not taken: who fetches results takes `MAXIMUM_RESULTS_BYTES`.
     """
-    options = _CHANNEL_OPTIONS if name is None else (*_CHANNEL_OPTIONS, ("grpc.ssl_target_name_override", name))
+    options: tuple[tuple[str, str | int], ...] = (*_CHANNEL_OPTIONS, ("grpc.max_receive_message_length", largest))
+    if name is not None:
+        options = (*options, ("grpc.ssl_target_name_override", name))
     return grpc.aio.secure_channel(address, tls.client(), options=options)

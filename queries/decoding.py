@@ -23,7 +23,7 @@ in the same rows. Three steps make it small and known:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -31,6 +31,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hubbub.queries.hashing import words
+from hubbub.queries.noise import Noise, Seen
 from hubbub.queries.randomizer import Tally
 
 if TYPE_CHECKING:
@@ -53,8 +54,8 @@ SEARCHED = 8
 SEARCHES = 2
 """How often: in the first, many seem common that only collide with one that is, and these are out of the way then."""
 
-REFINEMENTS = 4
-"""How often what explains and what is explained are computed from each other; each time an error shrinks to a part."""
+REFINEMENTS = 12
+"""Most steps in which the counts of common symbols are fitted together; few are needed, as few collide often."""
 
 _AT_ONCE = 2**15
 """Symbols hashed together: their words stay in the processor's cache."""
@@ -112,15 +113,15 @@ def check_cells(tally: Tally, cells: int) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Decoded:
-    """Counts of the symbols asked for and their variances, shape (symbols,) each.
+    """Counts of the symbols asked for, their variances, and what chance has to do with them; shape (symbols,) each.
 
-    `spread` is the variance of the number of reports in a symbol's cells that are not of its own people, shape
-    (symbols,): parts of at most 1 each, so that it bounds how far that number may be off (`queries.lookup`).
+    `log_chances` are the logarithms of bounds on how often so many reports are in the cells of a symbol that nobody
+    holds (`noise.Noise`).
     """
 
     counts: Vector
     variances: Vector
-    spread: Vector
+    log_chances: Vector
 
 
 def every_symbol(randomizer: _Hashing, tally: Tally, dummies: int) -> tuple[Vector, Vector]:
@@ -149,13 +150,31 @@ def decode(randomizer: _Hashing, tally: Tally, dummies: int, symbols: Symbols) -
     common = _Explained(np.empty(0, dtype=np.intp), mixed[:0], np.empty(0))
     for _ in range(SEARCHES):
         common = _searched(table, mixed, common)
-    counts, spread = table.counts(mixed, common)
+    gathered = table.counts(mixed, common)
+    counts, spread = gathered.counts, gathered.expected + gathered.known + gathered.collisions
     # What explains a symbol stands for its own people, who are counted, and add their own variance.
     counts[common.places] += common.counts
+    gathered.known[common.places] -= randomizer.truthful * common.counts
     spread[common.places] -= randomizer.truthful * common.counts
     own = randomizer.keep + randomizer.base
     clipped = np.clip(counts, 0, tally.valid - dummies)
-    return Decoded(counts, (clipped * own * (1 - own) + spread) / randomizer.keep**2, spread)
+    logs = gathered.noise.log_chances(counts * randomizer.keep + gathered.expected, np.maximum(gathered.known, 0.0))
+    return Decoded(counts, (clipped * own * (1 - own) + spread) / randomizer.keep**2, logs)
+
+
+@dataclass(frozen=True, eq=False)
+class _Gathered:
+    """What the cells of symbols hold: ĉ among the people who are not explained, and the explained reports expected.
+
+    `expected` are the other reports expected of each, `collisions` what those of people who are alike add to the
+    variance of their number, and `noise` is its law where nobody holds the symbol.
+    """
+
+    counts: Vector
+    known: Vector
+    expected: float
+    collisions: float
+    noise: Noise
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,13 +194,11 @@ class _Explained:
 
 def _searched(table: _Table, mixed: Symbols, known: _Explained) -> _Explained:
     """Return the symbols that are common, beside those known."""
-    counts, _ = table.counts(mixed, known, SEARCHED)
+    counts = table.counts(mixed, known, SEARCHED).counts
     counts[known.places] += known.counts
     every = _Explained(np.arange(len(mixed)), mixed, counts)
     found = every.above(COMMON * table.error * np.sqrt(min(SEARCHED, table.rows)))
-    for _ in range(REFINEMENTS):
-        found = _Explained(found.places, found.mixed, found.counts + table.left_of(found))
-    return found.above(COMMON * table.error)
+    return _Explained(found.places, found.mixed, table.fitted(found.mixed)).above(COMMON * table.error)
 
 
 class _Table:
@@ -209,40 +226,57 @@ class _Table:
         people = self._people * float(randomizer.variances(indicator)[1])
         return float(np.sqrt(people + self._dummies * randomizer.dummy_variance(indicator)))
 
-    def counts(self, mixed: Symbols, explained: _Explained, step: int = 1) -> tuple[Vector, Vector]:
-        """Return ĉ of each symbol among the people who are not explained, and the variance of the reports in its cells.
+    def counts(self, mixed: Symbols, explained: _Explained, step: int = 1) -> _Gathered:
+        """Return what the cells of each symbol hold.
 
         Only every `step`-th row is looked at, and stands for those that are not.
         """
-        randomizer, square = self._randomizer, 0.0
+        randomizer, square, seen = self._randomizer, 0.0, Seen()
         found, known, looked_at = np.zeros(len(mixed)), np.zeros(len(mixed)), range(0, randomizer.rows, step)
         share = randomizer.truthful * explained.counts / randomizer.rows
         for row in looked_at:
             held = np.bincount(self._rows[row], minlength=randomizer.cells).astype(np.float32)
-            gathered = [(held, found)]
+            of_common, gathered = np.zeros(randomizer.cells, dtype=np.float32), [(held, found)]
             if len(share):
                 of_common = np.bincount(self._hashes(row, explained.mixed), share, randomizer.cells).astype(np.float32)
                 held -= of_common
                 gathered.append((of_common, known))
             square += float(np.square(held, dtype=np.float64).sum())
+            seen.add(held, of_common)
             self._gather(row, mixed, gathered)
         whole = randomizer.rows / len(looked_at)
         left = self._reports - float(share.sum()) * randomizer.rows
         around_mean = square * whole - left**2 / (randomizer.rows * randomizer.cells)
         expected = self._expected(explained)
-        spread = expected + known * whole + self._collisions(around_mean) * randomizer.keep**2
-        return (found * whole - expected) / randomizer.keep, spread
+        collisions = self._collisions(around_mean) * randomizer.keep**2
+        counts = (found * whole - expected) / randomizer.keep
+        return _Gathered(counts, known * whole, expected, collisions, seen.noise(randomizer.rows))
 
-    def left_of(self, explained: _Explained) -> Vector:
-        """Return ĉ of the few that are explained, among the people who are not: what explains them misses."""
-        randomizer, found = self._randomizer, np.zeros(len(explained.mixed))
-        share = randomizer.truthful * explained.counts / randomizer.rows
+    def fitted(self, mixed: Symbols) -> Vector:
+        """Return the counts of a few symbols that explain the reports in their cells best together, shape (symbols,).
+
+        Where one is very common, many others seem so that collide with it in the same row, and with each other: taking
+        out what each explains in turn need not converge. The counts solve M·c = ĉ, where ĉ is what each one's cells say
+        by themselves, and M_ij = (the share of rows in which i and j collide − κ)/(1 − κ), a Gram matrix but for κ's
+        last digits. So conjugate gradients approach them, in few steps where few collide often.
+        """
+        randomizer, held = self._randomizer, np.zeros(len(mixed))
+        cells = np.empty((randomizer.rows, len(mixed)), dtype=np.int64)
         for row in range(randomizer.rows):
-            hashes = self._hashes(row, explained.mixed)
-            held = np.searchsorted(self._rows[row], hashes, "right") - np.searchsorted(self._rows[row], hashes, "left")
-            _, place = np.unique(hashes, return_inverse=True)
-            found += held - np.bincount(place, share)[place]
-        return (found - self._expected(explained)) / randomizer.keep
+            cells[row] = self._hashes(row, mixed)
+            ends = (np.searchsorted(self._rows[row], cells[row], side) for side in ("right", "left"))
+            held += np.subtract(*ends)
+            cells[row] += row * randomizer.cells
+        _, shared = np.unique(cells.ravel(), return_inverse=True)
+        shared = shared.reshape(cells.shape)
+
+        def explained(counts: Vector) -> Vector:
+            together = np.bincount(shared.ravel(), np.tile(counts, randomizer.rows))[shared].sum(axis=0)
+            product: Vector = together / randomizer.rows - randomizer.collision * counts.sum()
+            return product / (1 - randomizer.collision)
+
+        nobody = _Explained(np.empty(0, dtype=np.intp), mixed[:0], np.empty(0))
+        return _solved(explained, (held - self._expected(nobody)) / randomizer.keep)
 
     def _expected(self, explained: _Explained) -> float:
         """Return how many reports of people who are not explained, and uniform ones, are expected of a symbol."""
@@ -272,6 +306,21 @@ class _Table:
             hashed = _hashed(row_words, mixed[start : start + _AT_ONCE], cells)
             for held, found in gathered:
                 found[start : start + _AT_ONCE] += held.take(hashed.view(np.int64))
+
+
+def _solved(multiplied: Callable[[Vector], Vector], wanted: Vector) -> Vector:
+    """Return what a positive semidefinite matrix multiplies to `wanted`, nearly: by conjugate gradients."""
+    solution = np.zeros_like(wanted)
+    direction = left = wanted
+    for _ in range(REFINEMENTS):
+        changed = multiplied(direction)
+        square, curvature = float(left @ left), float(direction @ changed)
+        if curvature <= 0 or square <= 1e-12 * float(wanted @ wanted):
+            break
+        solution = solution + square / curvature * direction
+        left = left - square / curvature * changed
+        direction = left + float(left @ left) / square * direction
+    return solution
 
 
 def _hashed(row_words: tuple[np.uint64, np.uint64, np.uint64], mixed: Symbols, cells: np.uint64) -> Symbols:

@@ -131,6 +131,10 @@ class Distribution:
         # Python compares whole numbers and floats exactly.
         return bisect_left(self._inner, finite(self.name, answer))
 
+    def telling(self) -> tuple[Value, ...]:
+        """Return the upper edges of the first buckets, which belong to them."""
+        return self.edges[1:4]
+
     @property
     def sizes(self) -> range:
         """The one size there is: the number of its buckets."""

@@ -139,6 +139,13 @@ class Grouped:
             return group * symbols_of(self.of) + self.of.answers
         return group * symbols_of(self.of) + self.of.encode(value, random)
 
+    def telling(self) -> tuple[Value, ...]:
+        """Return answers of people in the first group, and in another one."""
+        first, last = ({each.name: each.categories[place] for each in self.by} for place in (0, -1))
+        own = self.of.telling()
+        answers: list[Any] = [{**first, self.of.name: value} for value in own] + [{**last, self.of.name: own[0]}]
+        return tuple(answers[:3])
+
     @property
     def sizes(self) -> range:
         """The numbers of answers to choose from: those of the question asked, in each group."""

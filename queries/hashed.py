@@ -33,6 +33,9 @@ _CELL_BYTES = 4
 _STEPS = (*(round(2 ** (quarter / 4)) for quarter in range(14, 80)), MOST_CELLS)
 """Numbers of cells to plan with: each about a fifth more than the one before, powers of two among them."""
 
+SHOWN_CELLS = (2**10, 2**12, 2**14, 2**16, 2**18)
+"""Numbers of cells that a comparison shows, beside the one with the least error up to the share that matters."""
+
 
 @dataclass(frozen=True)
 class HashedResponse:
@@ -40,6 +43,7 @@ class HashedResponse:
 
     kind: ClassVar[str] = "hashed"
     most_symbols: ClassVar[int] = WORD
+    lists_answers: ClassVar[bool] = False
 
     symbols: int
     cells: int
@@ -75,6 +79,11 @@ class HashedResponse:
         """Return one for each number of cells, in which γ rises: few cells for common symbols, many for rare ones."""
         return tuple(OfCells(symbols, cells) for cells in _STEPS)
 
+    @classmethod
+    def shown_families(cls, symbols: int) -> Sequence[Family]:
+        """Return a few numbers of cells, far apart."""
+        return tuple(OfCells(symbols, cells) for cells in SHOWN_CELLS)
+
     # On the device
 
     def place(self, row: int, symbol: int) -> int:
@@ -101,6 +110,17 @@ class HashedResponse:
         return uniform_symbols(count, self.rows * self.cells, random).astype(">u4").tobytes()
 
     # At the analyzer
+
+    def likelihoods(self, reports: bytes, symbol: int) -> Vector:
+        """Return 1 − γ + γ/g for the symbol's cell of the report's row and γ/g for every other, shape (reports,)."""
+        import numpy as np
+
+        found = np.frombuffer(reports, dtype=">u4").astype(np.int64)
+        own = np.array([row * self.cells + self.place(row, symbol) for row in range(self.rows)], dtype=np.int64)
+        # A number that is no cell is none of the symbol's either.
+        rows = np.minimum(found // self.cells, self.rows - 1)
+        uniform_cell = self.gamma / DENOMINATOR / self.cells
+        return np.where(found == own[rows], self.truthful + uniform_cell, uniform_cell)
 
     def tally(self, reports: bytes) -> Tally:
         """Keep the cells themselves, which are fewer than there are counts; a number that is no cell is invalid."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from hubbub.queries.draws import Random
 from hubbub.queries.errors import AnswerError, FieldError, shown
@@ -61,11 +61,11 @@ class Histogram:
     def read(cls, fields: Fields) -> Histogram:
         """Read a table; see `Question.read`."""
         fields.check_keys({"categories"}, {"share"})
-        shared = fields.shared()
+        shared, categories = fields.shared(), fields.items("categories", "names")
         # Where there is only one kind of randomizer to size, the worst case tells it; many cells serve rare categories.
-        usual = TYPICAL_SHARE if shared["randomizer"] in (AUTO, HashedResponse.kind) else 1.0
-        share = fields.number("share", usual)
-        return cls(categories=fields.items("categories", "names"), share=share, **shared)
+        sized = shared["randomizer"] in (AUTO, HashedResponse.kind)
+        share = fields.number("share", _usual_share(len(categories)) if sized else 1.0)
+        return cls(categories=categories, share=share, **shared)
 
     def check(self, table: str) -> None:
         """Check the shared fields, and that the categories are distinct printable texts and not too few or many."""
@@ -93,6 +93,10 @@ class Histogram:
             "weight": self.weight,
         }
 
+    def for_share(self, share: float) -> Self:
+        """Return the question planned for answers that up to that share of the people hold."""
+        return replace(self, share=share)
+
     def parse(self, text: str) -> Value:
         """Return the text itself: a category's name."""
         return text
@@ -101,9 +105,13 @@ class Histogram:
         """Return the category's place."""
         place = _places(self.categories).get(answer) if isinstance(answer, str) else None
         if place is None:
-            known = listed(self.categories)
-            raise AnswerError(f"the answer to {self.name} is not one of its categories; it takes the text {known}")
+            known = f"it takes one of the texts {listed(self.categories)}"
+            raise AnswerError(f"the answer to {self.name} is not one of its categories; {known}")
         return place
+
+    def telling(self) -> tuple[Value, ...]:
+        """Return the first categories."""
+        return self.categories[:3]
 
     @property
     def sizes(self) -> range:
@@ -169,3 +177,8 @@ def _check_label(table: str, category: Any) -> None:
 def _places(categories: tuple[str, ...]) -> dict[str, int]:
     # Kept between answers: a gateway encodes thousands for one question.
     return {category: place for place, category in enumerate(categories)}
+
+
+def _usual_share(categories: int) -> float:
+    """Return the share of people to plan for where a draft does not say it: of k categories one holds 1/k at least."""
+    return max(TYPICAL_SHARE, 1 / max(categories, 1))

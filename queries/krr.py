@@ -24,6 +24,7 @@ class KRandomizedResponse:
 
     kind: ClassVar[str] = "krr"
     most_symbols: ClassVar[int] = MAXIMUM_SYMBOLS
+    lists_answers: ClassVar[bool] = True
 
     symbols: int
     gamma: int
@@ -53,6 +54,11 @@ class KRandomizedResponse:
         """Return one family, in which γ rises."""
         return (_ByGamma(symbols),)
 
+    @classmethod
+    def shown_families(cls, symbols: int) -> Sequence[Family]:  # noqa: ARG003 - one number of symbols has one law
+        """Return none: there is nothing to choose but what `families` says."""
+        return ()
+
     def randomize(self, symbol: int, random: Random) -> bytes:
         """Return the report for a symbol in range(symbols).
 
@@ -68,6 +74,13 @@ class KRandomizedResponse:
         from hubbub.queries.counting import uniform_symbols
 
         return uniform_symbols(count, self.symbols, random).astype(">u4").tobytes()
+
+    def likelihoods(self, reports: bytes, symbol: int) -> Vector:
+        """Return 1 − γ + γ/k for the symbol itself and γ/k for every other, shape (reports,)."""
+        import numpy as np
+
+        found = np.frombuffer(reports, dtype=">u4")
+        return np.where(found == symbol, self.keep + self.base, self.base)
 
     def tally(self, reports: bytes) -> Tally:
         """Count each symbol; a number that is not a symbol is invalid."""

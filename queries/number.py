@@ -131,6 +131,11 @@ class Number:
         below = math.floor(scaled)
         return below + happens(scaled - below, random)
 
+    def telling(self) -> tuple[Value, ...]:
+        """Return both ends, and their middle where there is a symbol between them."""
+        middle = (self.lower / 2 + self.upper / 2,) if self.answers > 2 else ()
+        return (self.lower, self.upper, *middle)
+
     @property
     def sizes(self) -> range:
         """The numbers of answers to choose from: those of 1 to `LEVELS_LIMIT` steps."""

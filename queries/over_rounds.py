@@ -73,11 +73,11 @@ class OverRounds(ABC):
         """Return the estimates after round `number`, from the published batches of the rounds up to it."""
 
     @abstractmethod
-    def check_crowd(self, table: str, honest: int, share: float, delta: float) -> None:
+    def check_crowd(self, table: str, honest: int, share: float | None, delta: float) -> None:
         """Return only if it counts on no more people than `share` of the `honest` ones at the minimum can be.
 
         Raises:
-            FieldError: where it counts on more.
+            FieldError: where it counts on more, or on some while the task states no share.
         """
 
     @abstractmethod
@@ -86,8 +86,8 @@ class OverRounds(ABC):
 
 
 @runtime_checkable
-class Repeated(Protocol):
-    """A question whose rounds hang together: it knows the randomizers that it can be asked through."""
+class OfRounds(Protocol):
+    """A question that not every number of rounds can ask."""
 
     def check_rounds(self, table: str, rounds: int) -> None:
         """Return only if a task of so many rounds can ask it.
@@ -95,6 +95,23 @@ class Repeated(Protocol):
         Raises:
             FieldError: where it cannot.
         """
+
+
+@runtime_checkable
+class ByRound(OfRounds, Protocol):
+    """A question whose answers are encoded otherwise in each round; every round's report stands for itself."""
+
+    def encode_in(self, answer: Value, number: int, random: Random) -> int:
+        """Return the symbol that encodes an answer, which is not None, in round `number`.
+
+        Raises:
+            AnswerError: where it does not fit; the message never repeats it.
+        """
+
+
+@runtime_checkable
+class Repeated(OfRounds, Protocol):
+    """A question whose rounds hang together: it knows the randomizers that it can be asked through."""
 
     def check_promise(self, table: str, randomizer: Randomizer, honest: int, delta: float) -> None:
         """Return only if a frozen task's randomizer promises no more than `honest` people at the minimum give.

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from hubbub.accountant.mechanisms import LocalMechanism, paid_rounds
 from hubbub.queries.draws import Random
 from hubbub.queries.errors import AnswerError
 from hubbub.queries.fields import AUTO, DEFAULT_RANDOMIZER, Fields
-from hubbub.queries.over_rounds import Batch, Encoded, Moment, OverRounds, Repeated
+from hubbub.queries.over_rounds import Batch, ByRound, Encoded, Moment, OverRounds, Repeated
 from hubbub.queries.question import Question, Value, symbols_of
 from hubbub.queries.randomizer import Randomizer, task_content
 from hubbub.queries.registry import question_of, randomizer_of
@@ -60,9 +61,22 @@ class Query:
         Raises:
             AnswerError: where it does not fit the question, or the round.
         """
-        if isinstance(self.randomizer, OverRounds):
-            return self.randomizer.encode_at(answer, self.question.encode, moment, random)
+        if self._over_rounds is not None:
+            return self._over_rounds.encode_at(answer, self.question.encode, moment, random)
+        if answer is not None and self._by_round is not None:
+            return Encoded(self._by_round.encode_in(answer, moment.round, random))
         return Encoded(self.encode(answer, random))
+
+    # Both are kept, because a gateway asks them for each device, and looking at a protocol's members takes as long as a
+    # draw.
+
+    @cached_property
+    def _over_rounds(self) -> OverRounds | None:
+        return self.randomizer if isinstance(self.randomizer, OverRounds) else None
+
+    @cached_property
+    def _by_round(self) -> ByRound | None:
+        return self.question if isinstance(self.question, ByRound) else None
 
     def local_cost(self, answered: int) -> float:
         """Return the local ε of answering one more round after `answered` rounds, never below the truth.
@@ -148,5 +162,5 @@ def read_question(table: str, content: dict[str, Any]) -> Question:
     fields = Fields(table, content)
     question = question_of(table, fields.get("kind", None)).read(fields)
     if question.randomizer != AUTO:
-        randomizer_of(table, question.randomizer)
+        randomizer_of(table, question.randomizer, also=(AUTO,))
     return question

@@ -6,7 +6,7 @@ To add a kind: a module with a frozen dataclass that has these members, and its 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, runtime_checkable
 
 from hubbub.queries.draws import Random
 from hubbub.queries.fields import Fields
@@ -96,6 +96,12 @@ class Question(Protocol):
             AnswerError: where it does not fit; the message never repeats it.
         """
 
+    def telling(self) -> tuple[Value, ...]:
+        """Return up to three answers that are encoded into symbols of their own; an audit has people hold them.
+
+        None of them is "no answer". A number that lies between symbols is encoded into either, by a draw.
+        """
+
     # Planning
 
     @property
@@ -131,6 +137,14 @@ class Question(Protocol):
         """Return the true values by `Row.key`, from the answers themselves; None means "no answer"."""
 
 
+@runtime_checkable
+class Shared(Protocol):
+    """A question of counts, planned for those up to a share of the people."""
+
+    def for_share(self, share: float) -> Question:
+        """Return the question planned for answers that up to that share of the people hold."""
+
+
 def symbols_of(question: Question) -> int:
     """Return how many symbols a question is encoded into: its answers, and one for "no answer" where it is optional."""
     return question.answers + (1 if question.optional else 0)
@@ -141,6 +155,6 @@ SHOWN_NAMES = 10
 
 
 def listed(names: tuple[str, ...] | list[str]) -> str:
-    """Return names as an error lists them: the first few."""
-    shown = ", ".join(names[:SHOWN_NAMES])
+    """Return names as an error lists them: the first few, quoted, since a name may hold a comma."""
+    shown = ", ".join(map(repr, names[:SHOWN_NAMES]))
     return f"{shown} … ({len(names)} in all)" if len(names) > SHOWN_NAMES else shown

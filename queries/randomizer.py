@@ -62,6 +62,9 @@ class Randomizer(Protocol):
     most_symbols: ClassVar[int]
     """Most symbols that it takes."""
 
+    lists_answers: ClassVar[bool]
+    """Whether the answers must be listed: a report is made from an answer's place among all."""
+
     @property
     def symbols(self) -> int:
         """How many symbols there are."""
@@ -97,6 +100,10 @@ class Randomizer(Protocol):
             TaskError: where there are more symbols than it takes.
         """
 
+    @classmethod
+    def shown_families(cls, symbols: int) -> Sequence[Family]:
+        """Return families that a comparison shows beside the best one, for somebody who wants to see what they cost."""
+
     # On the device
 
     def randomize(self, symbol: int, random: Random) -> bytes:
@@ -108,6 +115,12 @@ class Randomizer(Protocol):
         """Return `count` reports, joined without separators, that carry nobody's answer: those of uniform symbols."""
 
     # At the analyzer
+
+    def likelihoods(self, reports: bytes, symbol: int) -> Vector:
+        """Return the probability of each of the joined reports where `symbol` was encoded, shape (reports,).
+
+        Up to a factor for each report that is the same for all symbols: what an attacker compares symbols with.
+        """
 
     def tally(self, reports: bytes) -> Tally:
         """Count reports that are joined without separators; a report that no symbol can give is invalid."""

@@ -49,19 +49,20 @@ def question_of(table: str, kind: object) -> type[Question]:
     return _found(QUESTIONS, table, "kind", kind)
 
 
-def randomizer_of(table: str, kind: object, key: str = "randomizer") -> type[Randomizer]:
+def randomizer_of(table: str, kind: object, key: str = "randomizer", also: tuple[str, ...] = ()) -> type[Randomizer]:
     """Return the class of a kind of randomizer; an unknown one is an error, never another kind.
 
-    A frozen task writes the kind under another `key` than a draft does.
+    A frozen task writes the kind under another `key` than a draft does. `also` are words that a draft
+    may say instead of a kind, such as "auto": the error names them too.
 
     Raises:
         FieldError: naming the kinds there are.
     """
-    return _found(RANDOMIZERS, table, key, kind)
+    return _found(RANDOMIZERS, table, key, kind, also)
 
 
-def _found(known: Mapping[str, T], table: str, key: str, kind: object) -> T:
+def _found(known: Mapping[str, T], table: str, key: str, kind: object, also: tuple[str, ...] = ()) -> T:
     found = known.get(kind) if isinstance(kind, str) else None
     if found is None:
-        raise FieldError(table, key, f"is {shown(kind)}; it must be {' or '.join(map(repr, known))}")
+        raise FieldError(table, key, f"is {shown(kind)}; it must be {' or '.join(map(repr, (*known, *also)))}")
     return found

@@ -12,6 +12,10 @@ Group = tuple[tuple[str, str], ...]
 """Who a row is about, as attributes and their values: (("region", "north"),). Everybody, where it is empty."""
 
 
+BEGINNING = "beginning"
+"""The statistic of how many hold a longer text that begins so."""
+
+
 @dataclass(frozen=True)
 class Estimate:
     """An unbiased estimate, the standard deviation of the privacy noise on it, and its 95 % interval.
@@ -33,9 +37,9 @@ class Row:
 
     `estimate` is None where the statistic has no value, such as the mean where nobody can be said to have answered.
     `consistent` is a count's projection on counts that are not negative and add up to the reports: it is biased.
-    `at` is where a function is evaluated: a distribution's edge, or a quantile's probability. `told_from_zero` says of
-    a count whether it is more than noise can be where nobody holds the category, and `p_value` how often noise alone is
-    as large; both are None where that is not asked.
+    `at` is where a function is evaluated: a distribution's edge, or a quantile's probability; of the beginning of texts
+    it is the round that counted it. `told_from_zero` says of a count whether it is more than noise can be where nobody
+    holds the category, and `p_value` how often noise alone is as large; both are None where that is not asked.
     """
 
     statistic: str

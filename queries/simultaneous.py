@@ -57,8 +57,13 @@ def banded(row: Row, width: float) -> Row:
     estimate = row.estimate
     if estimate is None or estimate.standard_error is None or estimate.simultaneous is not None:
         return row
-    reach = width * estimate.standard_error
-    return replace(row, estimate=replace(estimate, simultaneous=(estimate.value - reach, estimate.value + reach)))
+    return replace(row, estimate=in_band(estimate, width))
+
+
+def in_band(estimate: Estimate, width: float) -> Estimate:
+    """Return an estimate with the interval of a band of that half-width, in standard errors."""
+    reach = width * (estimate.standard_error or 0.0)
+    return replace(estimate, simultaneous=(estimate.value - reach, estimate.value + reach))
 
 
 def _inverted(row: Row, rows: Sequence[Row], span: tuple[float, float]) -> Row:

@@ -33,6 +33,7 @@ class UnaryEncoding:
 
     kind: ClassVar[str] = "unary"
     most_symbols: ClassVar[int] = MAXIMUM_BITS
+    lists_answers: ClassVar[bool] = True
 
     symbols: int
     truthful: int
@@ -73,6 +74,11 @@ class UnaryEncoding:
             raise TaskError(_too_many(symbols))
         return (_Optimized(symbols), _Symmetric(symbols))
 
+    @classmethod
+    def shown_families(cls, symbols: int) -> Sequence[Family]:  # noqa: ARG003 - one number of symbols has one law
+        """Return none: there is nothing to choose but what `families` says."""
+        return ()
+
     def randomize(self, symbol: int, random: Random) -> bytes:
         """Return the report for a symbol in range(symbols): each bit from a 32-bit draw of its own, exactly."""
         drawn, bits = random(DRAW_BYTES * self.symbols), 0
@@ -96,6 +102,17 @@ class UnaryEncoding:
             limits[np.arange(len(some)), some] = self.truthful
             parts.append(np.packbits(draws < limits, axis=1, bitorder="little").tobytes())
         return b"".join(parts)
+
+    def likelihoods(self, reports: bytes, symbol: int) -> Vector:
+        """Return t/o where the symbol's bit is 1, (1 − t)/(1 − o) where it is 0, shape (reports,).
+
+        t and o are the probabilities of the symbol's bit and of another: all other bits are as likely for every symbol.
+        """
+        import numpy as np
+
+        rows = np.frombuffer(reports, dtype=np.uint8).reshape(-1, self.report_bytes)
+        is_set = (rows[:, symbol // 8] >> symbol % 8 & 1).astype(bool)
+        return np.where(is_set, self._truthful / self.base, (1 - self._truthful) / (1 - self.base))
 
     def tally(self, reports: bytes) -> Tally:
         """Count each bit; a report with a bit above the last symbol's is invalid."""

@@ -45,10 +45,13 @@ def exact_p_values(randomizer: Randomizer, tally: Tally, dummies: int) -> Vector
 def _tails(counts: npt.NDArray[np.int64], people: int, base: float, dummies: int, dummy_mean: float) -> Vector:
     """Return P(A + B ≥ N) for each N, A binomial of people and B of dummies."""
     import numpy as np
-    from scipy import special, stats
+    from scipy import special
 
     if dummies == 0:
         return _at_least(counts, people, base)
+    # It takes half a second to load: longer than all the rest of a round's estimates.
+    from scipy import stats
+
     mean, spread = dummies * dummy_mean, (dummies * dummy_mean * (1 - dummy_mean)) ** 0.5
     low, high = max(0, int(mean - _FAR * spread) - 50), min(dummies, int(mean + _FAR * spread) + 50)
     added = np.arange(low, high + 1)

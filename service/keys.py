@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from hubbub.protos.envelope import generate_key
 from hubbub.protos.keys import Identity, KeyRecord, Role
 from hubbub.protos.signed import SignedDocument
+from hubbub.protos.suites import Suite
 from hubbub.protos.task import Task
 from hubbub.protos.times import key_validity
 
-NewKey = Callable[[], tuple[bytes, bytes]]
-"""Makes a raw key pair: (private, public), 32 bytes each."""
+NewKey = Callable[[Suite], tuple[bytes, bytes]]
+"""Makes a raw key pair of a suite: (private, public)."""
 
 
 @dataclass(frozen=True)
@@ -25,10 +25,10 @@ class NewRoundKey:
 
 
 def make_key(
-    role: Role, task: Task, round_number: int, identity: Identity, new_key: NewKey = generate_key
+    role: Role, task: Task, round_number: int, identity: Identity, new_key: NewKey = Suite.generate_key
 ) -> NewRoundKey:
-    """Make the key of `role` for a round, in a record signed by that service's `identity`."""
-    private, public = new_key()
+    """Make the key of `role` for a round, of the task's suite, in a record signed by that service's `identity`."""
+    private, public = new_key(task.hpke)
     valid = key_validity(task.schedule, round_number)
     record = KeyRecord(role, task.id, round_number, task.suite, public, valid.not_before, valid.not_after)
     return NewRoundKey(private, record.signed_by(identity), valid.not_after)

@@ -10,7 +10,7 @@ import grpc
 
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.hosts import HostError, checked_address, parted
-from hubbub.protos.transport import SIZE_OPTIONS
+from hubbub.protos.transport import SERVER_SIZES
 
 _REASONS = {
     errno.EADDRINUSE: "another process uses it, or the settings name it twice; stop that one, or name another port",
@@ -22,7 +22,7 @@ _REASONS = {
 _OPTIONS: tuple[tuple[str, int], ...] = (
     # On by default: a second server would silently share the port.
     ("grpc.so_reuseport", 0),
-    *SIZE_OPTIONS,
+    *SERVER_SIZES,
 )
 
 

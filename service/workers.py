@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 
 from hubbub.protos.envelope import Destination, InnerOpener
 from hubbub.protos.errors import EnvelopeError
+from hubbub.protos.suites import DEFAULT, suite_named
 
 CHUNK = 2000
 """Envelopes handed to a worker at once: about 0.15 s of work, so that handing over costs little."""
@@ -30,18 +31,19 @@ Opened = tuple[bytes, int]
 class Job:
     """What a batch's envelopes are opened with: where they were sealed for, and the round's raw private key.
 
-    Each envelope has `width` bytes.
+    Each envelope has `width` bytes, and is of the suite of that name.
     """
 
     destination: Destination
     private_key: bytes = field(repr=False)
     query: int
     width: int
+    suite: str = DEFAULT.name
 
 
 def open_chunk(job: Job, envelopes: bytes) -> Opened:
     """Open envelopes that follow one another without a gap."""
-    opener = InnerOpener(job.destination, job.private_key, job.query)
+    opener = InnerOpener(job.destination, job.private_key, job.query, suite_named(job.suite))
     reports, count = [], len(envelopes) // job.width
     for start in range(0, len(envelopes), job.width):
         with contextlib.suppress(EnvelopeError):

@@ -192,7 +192,7 @@ class Admission:
         keys = self._keys(round_)
         destination = Destination(task.id, round_.number, keys.key_set.hash)
         with self._working(len(submissions)):
-            key = RoundKey(destination, keys.private_key, sum(task.inner_bytes))
+            key = RoundKey(destination, keys.private_key, sum(task.inner_bytes), task.suite)
             plains = await self._openers.open(key, submissions)
             opened = [
                 Opened(place, digest_of(submission.envelope), plain)

@@ -13,9 +13,8 @@ from pathlib import Path
 
 import numpy as np
 
-from hubbub.protos.envelope import Destination, Sealer, inner_bytes
+from hubbub.protos.envelope import Destination, Sealer
 from hubbub.protos.task import Task
-from hubbub.queries.query import Query
 from hubbub.shuffler.buckets import Column
 from hubbub.shuffler.mix import IN_MEMORY, Random
 from hubbub.shuffler.records import Round, StoreError
@@ -51,7 +50,7 @@ async def seal_dummies(
                 sealed.append(column)
             for count in range(task.privacy.dummies, 0, -CHUNK):
                 some = min(CHUNK, count)
-                column.add(await asyncio.to_thread(_chunk, sealer, task.queries[index], index, some, random))
+                column.add(await asyncio.to_thread(_chunk, sealer, task, index, some, random))
             if isinstance(column, _Memory):
                 sealed.append(column.whole())
     except BaseException:
@@ -84,13 +83,14 @@ def _sealer(task: Task, round_: Round) -> Sealer:
     if round_.keys is None:
         raise StoreError("a round without keys cannot be mixed; is the store damaged?")
     key_set, identities = round_.keys.key_set, task.identities
-    records = key_set.read(task.id, round_.number, task.suite, identities.shuffler, identities.analyzer)
+    shuffler, analyzer = key_set.read(task.id, round_.number, task.suite, identities.shuffler, identities.analyzer)
     destination = Destination(task.id, round_.number, key_set.hash)
-    return Sealer(destination, *(record.public_key for record in records))
+    return Sealer(destination, shuffler.public_key, analyzer.public_key, task.hpke)
 
 
-def _chunk(sealer: Sealer, query: Query, index: int, count: int, random: Random) -> Column:
+def _chunk(sealer: Sealer, task: Task, index: int, count: int, random: Random) -> Column:
+    query = task.queries[index]
     # What a dummy of a randomizer is, its bound says: a blanket report, or the report of a uniform answer.
     drawn, width = query.randomizer.dummies(count, random), query.report_bytes
     joined = b"".join(sealer.inner(drawn[start : start + width], index) for start in range(0, len(drawn), width))
-    return np.frombuffer(joined, dtype=np.uint8).reshape(-1, inner_bytes(width))
+    return np.frombuffer(joined, dtype=np.uint8).reshape(-1, task.inner_bytes[index])

@@ -14,7 +14,7 @@ from hubbub.service.keys import make_key
 
 @dataclass(frozen=True)
 class RoundKeys:
-    """A round's two signed key records and the shuffler's raw private key (32 bytes; never printed).
+    """A round's two signed key records and the shuffler's raw private key (never printed).
 
     `place_key` (32 bytes; never printed) is what the places of enrolled devices in the round are computed with. It
     lasts until the round is erased. In rounds that were begun before there were places it is empty.

@@ -14,12 +14,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import BinaryIO
 
-from hubbub.protos.envelope import OVERHEAD_BYTES, SUBMISSION_ID_BYTES, Destination, OuterOpener
+from hubbub.protos.envelope import SUBMISSION_ID_BYTES, Destination, OuterOpener, outer_bytes
 from hubbub.protos.errors import EnvelopeError
 from hubbub.protos.messages import Submission
+from hubbub.protos.suites import DEFAULT, suite_named
 
-_HEADER = struct.Struct(">32sI32s32sII")
-"""A piece's beginning: task id, round, key-set hash, private key, bytes of all inner envelopes, submissions."""
+_HEADER = struct.Struct(">32sI32sIIHH")
+"""A piece's beginning: task id, round, key-set hash, bytes of all inner envelopes, submissions, and the lengths of the
+suite's name and of the private key, which follow."""
 
 LENGTH = 4
 """Bytes of the number that precedes an answer and says how long it is."""
@@ -31,21 +33,22 @@ _OPENED, _UNOPENABLE = b"\1", b"\0"
 class RoundKey:
     """What a round's outer envelopes are opened with: where they were sealed for, and the raw private key.
 
-    `inners` is how many bytes the inner envelopes of one submission have together.
+    `inners` is how many bytes the inner envelopes of one submission have together; `suite` is the suite's name.
     """
 
     destination: Destination
     private_key: bytes = field(repr=False)
     inners: int
+    suite: str = DEFAULT.name
 
     @property
     def outer(self) -> int:
         """Length of an outer envelope."""
-        return self.inners + OVERHEAD_BYTES
+        return outer_bytes([self.inners], suite_named(self.suite))
 
     def opener(self) -> OuterOpener:
         """Make what opens them; it takes twice as long as opening one."""
-        return OuterOpener(self.destination, self.private_key, [self.inners])
+        return OuterOpener(self.destination, self.private_key, [self.inners], suite_named(self.suite))
 
 
 def open_each(opener: OuterOpener, submissions: Iterable[Submission]) -> list[bytes | None]:
@@ -77,8 +80,9 @@ def write_records(key: RoundKey, submissions: Sequence[Submission]) -> bytes:
 
 def write_header(key: RoundKey, count: int) -> bytes:
     """Encode the header that precedes the records of `count` submissions."""
-    to = key.destination
-    return _HEADER.pack(to.task_id, to.round, to.key_set_hash, key.private_key, key.inners, count)
+    to, suite, private = key.destination, key.suite.encode(), key.private_key
+    head = _HEADER.pack(to.task_id, to.round, to.key_set_hash, key.inners, count, len(suite), len(private))
+    return head + suite + private
 
 
 def read_answer(answer: bytes, key: RoundKey) -> list[bytes | None]:
@@ -91,8 +95,9 @@ def serve(asked: BinaryIO, answers: BinaryIO) -> None:
     """Answer pieces until there are no more."""
     key, opener = None, None
     while len(header := asked.read(_HEADER.size)) == _HEADER.size:
-        task_id, number, key_set_hash, private_key, inners, count = _HEADER.unpack(header)
-        wanted = RoundKey(Destination(task_id, number, key_set_hash), private_key, inners)
+        task_id, number, key_set_hash, inners, count, name, private = _HEADER.unpack(header)
+        suite, private_key = asked.read(name).decode(), asked.read(private)
+        wanted = RoundKey(Destination(task_id, number, key_set_hash), private_key, inners, suite)
         if opener is None or wanted != key:
             key, opener = wanted, wanted.opener()
         answer = _answer(opener, wanted, asked.read(count * (SUBMISSION_ID_BYTES + wanted.outer)))

@@ -53,19 +53,35 @@ def epsilon_bracket(
     it; None where no attack is known.
     Raises AccountingError on bad values and OutsideConditions where `bound` does not apply.
     """
+    delta = checked_delta(delta)
+    name, ends, found = _epsilon_ends(mechanism, reports, delta, bound, dummies)
+    lower = _epsilon_lower(mechanism, reports, delta, dummies, found)
+    local, slack = local_epsilon(mechanism), _slack(ends.lower, ends.upper)
+    return EpsilonBracket(ends.upper, lower, local, delta, name, BOUNDS[name].source, slack)
+
+
+def _epsilon_ends(
+    mechanism: AnyMechanism, reports: int, delta: float, bound: str, dummies: int
+) -> tuple[str, EpsilonEnds, Mapping[str, EpsilonEnds]]:
+    """Return the bound that gives least, its ends, and those of all that were tried."""
     # Ties go to the first name: `local` comes last, so it is named only where nothing else is as small.
-    names = _candidates(mechanism, bound)
-    delta, local = checked_delta(delta), local_epsilon(mechanism)
+    names, local = _candidates(mechanism, bound), local_epsilon(mechanism)
     if bound != "best":
         BOUNDS[bound].conditions(mechanism, reports, dummies)
     found = {name: BOUNDS[name].epsilon(mechanism, reports, delta, dummies) for name in names}
     name = min(names, key=lambda each: (found[each].upper, names.index(each)))
-    ends = found[name]
     # So that a reader is not told of amplification where an attack on one report alone gets as far.
-    if local is not None and ends.upper >= local * (1 - _NOTHING):
-        name, ends = "local", EpsilonEnds(local, local)
-    lower = _epsilon_lower(mechanism, reports, delta, dummies, found)
-    return EpsilonBracket(ends.upper, lower, local, delta, name, BOUNDS[name].source, _slack(ends.lower, ends.upper))
+    if local is not None and found[name].upper >= local * (1 - _NOTHING):
+        return "local", EpsilonEnds(local, local), found
+    return name, found[name], found
+
+
+@answering
+def epsilon_upper(
+    mechanism: AnyMechanism, reports: int, delta: float, *, bound: str = "best", dummies: int = 0
+) -> float:
+    """The certified ε at `delta` alone, that of `epsilon_bracket`, without looking for an attack."""
+    return _epsilon_ends(mechanism, reports, checked_delta(delta), bound, dummies)[1].upper
 
 
 def _slack(lower: float, upper: float) -> float:

@@ -43,7 +43,7 @@ class BlanketBound:
     name: str = "blanket"
     source: str = "balle-2019, Lemma 5.3, evaluated exactly"
     direction: Direction = "upper"
-    cost: str = "some thousand nodes of one contour integral, whatever the number of reports"
+    cost: str = "some hundred nodes of one contour integral, whatever the number of reports"
     proven: bool = True
     gives: frozenset[Quantity] = EVERYTHING
 

@@ -68,7 +68,6 @@ class OthersBound:
 def _log_delta(attacked: MechanismPairs[AnyMechanism], reports: int, epsilon: float, precision: float) -> LogBracket:
     if epsilon >= attacked.ceiling:
         return ZERO
-    smoothing = max(precision, attacked.attack_smoothing)
-    found = [positive_part(sums, smoothing) for sums in attacked.attack_sums(reports, epsilon)]
+    found = [positive_part(sums, precision) for sums in attacked.attack_sums(reports, epsilon)]
     # Each sum is one data set, and each is possible: the worst of them is attained.
     return LogBracket(max(each.lower for each in found), max(each.upper for each in found))

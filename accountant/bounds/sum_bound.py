@@ -45,7 +45,7 @@ class SumBound:
     applies: Callable[[AnyMechanism], bool]
     build: Callable[[LocalMechanism, int, float], IidSum]
     renyi: Callable[[LocalMechanism, int, float, int], float]
-    cost: str = "some thousand nodes of one contour integral, whatever the number of reports"
+    cost: str = "some hundred nodes of one contour integral, whatever the number of reports"
     proven: bool = True
     gives: frozenset[Quantity] = EVERYTHING
 

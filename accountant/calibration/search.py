@@ -116,7 +116,7 @@ def certified(mechanism: LocalMechanism, target: Target) -> float:
 @lru_cache(maxsize=256)
 def _certified(mechanism: LocalMechanism, hiding: int, delta: float, dummies: int) -> float:
     # Once for the check and for the result: with dummies it takes a second.
-    return bounds.epsilon_bracket(mechanism, hiding, delta, dummies=dummies).epsilon_upper
+    return bounds.epsilon_upper(mechanism, hiding, delta, dummies=dummies)
 
 
 def _bisected(does: Callable[[int], bool], steps: int) -> int:

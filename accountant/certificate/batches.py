@@ -127,8 +127,9 @@ def settled(terms: Terms, query: QueryCount) -> dict[str, Any]:
     }
 
 
+@lru_cache(maxsize=32)
 def bracket(part: Part, delta: float) -> EpsilonBracket:
-    """Return both ends of one batch's ε at `delta`."""
+    """Return both ends of one batch's ε at `delta`: once for batches that are alike, as those of an audit are."""
     return epsilon_bracket(part.mechanism, part.reports, delta, dummies=part.dummies)
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from hubbub.accountant.certificate.batches import linked_part, local_sum, lone_part
+from hubbub.accountant.certificate.batches import composed, linked_part, local_sum, lone_part
 from hubbub.accountant.certificate.terms import Terms
-from hubbub.accountant.composition import compose
 from hubbub.accountant.errors import AccountingError
 from hubbub.accountant.mechanisms import LocalMechanism, one_round, paid_rounds
 from hubbub.accountant.numbers import honest_reports
@@ -47,7 +46,7 @@ def check_minimum(terms: Terms, mechanisms: Sequence[LocalMechanism]) -> None:
             "raise gamma or minimum_reports, or the cap"
         )
     alone = tuple(lone_part(terms, mechanism, _least(terms)) for mechanism in mechanisms)
-    reached = compose(alone, terms.delta).epsilon_upper
+    reached = composed(alone, terms.delta).epsilon_upper
     if not reached <= terms.epsilon:
         raise AccountingError(
             f"at minimum_reports = {terms.minimum_reports} a round is ({reached:.6g}, {terms.delta:g})-private, "
@@ -57,7 +56,7 @@ def check_minimum(terms: Terms, mechanisms: Sequence[LocalMechanism]) -> None:
         return
     charged = parts_of_horizon(terms, mechanisms, 1)
     # What a ledger charges for a first round is more only where it pays for all rounds at once.
-    reached = reached if charged == alone else compose(charged, terms.delta).epsilon_upper
+    reached = reached if charged == alone else composed(charged, terms.delta).epsilon_upper
     if reached > terms.epsilon_total:
         raise AccountingError(
             f"one round spends epsilon {reached:.6g} at delta {terms.delta:g}, epsilon_total is "

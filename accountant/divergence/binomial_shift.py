@@ -41,6 +41,9 @@ _ALIAS = 36.0
 _OFFSETS = np.arange(4.0)
 """Thresholds tried, from the lowest one that can be best."""
 
+_LARGER = 1 + np.geomspace(0.02, 30.0, 60)
+"""The s > θ that are tried against aliases, in units of θ."""
+
 _FLOOR = -600.0
 """Where Chernoff's bound on ln δ is below this, it is the answer."""
 
@@ -178,7 +181,9 @@ def _trapezoid(
     kernels = _kernels(shift, law.tilt, t)
     value = (size * np.cos(phase)) @ kernels.real - (size * np.sin(phase)) @ kernels.imag
     drift = _OFFSETS[-1] * t * _ROUNDING
-    wrong = size * np.expm1(np.minimum(charge + drift, 50.0))
+    charge = np.minimum(charge + drift, 50.0)
+    # e^c − 1 is at most c + c² up to c = 1: no exponential is needed where no node is drowned.
+    wrong = size * (charge * (1 + charge) if float(charge.max()) < 1 else np.expm1(charge))
     return value, wrong @ _kernel_sizes(shift, law.tilt, t)
 
 
@@ -189,10 +194,11 @@ def _period(law: _Tilted, counts: Array, centre: Array, peak: Array) -> tuple[in
     times e^{−θmP − peak} (P(A ≥ ·) ≤ 1) on the left, and times Chernoff's bound at some s > θ on the right.
     """
     wide = int(np.argmax(law.variances(counts)))
-    larger = law.tilt * (1 + np.geomspace(0.02, 30.0, 60))
+    larger = law.tilt * _LARGER
     larger = larger[(larger < 600.0) | (np.arange(60) == 0)]
-    row = slice(wide, wide + 1)
-    rise = np.array([_rise(law, counts[row], centre[row], s)[0] for s in larger])
+    # `_rise` of that row, at all of these s at once.
+    grown = np.log1p(np.multiply.outer(np.expm1(larger - law.tilt), law.up)) @ counts[wide]
+    rise = grown - (larger - law.tilt) * centre[wide]
     ahead = (rise + 8 * larger + _ALIAS) / (larger - law.tilt)
     chosen = float(larger[int(np.argmin(ahead))])
     behind = (float(np.max(-peak)) + _ALIAS) / law.tilt + 8

@@ -31,11 +31,11 @@ views at every ε of either sign, and composes (`losses.curves`).
 
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 from hubbub.accountant.divergence.cells import CELLS, Cell, gaussian_cells, laplace_cells
 from hubbub.accountant.divergence.contour import positive_part
-from hubbub.accountant.divergence.sums import IidSum, points_sum
+from hubbub.accountant.divergence.sums import IidSum, SumPoints
 from hubbub.accountant.mechanisms import RAPPOR, Gaussian, Laplace
 
 _PAD = Fraction(1, 10**110)
@@ -59,13 +59,21 @@ class Points:
     joined: tuple[Point, ...]
     missing: Fraction
 
+    @cached_property
+    def _above(self) -> SumPoints:
+        return SumPoints.of([(at.first, at.second, at.mass) for at in self.spread])
+
+    @cached_property
+    def _below(self) -> SumPoints:
+        return SumPoints.of([(at.first, at.second, at.mass) for at in self.joined])
+
     def upper_sum(self, reports: int, epsilon: float) -> IidSum:
         """The sum whose positive part, and `missing`, bound δ from above."""
-        return points_sum(reports, [(at.first, at.second, at.mass) for at in self.spread], epsilon)
+        return self._above.sum(reports, epsilon)
 
     def lower_sum(self, reports: int, epsilon: float) -> IidSum:
         """The sum whose positive part is below that of the blanket itself."""
-        return points_sum(reports, [(at.first, at.second, at.mass) for at in self.joined], epsilon)
+        return self._below.sum(reports, epsilon)
 
     def variance(self) -> float:
         """The second moment about its resting value of one draw at ε = 0."""

@@ -16,11 +16,16 @@ Let M(z) = E[e^{zS}], z = θ + it with θ > 0, and ξ a standard normal independ
    relative to the resting value, so that the exponent's error is n·u·Σ q_i|t d_i| and not n·u. Every node is
    charged with that error times a constant that covers the operations made on it.
 
-The cost depends on the wanted precision, hardly on n: some thousand nodes, no convolution. θ is the saddle
+5. Of the nodes most are only bounded (`quiet`): where next to nothing is left of M(z), a bound on its size is charged.
+
+The cost hardly depends on n or on the wanted precision: some hundred nodes, no convolution. θ is the saddle
 point, so the result keeps its relative precision however small it is.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass, replace
+from functools import cached_property
 from math import ceil, e, frexp, inf, ldexp, log, log1p, pi
 
 import numpy as np
@@ -28,7 +33,9 @@ from numpy.typing import NDArray
 
 from hubbub.accountant.divergence.counting import countable, counted_positive_part
 from hubbub.accountant.divergence.logs import ZERO, LogBracket
+from hubbub.accountant.divergence.quiet import Nodes, loud
 from hubbub.accountant.divergence.sums import IidSum
+from hubbub.accountant.divergence.tilted import Tilted
 from hubbub.accountant.numbers import DROWNED, UNIT_ROUNDOFF
 
 Array = NDArray[np.float64]
@@ -49,13 +56,22 @@ _EXPONENTS = 128
 """Largest binary exponent of a step, up or down, for which powers of tilts and smoothings surely are doubles."""
 
 _LARGEST = 600.0
-"""Largest exponent of a charge that is formed: e^709 is the end of the doubles, and it is multiplied on."""
+"""Largest exponent of a step that is formed: e^709 is the end of the doubles."""
+
+_LARGEST_CHARGE = 300.0
+"""The same of a node's charge: with it the end is drowned, and it is multiplied by h² and 1/θ², which may be large."""
 
 _NODES_LIMIT = 300_000
 """Most nodes of one evaluation; a request beyond it is answered with fewer and a wider bracket."""
 
 _TERMS_LIMIT = 3_000_000
 """Most nodes times steps, for laws of many steps: a fraction of a second."""
+
+_LARGER = 1 + np.geomspace(0.02, 30.0, 60)
+"""The s > θ that are tried against aliases, in units of θ."""
+
+_EVENLY, _ROUNDS = np.linspace(0.0, 1.0, 24), 3
+"""Tilts that the saddle point is looked for among, as parts of an interval of logarithms, and how often."""
 
 _BLOCK = 1 << 18
 """Nodes times steps worked on at once: keeps memory at a few megabytes."""
@@ -87,17 +103,63 @@ def integrated_positive_part(sums: IidSum, precision: float) -> LogBracket:
     """The same by the contour integral alone, for sums of any length."""
     if sums.best <= 0:
         return ZERO
-    sums = _in_range(sums)
-    steps, masses = np.array(sums.steps), np.array(sums.masses)
-    tilt = _saddle_point(sums, steps, masses)
-    ceiling = _chernoff(sums, steps, masses, tilt)
+    placed = _Placed.of(_in_range(sums))
+    ceiling = placed.chernoff()
     # Far below the smallest δ that can be asked for (1e-100): Chernoff's bound is safe and precise enough.
     if ceiling < _FLOOR:
         return LogBracket(-inf, ceiling)
-    contour = _choose_contour(sums, steps, masses, tilt, precision)
+    contour = _choose_contour(placed, precision)
     # One pass over the nodes gives both ends: they differ only in the kernel that each node is weighted with.
-    value, bump, error = _integrate(sums, steps, masses, contour)
-    return _assemble(sums, steps, masses, contour, (value, bump, error))
+    return _assemble(placed, contour, _integrate(placed.sums, contour))
+
+
+@dataclass(frozen=True)
+class _Placed:
+    """A sum with its tilt θ, the log of M(θ), and those of M(s) for some s > θ."""
+
+    sums: IidSum
+    steps: Array
+    masses: Array
+    tilt: float
+    moment: float
+    larger: Array
+    moments: Array
+
+    @classmethod
+    def of(cls, sums: IidSum) -> _Placed:
+        steps, masses = np.array(sums.steps), np.array(sums.masses)
+        tilt = _saddle_point(sums, steps, masses)
+        larger = tilt * _LARGER
+        larger = larger[larger * float(np.max(steps)) < _LARGEST]
+        moments = log_moment(sums, steps, masses, np.append(tilt, larger))
+        return cls(sums, steps, masses, tilt, float(moments[0]), larger, moments[1:])
+
+    def chernoff(self) -> float:
+        """The log of scale·M(θ)/(eθ), never below ln of scale·E[S₊], since x₊ ≤ e^{θx}/(eθ)."""
+        return self.moment + log(self.sums.scale) - 1 - log(self.tilt) + self.peak_error(self.moment)
+
+    def peak(self, smoothing: float) -> float:
+        """The log of K(θ)."""
+        return self.moment + (smoothing * self.tilt) ** 2 / 2
+
+    def peaks(self, smoothing: float) -> Array:
+        """The logs of K(s) for the larger s."""
+        peaks: Array = self.moments + (smoothing * self.larger) ** 2 / 2
+        return peaks
+
+    def peak_error(self, peak: float) -> float:
+        """Bound on the error of ln K(θ) = `peak`: of its parts relative to the resting value, never of n itself."""
+        resting = abs(self.tilt * self.sums.draws * self.sums.rest)
+        return _ROUNDING * (1 + self._inner + resting + abs(peak) + abs(log(self.sums.scale)))
+
+    @cached_property
+    def _inner(self) -> float:
+        exponents = self.tilt * self.steps
+        moved = np.expm1(exponents)
+        parts = np.abs(moved) + np.abs(exponents) * np.exp(exponents)
+        # As in `Tilted.of`: sums of many terms.
+        many = 1 + len(self.steps) / 64
+        return many * self.sums.draws * float(parts @ self.masses) / (1 + float(moved @ self.masses))
 
 
 def _in_range(sums: IidSum) -> IidSum:
@@ -113,13 +175,6 @@ def _in_range(sums: IidSum) -> IidSum:
     steps = tuple(ldexp(step, -unit) for step in sums.steps)
     rest, best, scale = ldexp(sums.rest, -unit), ldexp(sums.best, -unit), ldexp(sums.scale, unit)
     return replace(sums, steps=steps, rest=rest, best=best, scale=scale)
-
-
-def _chernoff(sums: IidSum, steps: Array, masses: Array, tilt: float) -> float:
-    """The log of scale·M(θ)/(eθ), never below ln of scale·E[S₊], since x₊ ≤ e^{θx}/(eθ)."""
-    peak = float(log_moment(sums, steps, masses, np.array([tilt]))[0])
-    wrong = _peak_error(sums, steps, masses, tilt, peak)
-    return peak + log(sums.scale) - 1 - log(tilt) + wrong
 
 
 def log_moment(sums: IidSum, steps: Array, masses: Array, tilts: Array) -> Array:
@@ -143,30 +198,30 @@ def _saddle_point(sums: IidSum, steps: Array, masses: Array) -> float:
     # Beyond it e^(θ·step) would leave the range of doubles, which ends at e^709.
     top = 500.0 / float(np.max(steps))
     # A sum that hardly leaves its rest has its saddle point near 2/E S, however small its steps are.
-    least = min(1e-24, 1 / max(top * sums.draws * abs(sums.rest), 1e-200))
-    grid = top * np.geomspace(least, 1.0, 120)
-    for _ in range(2):
+    low, high = top * min(1e-24, 1 / max(top * sums.draws * abs(sums.rest), 1e-200)), top
+    for _ in range(_ROUNDS):
+        grid = low * np.exp(log(high / low) * _EVENLY)
         rising = np.flatnonzero(_slope(sums, steps, masses, grid) > 0)
+        # All rise: the minimum is below them. None does: it is above.
         place = int(rising[0]) if rising.size else len(grid) - 1
-        low, high = grid[max(place - 1, 0)], grid[place]
-        grid = np.geomspace(low, high, 40) if high > low else grid
-    return float(grid[len(grid) // 2]) if place == 0 else float(high)
+        low, high = float(grid[max(place - 1, 0)]), float(grid[place])
+        if low == high:
+            break
+    return high
 
 
-def _choose_contour(sums: IidSum, steps: Array, masses: Array, tilt: float, precision: float) -> Contour:
+def _choose_contour(placed: _Placed, precision: float) -> Contour:
+    sums, tilt = placed.sums, placed.tilt
     smoothing = precision / tilt
-    larger = tilt * (1 + np.geomspace(0.02, 30.0, 60))
-    larger = larger[larger * float(np.max(steps)) < 600.0]
-    here = _log_peak(sums, steps, masses, smoothing, np.array([tilt]))[0]
+    here = placed.peak(smoothing)
     # Aliases with m > 0: e^(−θP)·P has to be small beside K(θ) = e^here, so the smaller the result, the longer P.
     behind = max(0.0, -here + log(max(tilt * abs(sums.draws * sums.rest), 1.0))) + _ALIAS
     period = (behind + log1p(behind)) / tilt
-    if larger.size:
+    if placed.larger.size:
         # Aliases with m < 0: every s > θ bounds them; the s that needs the shortest period is taken.
-        there = _log_peak(sums, steps, masses, smoothing, larger)
-        needed = (there - here + _ALIAS + 4) / (larger - tilt)
+        needed = (placed.peaks(smoothing) - here + _ALIAS + 4) / (placed.larger - tilt)
         period = max(period, float(np.min(needed)))
-    nodes, limit = ceil(_CUT / smoothing * period / (2 * pi)), min(_NODES_LIMIT, _TERMS_LIMIT // len(steps))
+    nodes, limit = ceil(_CUT / smoothing * period / (2 * pi)), min(_NODES_LIMIT, _TERMS_LIMIT // len(sums.steps))
     if nodes > limit:
         # A wider bell fades sooner, so fewer nodes reach the cut. Both ends stay valid; they only lie further apart.
         smoothing *= nodes / limit
@@ -174,21 +229,14 @@ def _choose_contour(sums: IidSum, steps: Array, masses: Array, tilt: float, prec
     return Contour(tilt, smoothing, period, nodes)
 
 
-def _log_peak(sums: IidSum, steps: Array, masses: Array, smoothing: float, tilts: Array) -> Array:
-    peak: Array = log_moment(sums, steps, masses, tilts) + (smoothing * tilts) ** 2 / 2
-    return peak
-
-
-def _integrate(sums: IidSum, steps: Array, masses: Array, contour: Contour) -> tuple[float, float, float]:
+def _integrate(sums: IidSum, contour: Contour) -> tuple[float, float, float]:
     """(E(S+hξ)₊, h·Eφ(S/h), bound on the error of either end), all divided by K(θ)."""
-    tilted = masses * np.exp(contour.tilt * steps)
-    tilted = tilted / (1 + float(np.expm1(contour.tilt * steps) @ masses))
-    total = np.zeros(3)
-    block = _BLOCK // len(steps) + 1
-    for start in range(0, contour.nodes + 1, block):
-        index = np.arange(start, min(start + block, contour.nodes + 1), dtype=np.float64)
-        total += _node_sums(sums, steps, tilted, contour, index)
-    step = 2 * pi / contour.period
+    draw, step = Tilted.of(sums, contour.tilt), 2 * pi / contour.period
+    places, charge = loud(draw, sums.draws, Nodes(step, contour.nodes, contour.smoothing), contour.tilt)
+    total = np.array([0.0, 0.0, charge])
+    block = _BLOCK // len(sums.steps) + 1
+    for start in range(0, len(places), block):
+        total += _node_sums(sums, draw, contour, places[start : start + block].astype(np.float64))
     cut = step * contour.nodes
     # For a falling f the nodes beyond c, times the step, sum to at most ∫_c f; and ∫_c e^(−h²t²/2) dt is at most
     # e^(−h²c²/2)/(h²c). That is taken against 1/t² ≤ 1/c² for the value, and against h² for the bump.
@@ -198,10 +246,10 @@ def _integrate(sums: IidSum, steps: Array, masses: Array, contour: Contour) -> t
     return value, bump, error * (1 + 1e-9) + beyond
 
 
-def _node_sums(sums: IidSum, steps: Array, tilted: Array, contour: Contour, index: Array) -> Array:
+def _node_sums(sums: IidSum, draw: Tilted, contour: Contour, index: Array) -> Array:
     """Real parts summed over nodes t and −t: the integrand over z², times h², and the rounding charge."""
     t = index * (2 * pi / contour.period)
-    damping, phase, charge = _power(sums, steps, tilted, contour, t)
+    damping, phase, charge = _power(sums, draw, contour, t)
     square = contour.tilt**2 + t**2
     weight = np.where(index == 0, 1.0, 2.0)
     size = weight * np.exp(damping)
@@ -209,12 +257,13 @@ def _node_sums(sums: IidSum, steps: Array, tilted: Array, contour: Contour, inde
     value = size * ((contour.tilt**2 - t**2) * cosine + 2 * contour.tilt * t * sine) / square**2
     bump = size * cosine * contour.smoothing**2
     # Where the charge is no double any more nothing is known: an infinite one has Chernoff's bound taken instead.
-    grown = np.where(damping + charge > _LARGEST, inf, np.exp(np.minimum(damping + charge, _LARGEST)))
+    known = damping + charge <= _LARGEST_CHARGE
+    grown = np.where(known, np.exp(np.minimum(damping + charge, _LARGEST_CHARGE)), inf)
     wrong = weight * grown - size * (1 - 100 * UNIT_ROUNDOFF)
     return np.array([np.sum(value), np.sum(bump), np.sum(wrong * (1 / square + contour.smoothing**2))])
 
 
-def _power(sums: IidSum, steps: Array, tilted: Array, contour: Contour, t: Array) -> tuple[Array, Array, Array]:
+def _power(sums: IidSum, draw: Tilted, contour: Contour, t: Array) -> tuple[Array, Array, Array]:
     """ln|M(z)e^{h²z²/2}/K(θ)|, its phase, and a bound on the relative error of the number so computed.
 
     With a + ib = Σ q_j (e^{itd_j} − 1), |1 + a + ib|² = 1 + (2a + a² + b²). Each of a, b is wrong by at most
@@ -222,78 +271,56 @@ def _power(sums: IidSum, steps: Array, tilted: Array, contour: Contour, t: Array
     small that its own error dominates, it is raised to a floor of the error's size. The number computed and the true
     one are both at most that in size, so they differ by twice that at most: the charge c has e^c − 1 > 2.
     """
-    # e^(itd) − 1 by half angles: 2i·sin(td/2)·e^(itd/2) keeps its digits where td is tiny, cos(td) − 1 would not.
-    half = np.multiply.outer(t, steps / 2)
-    sine, cosine = np.sin(half), np.cos(half)
-    real = -2 * (sine**2 @ tilted)
-    imaginary = 2 * ((sine * cosine) @ tilted)
-    # The part of a large negative step is 0 under the tilt, whatever its size.
-    sizes = np.abs(np.where(tilted > 0, steps, 0.0))
-    spread = t * float((2 + contour.tilt * sizes) * sizes @ tilted)
-    floor = np.minimum(1024 * UNIT_ROUNDOFF * (1 + spread), 0.5)
+    real, imaginary = draw.transform(t)
+    floor = np.minimum(draw.doubt(t), 0.5)
     modulus = np.maximum(2 * real + real**2 + imaginary**2, floor - 1)
     damping = sums.draws / 2 * np.log1p(modulus) - (contour.smoothing * t) ** 2 / 2
     drift = contour.smoothing**2 * contour.tilt * t
     resting = t * (sums.draws * sums.rest)
     phase = sums.draws * np.arctan2(imaginary, 1 + real) + resting + drift
-    charge = sums.draws * spread / (1 + modulus) + np.abs(resting) + drift + (contour.smoothing * t) ** 2
+    charge = sums.draws * (t * draw.spread) / (1 + modulus) + np.abs(resting) + drift + (contour.smoothing * t) ** 2
     charge = np.where(modulus > floor - 1, charge, charge + DROWNED / _ROUNDING)
     return damping, phase, _ROUNDING * charge
 
 
-def _assemble(
-    sums: IidSum, steps: Array, masses: Array, contour: Contour, parts: tuple[float, float, float]
-) -> LogBracket:
+def _assemble(placed: _Placed, contour: Contour, parts: tuple[float, float, float]) -> LogBracket:
     value, bump, error = parts
-    tilt = np.array([contour.tilt])
-    peak = float(_log_peak(sums, steps, masses, contour.smoothing, tilt)[0])
-    wrong = _peak_error(sums, steps, masses, contour.tilt, peak)
-    scale = peak + log(sums.scale)
-    upper = value + error - _resting_bump(sums, steps, masses, contour, peak)
+    peak = placed.peak(contour.smoothing)
+    wrong = placed.peak_error(peak)
+    scale = peak + log(placed.sums.scale)
+    upper = value + error - _resting_bump(placed, contour, peak)
     # The error has drowned the value. The truth is above 0, so an upper end of 0 would be false; NaN is caught, too.
     if not 0 < upper < inf:
-        return LogBracket(-inf, _chernoff(sums, steps, masses, contour.tilt))
+        return LogBracket(-inf, placed.chernoff())
     # Smoothing and aliases only raise the value: an upper end may keep them, a lower end must give them back.
-    lower = value - bump - error - _aliases(sums, steps, masses, contour, peak, value + error)
+    lower = value - bump - error - _aliases(placed, contour, peak, value + error)
     top = scale + log(upper) + wrong
     return LogBracket(scale + log(lower) - wrong if lower > 0 else -inf, top)
 
 
-def _resting_bump(sums: IidSum, steps: Array, masses: Array, contour: Contour, peak: float) -> float:
+def _resting_bump(placed: _Placed, contour: Contour, peak: float) -> float:
     """At most P(S = 0)·h·φ(0)/K(θ): what smoothing adds on the event that all draws rest at 0, known exactly."""
+    sums = placed.sums
     if sums.rest != 0 or sums.rest_mass <= 0:
         return 0.0
-    busy = float(np.sum(masses))
+    busy = float(np.sum(placed.masses))
     # 1 − busy as a double would be wrong by half an ulp of 1, n times over.
     log_alone = sums.draws * (log1p(-busy) if busy < 0.5 else log(sums.rest_mass))
     doubt = _ROUNDING * (abs(log_alone) + sums.draws * busy + abs(peak) + 8)
-    doubt += _peak_error(sums, steps, masses, contour.tilt, peak)
+    doubt += placed.peak_error(peak)
     return float(np.exp(log_alone - peak - doubt)) * contour.smoothing * 0.3989422804014326
 
 
-def _peak_error(sums: IidSum, steps: Array, masses: Array, tilt: float, peak: float) -> float:
-    """Bound on the error of ln K(θ): of its parts relative to the resting value, never of n itself."""
-    exponents = tilt * steps
-    moment = 1 + float(np.expm1(exponents) @ masses)
-    parts = np.abs(np.expm1(exponents)) + np.abs(exponents) * np.exp(exponents)
-    inner = sums.draws * float(parts @ masses) / moment
-    resting = abs(tilt * sums.draws * sums.rest)
-    return _ROUNDING * (1 + inner + resting + abs(peak) + abs(log(sums.scale)))
-
-
-def _aliases(sums: IidSum, steps: Array, masses: Array, contour: Contour, peak: float, smoothed: float) -> float:
+def _aliases(placed: _Placed, contour: Contour, peak: float, smoothed: float) -> float:
     """Bound on the terms m ≠ 0 of the trapezoid, divided by K(θ); `smoothed` is at least E(S+hξ)₊/K(θ)."""
     far = contour.tilt * contour.period
     if far < 2:
         return inf
     wrap = float(np.exp(min(-far - peak, 700.0))) * contour.period + float(np.exp(-far)) * smoothed
     # Any s > θ bounds the aliases on this side; the best of sixty is taken.
-    larger = contour.tilt * (1 + np.geomspace(0.02, 30.0, 60))
-    larger = larger[larger * float(np.max(steps)) < 600.0]
-    if not larger.size:
+    if not placed.larger.size:
         return inf
-    there = _log_peak(sums, steps, masses, contour.smoothing, larger) - peak
-    gain = (larger - contour.tilt) * contour.period
-    ahead = np.where(gain > 1, there - gain - np.log(e * larger), 700.0)
+    gain = (placed.larger - contour.tilt) * contour.period
+    ahead = np.where(gain > 1, placed.peaks(contour.smoothing) - peak - gain - np.log(e * placed.larger), 700.0)
     # Twice the first term covers each sum over m, as far ≥ 2 and gain > 1 make both fall geometrically.
     return 2 * (wrap + float(np.exp(min(float(np.min(ahead)), 700.0)))) * (1 + 1e-6)

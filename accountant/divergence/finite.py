@@ -31,7 +31,7 @@ from hubbub.accountant.divergence.blankets import Point
 from hubbub.accountant.divergence.contour import positive_part
 from hubbub.accountant.divergence.logs import LogBracket
 from hubbub.accountant.divergence.search import COARSE, FINE, gaussian_guess
-from hubbub.accountant.divergence.sums import IidSum, points_sum
+from hubbub.accountant.divergence.sums import IidSum, SumPoints
 from hubbub.accountant.mechanisms import Finite, exp_decimal
 from hubbub.accountant.numbers import UNIT_ROUNDOFF
 
@@ -62,10 +62,19 @@ class FinitePoints:
 
     def sum_at(self, place: int, people: int, epsilon: float) -> IidSum:
         """Return the sum of one pair."""
-        return points_sum(people, [(at.first, at.second, at.mass) for at in self.pairs[place]], epsilon)
+        return self._whole[place].sum(people, epsilon)
+
+    @cached_property
+    def _whole(self) -> tuple[SumPoints, ...]:
+        """The pairs' points as whole numbers: many an ε is asked of each."""
+        return tuple(SumPoints.of([(at.first, at.second, at.mass) for at in points]) for points in self.pairs)
 
     def bracket(self, people: int, epsilon: float, precision: float) -> LogBracket:
         """Return ends of ln of the largest δ(`epsilon`) of the pairs."""
+        return _bracket(self, people, epsilon, precision)
+
+    def found(self, people: int, epsilon: float, precision: float) -> LogBracket:
+        """Return what `bracket` keeps."""
         ceilings = self.ceilings(people, epsilon)
         found = LogBracket(-inf, -inf)
         for place in np.argsort(-ceilings, kind="stable").tolist():
@@ -94,31 +103,39 @@ class FinitePoints:
         if len(self.pairs) == 1:
             return np.array([inf])
         power = float(exp_decimal(epsilon))
-        tilts = self._tilts(people, power)
-        ceilings: Array = np.min([self._ceilings(people, power, tilt) for tilt in tilts.tolist()], axis=0)
-        return ceilings
+        found: Array = np.min(self._ceilings(people, power, self._tilts(people, power)), axis=0)
+        return found
 
     def _tilts(self, people: int, power: float) -> Array:
         """Return tilts around the minimum of Chernoff's bound for a Gaussian sum of the largest variance."""
-        products = (self.ratios * self.masses) @ self.ratios.T
-        x, other = self.places.T
-        moments = products[x, x] - 2 * power * products[x, other] + power**2 * products[other, other]
-        variance = max(float(np.max(moments)), self.variance(), 1e-200)
+        first, mixed, second = self._moments
+        variance = max(float(np.max(first - 2 * power * mixed + power**2 * second)), self.variance(), 1e-200)
         gaussian = (power - 1 + ((power - 1) ** 2 + 8 * variance / people) ** 0.5) / (2 * variance)
-        largest = float(self.ratios.max())
-        tilts: Array = np.minimum(TILTS * gaussian, _LARGEST / (largest * power))
-        return np.unique(tilts)
+        return np.unique(np.minimum(TILTS * gaussian, _LARGEST / (self._highest * power)))
 
-    def _ceilings(self, people: int, power: float, tilt: float) -> Array:
-        rising, falling = np.exp(tilt * self.ratios), np.exp(-tilt * power * self.ratios)
-        moments = (rising * self.masses) @ falling.T + max(0.0, 1 - float(self.masses.sum()))
-        seen = moments[self.places[:, 0], self.places[:, 1]]
+    def _ceilings(self, people: int, power: float, tilts: Array) -> Array:
+        """Return what Chernoff's bound gives for each tilt (a row) and pair."""
+        scales = tilts[:, None, None]
+        rising, falling = np.exp(scales * self.ratios), np.exp(-scales * power * self.ratios)
+        moments = (rising * self.masses) @ falling.transpose(0, 2, 1) + max(0.0, 1 - float(self.masses.sum()))
+        seen = moments[:, self.places[:, 0], self.places[:, 1]]
         # All terms are positive: an exponential is off by its argument's rounding, a sum by its length's, and the
         # blanket's rest by an ulp of 1, which E[e^{θY}] need not be far above.
-        size = 4 * tilt * (1 + power) * float(self.ratios.max()) + 2 * len(self.masses) + 16
+        size = 4 * tilts[:, None] * (1 + power) * self._highest + 2 * len(self.masses) + 16
         wrong = people * size * UNIT_ROUNDOFF * (1 + 1 / seen)
-        ceilings: Array = people * np.log(seen) + wrong - 1 - log(tilt) - log(people) + 1e-12
+        ceilings: Array = people * np.log(seen) + wrong - 1 - np.log(tilts)[:, None] - log(people) + 1e-12
         return ceilings
+
+    @cached_property
+    def _highest(self) -> float:
+        return float(self.ratios.max())
+
+    @cached_property
+    def _moments(self) -> tuple[Array, Array, Array]:
+        """E[A_x²], E[A_x·A_x'] and E[A_x'²] of each pair, shape (pairs,)."""
+        products = (self.ratios * self.masses) @ self.ratios.T
+        x, other = self.places.T
+        return products[x, x], products[x, other], products[other, other]
 
     @cached_property
     def _variances(self) -> Array:
@@ -143,6 +160,12 @@ class FinitePoints:
     def log_lower(self, people: int, epsilon: float, precision: float) -> float:
         """Return the lower end of `bracket`."""
         return self.bracket(people, epsilon, precision).lower
+
+
+@lru_cache(maxsize=1024)
+def _bracket(points: FinitePoints, people: int, epsilon: float, precision: float) -> LogBracket:
+    """Kept for a while: a curve is asked for its upper ends first, and then for the lower ones at the same ε."""
+    return points.found(people, epsilon, precision)
 
 
 @lru_cache(maxsize=64)

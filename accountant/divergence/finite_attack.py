@@ -18,7 +18,7 @@ from hubbub.accountant.divergence.binomials import Array
 from hubbub.accountant.divergence.contour import positive_part
 from hubbub.accountant.divergence.finite import joined_points
 from hubbub.accountant.divergence.search import COARSE, gaussian_guess
-from hubbub.accountant.divergence.sums import IidSum, points_sum
+from hubbub.accountant.divergence.sums import IidSum, SumPoints
 from hubbub.accountant.mechanisms import Finite
 
 TRIED = 6
@@ -39,16 +39,16 @@ Points = tuple[tuple[Fraction, Fraction, Fraction], ...]
 
 def finite_attack_sums(mechanism: Finite, reports: int, epsilon: float) -> tuple[IidSum, ...]:
     """Return the sum of the data set that reveals most of those tried."""
-    return (points_sum(reports, most_revealing(mechanism, reports), epsilon),)
+    return (most_revealing(mechanism, reports).sum(reports, epsilon),)
 
 
 @lru_cache(maxsize=64)
-def most_revealing(mechanism: Finite, reports: int) -> Points:
+def most_revealing(mechanism: Finite, reports: int) -> SumPoints:
     """Return the data set with the largest δ at about the ε of a usual δ, as (μ/ω, μ'/ω, ω)."""
-    tried = _data_sets(mechanism)
-    at = max(gaussian_guess(points_sum(reports, points, 0.0), _TYPICAL) for points in tried)
+    tried = [SumPoints.of(points) for points in _data_sets(mechanism)]
+    at = max(gaussian_guess(points.sum(reports, 0.0), _TYPICAL) for points in tried)
     at = min(at, mechanism.epsilon_local / 2)
-    found = [positive_part(points_sum(reports, points, at), COARSE) for points in tried]
+    found = [positive_part(points.sum(reports, at), COARSE) for points in tried]
     return max(zip(found, tried, strict=True), key=lambda seen: (seen[0].lower, seen[0].upper))[1]
 
 

@@ -4,6 +4,7 @@
 """
 
 from fractions import Fraction
+from math import ulp
 
 from hubbub.accountant.errors import OutsideConditions
 from hubbub.accountant.mechanisms import Gaussian, exp_decimal
@@ -13,6 +14,9 @@ from hubbub.accountant.numbers import fraction_up
 EPSILON_LIMIT = 100.0
 """Largest ε that is looked for where there is no local one."""
 
+_DEEPEST = -40
+"""Where Φ is below e^−800: no double but 0 is smaller than the least one, which is the answer there."""
+
 _PAD = Fraction(1, 10**60)
 
 
@@ -20,6 +24,9 @@ def gaussian_delta(mechanism: Gaussian, epsilon: float) -> float:
     """Return δ at `epsilon` ≥ 0 of one report, never below the truth and within an ulp of it."""
     sigma = Fraction(mechanism.sigma)
     near, far = 1 / (2 * sigma) - Fraction(epsilon) * sigma, -1 / (2 * sigma) - Fraction(epsilon) * sigma
+    # Φ takes z²/4 digits: at a sigma of a million they would not fit into any memory.
+    if near < _DEEPEST:
+        return ulp(0.0)
     # The term that is added is rounded up, the one that is subtracted down: the difference is not below δ.
     above = Fraction(normal_below(near)) * (1 + _PAD)
     below = Fraction(exp_decimal(epsilon)) * Fraction(normal_below(far)) * (1 - _PAD)

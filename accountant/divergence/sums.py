@@ -15,9 +15,12 @@ All values are computed as fractions, with 80 digits of e^ε, and rounded once: 
 ulp.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from math import lcm
 
 from hubbub.accountant.mechanisms import KRR, LocalMechanism, exp_decimal
 
@@ -54,19 +57,92 @@ def _build(draws: int, values: tuple[Fraction, ...], masses: tuple[Fraction, ...
     return IidSum(draws, steps, chances, float(rest), float(left), float(best), 1.0 / draws)
 
 
-def points_sum(draws: int, points: Sequence[tuple[Fraction, Fraction, Fraction]], epsilon: float) -> IidSum:
-    """The sum of `draws` copies of a − e^ε·a' over points (a, a', mass); 0 with the mass that is left.
+@dataclass(frozen=True, eq=False)
+class SumPoints:
+    """Points (a, a', mass) as whole numbers, of which the sum at any ε is quickly formed: nothing is cancelled.
 
-    Where nothing is left, Y rests at the point of largest mass but for the highest one.
+    Attributes:
+        firsts: a's numerators over the point's own denominator.
+        seconds: those of a'.
+        denominators: the denominators.
+        masses: to half an ulp.
+        likeliest: their places, by falling mass.
+        left: the mass that is left, exact.
     """
-    factor = Fraction(exp_decimal(epsilon))
-    drawn = sorted((first - factor * second, mass) for first, second, mass in points)
-    left, rest = 1 - sum(mass for _, mass in drawn), Fraction(0)
-    if left < _NOTHING_LEFT:
+
+    firsts: tuple[int, ...]
+    seconds: tuple[int, ...]
+    denominators: tuple[int, ...]
+    masses: tuple[float, ...]
+    likeliest: tuple[int, ...]
+    left: Fraction
+
+    @classmethod
+    def of(cls, points: Sequence[tuple[Fraction, Fraction, Fraction]]) -> SumPoints:
+        """Return the points of a mass above 0."""
+        kept = [point for point in points if point[2] > 0]
+        masses = [float(mass) for _, _, mass in kept]
+        # Over one denominator: a sum of fractions would look for a common divisor at every step.
+        whole = lcm(*{mass.denominator for _, _, mass in kept})
+        total = sum(mass.numerator * (whole // mass.denominator) for _, _, mass in kept)
+        return cls(
+            tuple(first.numerator * second.denominator for first, second, _ in kept),
+            tuple(second.numerator * first.denominator for first, second, _ in kept),
+            tuple(first.denominator * second.denominator for first, second, _ in kept),
+            tuple(masses),
+            tuple(sorted(range(len(kept)), key=lambda place: -masses[place])),
+            1 - Fraction(total, whole),
+        )
+
+    def sum(self, draws: int, epsilon: float) -> IidSum:
+        """The sum of `draws` copies of a − e^ε·a'; 0 with the mass that is left.
+
+        Where nothing is left, Y rests at the point of largest mass but for the highest one.
+        """
+        power = Fraction(exp_decimal(epsilon))
+        grown, scale = power.numerator, power.denominator
+        # a − e^ε·a' is one of these over its point's denominator times `scale`. A quotient of two whole numbers is
+        # rounded once, and no common divisor is ever looked for.
+        values = [first * scale - second * grown for first, second in zip(self.firsts, self.seconds, strict=True)]
+        drawn = [value / (below * scale) for value, below in zip(values, self.denominators, strict=True)]
+        most = max(drawn)
+        if self.left >= _NOTHING_LEFT:
+            return IidSum(draws, tuple(drawn), self.masses, 0.0, float(self.left), max(most, 0.0), 1.0 / draws)
         # Rounding is charged on what leaves the resting value, so the likeliest point rests. Not the highest one: the
-        # contour scales its tilts by the largest step, which must be above 0.
-        rest, _ = drawn.pop(max(range(len(drawn) - 1), key=lambda place: drawn[place][1]))
-    return _build(draws, tuple(value for value, _ in drawn), tuple(mass for _, mass in drawn), rest)
+        # contour scales its tilts by the largest step, which must be above 0. (Where all are alike, none is above 0.)
+        resting = self._resting(values, drawn)
+        value, below = values[resting], self.denominators[resting]
+        # Subtracted before the division: the difference of two rounded doubles would be off by more than half an ulp.
+        steps = [
+            (one * below - value * each) / (each * below * scale)
+            for one, each in zip(values, self.denominators, strict=True)
+        ]
+        kept = [place for place in range(len(steps)) if place != resting]
+        return IidSum(
+            draws,
+            tuple(steps[place] for place in kept),
+            tuple(self.masses[place] for place in kept),
+            drawn[resting],
+            self.masses[resting],
+            most,
+            1.0 / draws,
+        )
+
+    def _resting(self, values: Sequence[int], drawn: Sequence[float]) -> int:
+        """Return the likeliest place below the highest value; the doubles in `drawn` may not tell the two apart."""
+        most = max(drawn)
+        # Of values over denominators that all have the same further factor.
+        highest = max(Fraction(values[at], self.denominators[at]) for at, value in enumerate(drawn) if value == most)
+
+        def is_below(at: int) -> bool:
+            return drawn[at] < most or Fraction(values[at], self.denominators[at]) < highest
+
+        return next((at for at in self.likeliest if is_below(at)), self.likeliest[0])
+
+
+def points_sum(draws: int, points: Sequence[tuple[Fraction, Fraction, Fraction]], epsilon: float) -> IidSum:
+    """The sum of `draws` copies of a − e^ε·a' over points (a, a', mass); 0 with the mass that is left."""
+    return SumPoints.of(points).sum(draws, epsilon)
 
 
 def blanket_sum(mechanism: KRR, reports: int, epsilon: float) -> IidSum:

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hubbub.accountant.divergence.binomials import Array
-from hubbub.accountant.losses.walks import Atoms
+from hubbub.accountant.losses.atoms import Atoms
 
 HALF_POINTS = 1 << 14
 """Grid points on each side of loss 0: about a thousand per standard deviation."""
@@ -63,7 +63,8 @@ def grid_step(largest: float, points: int = HALF_POINTS) -> float:
 
 def connect_dots(chunks: Iterable[Atoms]) -> LossGrid:
     """Lay a symmetric pair on a grid that dominates it."""
-    parts = list(chunks)
+    # The mass of an atom that underflowed is put at an infinite loss: that dominates whatever ratio it has.
+    parts = [part.accurate() for part in chunks]
     losses = [np.log1p(part.gap / part.q) for part in parts]
     step = grid_step(max((float(loss.max()) for loss in losses if loss.size), default=0.0))
     half = np.zeros(HALF_POINTS + 2)
@@ -101,8 +102,8 @@ def grid_atoms(grid: LossGrid) -> Atoms:
 
 
 def merge_dots(chunks: Iterable[Atoms]) -> LossGrid:
-    """Lay a symmetric pair on a grid that it dominates."""
-    parts = list(chunks)
+    """Lay a symmetric pair on a grid that it dominates; atoms that underflowed are left out, which only lowers it."""
+    parts = [part.accurate() for part in chunks]
     q = np.concatenate([part.q for part in parts])
     gap = np.concatenate([part.gap for part in parts])
     loss = np.log1p(gap / q)

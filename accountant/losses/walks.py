@@ -37,6 +37,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hubbub.accountant.divergence.binomials import DIRECT_POINTS, Array, Binomial, bin_sums, fair_mass
+from hubbub.accountant.losses.atoms import Atoms
 
 FINE = 40
 """Grid points per standard deviation of D: a spread adds 1/(6·FINE²), a ten-thousandth, to its variance."""
@@ -73,19 +74,6 @@ class Walk:
     def scale(self) -> Fraction:
         """z: the mean of a·S + b·M + rest."""
         return self.rest + self.trials * (self.a * self.share + self.b * self.other_share * (1 - self.share))
-
-
-@dataclass(frozen=True)
-class Atoms:
-    """Atoms with Q-mass `q` and P-mass `q + gap`, each meaning its mirror image too (P and Q swapped).
-
-    `even` is the mass at ratio 1, `cut` the mass (of P, and of Q) that no atom carries.
-    """
-
-    q: Array
-    gap: Array
-    even: float
-    cut: float
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from hubbub.accountant.mechanisms.krr import CATEGORIES_LIMIT, KRR, check_catego
 from hubbub.accountant.mechanisms.laplace import Laplace
 from hubbub.accountant.mechanisms.rappor import RAPPOR
 from hubbub.accountant.mechanisms.registry import LocalMechanism, mechanism_kind, mechanism_members, read_mechanism
-from hubbub.accountant.mechanisms.rounds import costliest, hiding_reports, one_round, paid_rounds
+from hubbub.accountant.mechanisms.rounds import costliest, hiding_reports, left_out, one_round, paid_rounds
 from hubbub.accountant.mechanisms.sequence import Sequence
 from hubbub.accountant.mechanisms.tree_nodes import TreeNodes
 from hubbub.accountant.mechanisms.written import GAMMA_DENOMINATOR
@@ -48,6 +48,7 @@ __all__ = [
     "exact_decimal",
     "exp_decimal",
     "hiding_reports",
+    "left_out",
     "mechanism_kind",
     "mechanism_members",
     "one_round",

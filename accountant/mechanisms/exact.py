@@ -2,6 +2,7 @@
 
 from decimal import Context, Decimal
 from fractions import Fraction
+from functools import lru_cache
 from math import inf, nextafter
 
 from hubbub.accountant.errors import AccountingError, shown
@@ -25,6 +26,7 @@ def exact_decimal(value: Fraction) -> Decimal:
     return PRECISE.divide(Decimal(value.numerator), Decimal(value.denominator))
 
 
+@lru_cache(maxsize=256)
 def exp_decimal(exponent: float) -> Decimal:
     """E to the power `exponent` (taken as the exact binary number it is), to 80 significant digits."""
     return PRECISE.exp(Decimal(exponent))

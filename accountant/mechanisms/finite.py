@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import combinations
+from math import lcm
 from typing import Any, ClassVar
 
 from hubbub.accountant.errors import AccountingError, shown
@@ -32,6 +33,9 @@ ENTRIES_LIMIT = 16_384
 
 BITS_LIMIT = 256
 """Most bits of a probability's denominator, so of its numerator too."""
+
+COMMON_BITS_LIMIT = 16_384
+"""Most bits of the common denominator of all probabilities: sums of them have it, and take longer the longer it is."""
 
 RATIO_LIMIT = 2**80
 """Largest ratio of two inputs' probabilities of one output: far beyond any privacy."""
@@ -160,6 +164,7 @@ class Finite:
         if self.blanket is None:
             return None
         blanket = _checked_row("blanket", self.blanket, len(lowest))
+        _check_common((*self.law, blanket))
         for place, (mass, least) in enumerate(zip(blanket, lowest, strict=True)):
             if mass > least:
                 raise AccountingError(
@@ -190,6 +195,7 @@ class Finite:
         if self.dummy is None:
             return None
         dummy = _checked_row("dummy", self.dummy, len(self.masses))
+        _check_common((*self.law, self.masses, dummy))
         _check_total("dummy", dummy)
         for place, (mass, least) in enumerate(zip(dummy, self.masses, strict=True)):
             if mass < least:
@@ -234,6 +240,7 @@ def _checked_law(law: object) -> tuple[Row, ...]:
             f"{ENTRIES_LIMIT} probabilities; join outputs whose columns are proportional"
         )
     rows = tuple(_checked_row(f"row {place} of the law", row, outputs) for place, row in enumerate(law))
+    _check_common(rows)
     for place, row in enumerate(rows):
         _check_total(f"row {place} of the law", row)
     for place, column in enumerate(zip(*rows, strict=True)):
@@ -259,6 +266,18 @@ def _checked_row(name: str, row: object, outputs: int) -> Row:
                 f"{BITS_LIMIT} bits; round the law, so that it is one that a client can draw from"
             )
     return tuple(row)
+
+
+def _check_common(rows: Sequence[Row]) -> None:
+    """Refuse rows whose sums would be fractions of a million bits: it is seen before any of them is added up."""
+    common = 1
+    for denominator in {value.denominator for row in rows for value in row}:
+        common = lcm(common, denominator)
+        if common.bit_length() > COMMON_BITS_LIMIT:
+            raise AccountingError(
+                f"probabilities of the law have a common denominator of {common.bit_length()} bits or more, may have "
+                f"one of at most {COMMON_BITS_LIMIT}; write all of them over one denominator, such as 2**64"
+            )
 
 
 def _check_total(name: str, row: Row) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from collections.abc import Sequence as Several
 from typing import TypeVar
 
+from hubbub.accountant.mechanisms.longitudinal.levels import LEVEL_SHARE
 from hubbub.accountant.mechanisms.registry import LocalMechanism
 from hubbub.accountant.mechanisms.sequence import Sequence
 from hubbub.accountant.mechanisms.tree_nodes import TreeNodes
@@ -41,3 +42,8 @@ def costliest(mechanism: LocalMechanism, rounds: Several[T], reports: Callable[[
 def hiding_reports(mechanism: LocalMechanism, reports: int) -> int:
     """Return how many of a batch's honest `reports` hide a person over rounds: the steady ones, if linked."""
     return min(reports, mechanism.steady) if isinstance(mechanism, Sequence) else reports
+
+
+def left_out(mechanism: LocalMechanism) -> float:
+    """Return the share of δ that is the chance of what the mechanism's bounds leave out: a level of too few people."""
+    return LEVEL_SHARE if isinstance(mechanism, Sequence) and not mechanism.alone else 0.0

@@ -18,7 +18,9 @@ class Sequence:
     c·e^epsilon_local for every input. `steady` is how many honest people, of the same level where there are levels,
     take part in every round in which a given person does: they alone hide that person, since who misses a round sends
     another sequence. It cannot be measured, as nobody can link the rounds' reports; a task states it, and what is
-    certified holds where it does (docs/accounting.md, "One report over many rounds").
+    certified holds where it does (docs/accounting.md, "One report over many rounds"). Levels are drawn, so a level has
+    fewer by a chance of at most `LEVEL_SHARE` of δ, which is part of the δ that is certified (`rounds.left_out`).
+    `alone` is one round by itself, which all who came hide; it is never written.
     """
 
     kind: ClassVar[str] = "sequence"
@@ -33,6 +35,7 @@ class Sequence:
     epsilon_local: float
     epsilon_round: float
     steady: int
+    alone: bool = False
 
     def __post_init__(self) -> None:
         for name in ("epsilon_local", "epsilon_round"):
@@ -43,6 +46,8 @@ class Sequence:
             )
         if type(self.steady) is not int or self.steady < 1:
             raise AccountingError(f"steady is {shown(self.steady)}, must be a whole number from 1: people")
+        if type(self.alone) is not bool:
+            raise AccountingError(f"alone is {shown(self.alone)}, must be true or false")
 
     def content(self) -> dict[str, Any]:
         """Return its one form as JSON values."""
@@ -64,4 +69,4 @@ class Sequence:
     @property
     def one_round(self) -> "Sequence":
         """What one round alone shows: a sequence that ends with it."""
-        return replace(self, epsilon_local=self.epsilon_round)
+        return replace(self, epsilon_local=self.epsilon_round, alone=True)

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from hubbub.accountant.errors import AccountingError, shown
 from hubbub.accountant.mechanisms.longitudinal.horizon import Horizon
-from hubbub.accountant.mechanisms.longitudinal.tree import Node
+from hubbub.accountant.mechanisms.longitudinal.tree import Node, units
 from hubbub.accountant.mechanisms.written import GAMMA_DENOMINATOR, Fits, check_content, is_count, is_ratio
 
 
@@ -87,12 +87,5 @@ class TreeNodes:
         return replace(self, alone=True)
 
     def paid(self, rounds: int) -> int:
-        """Return the units that any so many of the rounds cost a person, however they are chosen; never too few.
-
-        At a level with N of these nodes two streams of k changes differ by x + 2w ≤ 2k units, x nodes by one, w by two,
-        and x + w ≤ N; the level's first node cannot differ by two, since a boolean at 0 does not fall.
-        """
-        counts = [(self.horizon.nodes(level) + 1) // 2 for level in range(self.horizon.levels)]
-        if self.changes == 1:
-            return min(rounds, sum(min(2, count) for count in counts))
-        return min(2 * rounds, sum(min(2 * self.changes, 2 * count - 1) for count in counts))
+        """Return the units that any so many of the rounds cost a person, however they are chosen; never too few."""
+        return units(self.horizon, rounds)

@@ -13,7 +13,7 @@ from hubbub.accountant.pairs.grids import (
     is_attack_on_itself,
     played_grids,
 )
-from hubbub.accountant.pairs.part import ROUNDS_LIMIT, Part, one_round
+from hubbub.accountant.pairs.part import ROUNDS_LIMIT, Part, charged_delta, charged_share, kept_delta, one_round
 from hubbub.accountant.pairs.registry import local_pairs, pairs_of
 from hubbub.accountant.pairs.variable import Amplification
 
@@ -25,9 +25,12 @@ __all__ = [
     "Part",
     "amplification",
     "attack_grid",
+    "charged_delta",
+    "charged_share",
     "dominated_grid",
     "dominating_grid",
     "is_attack_on_itself",
+    "kept_delta",
     "local_pairs",
     "one_round",
     "pairs_of",

@@ -22,8 +22,9 @@ from hubbub.accountant.divergence.logs import ZERO, LogBracket
 from hubbub.accountant.divergence.search import EpsilonEnds, Evaluate
 from hubbub.accountant.divergence.sums import IidSum
 from hubbub.accountant.errors import AccountingError, OutsideConditions
+from hubbub.accountant.losses.atoms import Atoms
 from hubbub.accountant.losses.grid import LossGrid, connect_dots, merge_dots
-from hubbub.accountant.losses.walks import Atoms, Walk, contracted_atoms
+from hubbub.accountant.losses.walks import Walk, contracted_atoms
 from hubbub.accountant.mechanisms import KRR, AnyMechanism, LocalMechanism
 from hubbub.accountant.pairs.part import Part
 from hubbub.accountant.pairs.variable import Amplification
@@ -48,7 +49,6 @@ class MechanismPairs(ABC, Of[M_co]):
         has_blanket: whether its own blanket is known, not only its local ε.
         exact_blanket: whether that blanket is summed as it is, not between two layings on points.
         cuts_tail: whether laying its blanket on points loses some mass, which is charged to δ.
-        attack_smoothing: the least smoothing of an attack's sums: more of it only lowers what is shown to be reached.
     """
 
     mechanism: M_co
@@ -57,7 +57,6 @@ class MechanismPairs(ABC, Of[M_co]):
     has_blanket: ClassVar[bool] = True
     exact_blanket: ClassVar[bool] = False
     cuts_tail: ClassVar[bool] = False
-    attack_smoothing: ClassVar[float] = 0.0
 
     @abstractmethod
     def described(self) -> str:

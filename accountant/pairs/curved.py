@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
+from hubbub.accountant.losses.atoms import Atoms
 from hubbub.accountant.losses.curves import Curve, Evaluated, blanket_curve, grid_above, grid_below
 from hubbub.accountant.losses.grid import LossGrid, grid_atoms
-from hubbub.accountant.losses.walks import Atoms
 from hubbub.accountant.pairs.base import L_co, LocalPairs
 from hubbub.accountant.pairs.part import Part
 

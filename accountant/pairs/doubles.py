@@ -27,6 +27,9 @@ DEEP = 100.0
 """Beyond e^−DEEP of δ nothing is compared: a 10^−20th of any δ from 10^−20 on. So little the composition charges for
 the masses of other pairs, and a curve, whose errors are charged already, does not need (docs/accounting.md)."""
 
+DELTA_LEAST = 1e-20
+"""Least δ at which that is so."""
+
 DOUBT = 1e-9
 """Relative error of the sums below: some ten thousand terms, none of them negative."""
 

@@ -28,7 +28,6 @@ class FinitePairs(CurvedPairs[Finite]):
     """All that follows from the matrix; a law that is kRR's has tighter or faster pairs of its own as `KRR`."""
 
     exact_blanket: ClassVar[bool] = True
-    attack_smoothing: ClassVar[float] = 0.03
 
     def described(self) -> str:
         """Return it in a few words."""

@@ -8,8 +8,8 @@ from fractions import Fraction
 from typing import ClassVar
 
 from hubbub.accountant.errors import OutsideConditions
+from hubbub.accountant.losses.atoms import Atoms
 from hubbub.accountant.losses.walks import (
-    Atoms,
     Walk,
     attack_walk,
     blanket_walk,

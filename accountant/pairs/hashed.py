@@ -10,7 +10,8 @@ from typing import ClassVar
 
 from hubbub.accountant.divergence.logs import LogBracket
 from hubbub.accountant.divergence.sums import IidSum
-from hubbub.accountant.losses.walks import Atoms, Walk
+from hubbub.accountant.losses.atoms import Atoms
+from hubbub.accountant.losses.walks import Walk
 from hubbub.accountant.mechanisms import Hashed
 from hubbub.accountant.pairs.base import LocalPairs
 from hubbub.accountant.pairs.krr import KrrPairs

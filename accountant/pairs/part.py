@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from hubbub.accountant.errors import AccountingError, OutsideConditions, shown
-from hubbub.accountant.mechanisms import KRR, Gaussian, LocalMechanism
+from hubbub.accountant.mechanisms import KRR, Gaussian, LocalMechanism, left_out
 from hubbub.accountant.mechanisms.exact import checked_probability
 from hubbub.accountant.numbers import checked_dummies, checked_reports, checked_whole
 
@@ -78,3 +79,30 @@ class Part:
 def one_round(part: Part) -> Part:
     """Return one round of `part`: what a pair depends on."""
     return replace(part, rounds=1)
+
+
+def charged_share(parts: Sequence[Part]) -> float:
+    """Return the share of δ that is the chance of what the parts' bounds leave out, each query's by itself.
+
+    What a person sends over the rounds of a query is one report, one round of its part; events of a chance of β each,
+    which depend on nobody's answers, add mβ to δ: P(S) ≤ P(event) + P(S | no event), and the bound holds of the latter.
+
+    Raises:
+        AccountingError: where nothing would be left of δ.
+    """
+    share = sum(part.rounds * left_out(part.mechanism) for part in parts)
+    if share >= 1:
+        raise AccountingError(f"{len(parts)} parts have chances that add up to {share:g} of delta; ask fewer questions")
+    return share
+
+
+def kept_delta(parts: Sequence[Part], delta: float) -> float:
+    """Return what `charged_share` leaves of δ, rounded down: the parts' bounds are taken at that."""
+    share = charged_share(parts)
+    return delta * (1 - share) * (1 - 1e-15) if share else delta
+
+
+def charged_delta(parts: Sequence[Part], kept: float) -> float:
+    """Return the δ of which `kept_delta` leaves `kept`, rounded up."""
+    share = charged_share(parts)
+    return min(1.0, kept / (1 - share) * (1 + 1e-15)) if share else kept

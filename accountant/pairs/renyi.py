@@ -14,9 +14,10 @@ import numpy as np
 from hubbub.accountant.answering import answering
 from hubbub.accountant.divergence.binomials import Array
 from hubbub.accountant.errors import AccountingError, shown
+from hubbub.accountant.losses.atoms import Atoms
 from hubbub.accountant.losses.envelope import zeros_law
 from hubbub.accountant.losses.grid import grid_atoms
-from hubbub.accountant.losses.walks import Atoms, contracted_atoms
+from hubbub.accountant.losses.walks import contracted_atoms
 from hubbub.accountant.mechanisms import KRR, LocalMechanism
 from hubbub.accountant.numbers import real
 from hubbub.accountant.pairs import Part, dominating_grid, pairs_of
@@ -77,7 +78,7 @@ def rdp_lower(mechanism: LocalMechanism, reports: int, order: float, dummies: in
     moment = 0.0
     if walk is not None:
         log_tail = min(LOG_TAIL_LIMIT, _log_tail(order, mechanism.epsilon_local, reports))
-        moment = _moment(contracted_atoms(walk, log_tail), order)
+        moment = _moment((part.accurate() for part in contracted_atoms(walk, log_tail)), order)
     elif law is not None:
         moment = max(_both_ways(law, order))
     return math.log1p(moment * (1 - ERROR)) / (order - 1)
@@ -106,7 +107,7 @@ def _log_tail(order: float, local: float, people: int) -> float:
 
 
 def _upper(atoms: Iterable[Atoms], order: float, local: float) -> float:
-    kept = list(atoms)
+    kept = [part.accurate() for part in atoms]
     charge = sum(part.cut for part in kept) * (order * math.expm1((order - 1) * local) + order - 1)
     return math.log1p((_moment(kept, order) + charge) * (1 + ERROR)) / (order - 1) * (1 + 1e-14)
 

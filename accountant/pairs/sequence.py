@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
-from hubbub.accountant.losses.walks import Atoms
+from hubbub.accountant.losses.atoms import Atoms
 from hubbub.accountant.mechanisms import Generic, Sequence
 from hubbub.accountant.pairs.base import LocalPairs
 from hubbub.accountant.pairs.generic import GenericPairs

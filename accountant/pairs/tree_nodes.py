@@ -9,8 +9,8 @@ from typing import ClassVar
 from hubbub.accountant.divergence.logs import LogBracket
 from hubbub.accountant.divergence.search import EpsilonEnds
 from hubbub.accountant.divergence.sums import IidSum
+from hubbub.accountant.losses.atoms import Atoms
 from hubbub.accountant.losses.grid import LossGrid
-from hubbub.accountant.losses.walks import Atoms
 from hubbub.accountant.mechanisms import Finite, TreeNodes
 from hubbub.accountant.pairs.base import LocalPairs, Search
 from hubbub.accountant.pairs.doubles import covered, single, spared

@@ -13,7 +13,6 @@ from fractions import Fraction
 from operator import attrgetter
 from typing import Any, ClassVar
 
-from hubbub.accountant.errors import shown
 from hubbub.accountant.mechanisms import KRR, RAPPOR, Finite, Hashed, LocalMechanism, TreeNodes
 from hubbub.accountant.rigorous.balls import Enclosure
 from hubbub.accountant.rigorous.blanket import blanket_delta
@@ -163,7 +162,7 @@ def _tree_nodes(mechanism: TreeNodes) -> Route:
     return FiniteRoute(Finite(mechanism.node.law))
 
 
-ROUTES: Mapping[type, Callable[[Any], Route]] = {
+ROUTES: Mapping[type[LocalMechanism], Callable[[Any], Route]] = {
     KRR: _krr,
     RAPPOR: RapporRoute,
     Hashed: _hashed,
@@ -186,8 +185,8 @@ def route_of(mechanism: LocalMechanism) -> Route:
     """Return how a batch of `mechanism` is proven; raises NotProvenError where no route is known."""
     known = ROUTES.get(type(mechanism))
     if known is None:
-        names = ", ".join(each.__name__ for each in ROUTES)
-        raise NotProvenError(f"no proof in balls is known of batches of {shown(mechanism)}, only of {names}", False)
+        kinds = ", ".join(each.kind for each in ROUTES)
+        raise NotProvenError(f"no proof in balls is known of batches of {mechanism.kind}, only of {kinds}", False)
     return known(mechanism)
 
 
@@ -195,7 +194,5 @@ def exact_ratio(mechanism: LocalMechanism) -> Fraction:
     """Return the exact e^ε_local of one report; raises NotProvenError for a mechanism that states none."""
     known = EXACT_RATIO.get(type(mechanism))
     if known is None:
-        raise NotProvenError(
-            f"{shown(mechanism)} states no exact likelihood ratio, so its local ε is not proven", False
-        )
+        raise NotProvenError(f"{mechanism.kind} states no exact likelihood ratio, so its local ε is not proven", False)
     return known(mechanism)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from hubbub.accountant.certificate.batches import linked_part, lone_part, parts_over_rounds
@@ -15,7 +15,7 @@ from hubbub.accountant.certificate.minimum import parts_of_horizon
 from hubbub.accountant.certificate.terms import Terms
 from hubbub.accountant.errors import CertificateError
 from hubbub.accountant.mechanisms import LocalMechanism
-from hubbub.accountant.pairs import Part
+from hubbub.accountant.pairs import Part, kept_delta
 from hubbub.accountant.rigorous.balls import written
 from hubbub.accountant.rigorous.composition import prove_composed
 from hubbub.accountant.rigorous.proof import Progress, Proof, quiet
@@ -59,7 +59,7 @@ def claims(
         def proof() -> Proof:
             key = (value, *merged)
             if key not in known:
-                known[key] = prove_composed(merged, value, terms.delta, lambda step: progress(f"{where}: {step}"))
+                known[key] = _proven(terms, merged, value, lambda step: progress(f"{where}: {step}"))
             return known[key]
 
         return Claim(where, member, value, required, proof)
@@ -83,6 +83,12 @@ def claims(
         yield _local("horizon", [part for part in parts for _ in range(part.rounds)], stated, False)
         if stated["epsilon_upper"] is not None:
             yield upper("horizon", "epsilon_upper", parts, stated, False)
+
+
+def _proven(terms: Terms, parts: Sequence[Part], stated: float, progress: Progress) -> Proof:
+    """Prove what is stated at what the chances that the parts leave out leave of δ: with them it holds at δ."""
+    proof = prove_composed(parts, stated, kept_delta(parts, terms.delta), progress)
+    return replace(proof, delta=written(terms.delta)) if proof.delta else proof
 
 
 def _so_far(

@@ -38,6 +38,9 @@ Rounds = Annotated[
 Dummies = Annotated[
     int, typer.Option("--dummies", min=0, help="Uniform reports the shuffler adds to each query's batch.")
 ]
+PostQuantum = Annotated[
+    bool, typer.Option("--post-quantum", help="Seal with MLKEM768-X25519, which withstands a quantum computer.")
+]
 Out = Annotated[
     Path | None,
     typer.Option("--out", metavar="DIR", help="Keep task, certificates, results and logs in this new or empty folder."),
@@ -61,6 +64,7 @@ def command(
     epsilon_local: LocalEpsilon = 8.0,
     rounds: Rounds = None,
     dummies: Dummies = 0,
+    post_quantum: PostQuantum = False,
     out: Out = None,
     picture: PictureOption = None,
     listed: ListOption = False,
@@ -79,6 +83,7 @@ def command(
             return
         from hubbub.deploy.data import unusable_words
         from hubbub.deploy.demo import Options, check_options
+        from hubbub.protos.suites import DEFAULT, MLKEM768_X25519
 
         if picture is not None:
             from hubbub.deploy.pictures.draw import check_drawable
@@ -88,7 +93,9 @@ def command(
         dataset = _dataset(shown, devices, seed)
         for sentence in unusable_words(dataset):
             progress_console().print(sentence, soft_wrap=True)
-        options = Options(epsilon, delta, epsilon_local, shown.rounds if rounds is None else rounds, dummies)
+        suite = MLKEM768_X25519 if post_quantum else DEFAULT
+        in_rounds = shown.rounds if rounds is None else rounds
+        options = Options(epsilon, delta, epsilon_local, in_rounds, dummies, suite.name)
         check_options(dataset, options)
         document = _run(dataset, options, out)
         document["picture"] = None if picture is None else _drawn(shown, document, picture)
@@ -183,6 +190,8 @@ def _print(document: dict[str, Any], out: Path | None) -> None:
         print_privacy(printer, each["privacy"])
     seconds = ", ".join(f"{name.replace('_', ' ')} {value:.1f} s" for name, value in document["seconds"].items())
     printer.print(f"{document['devices']} devices; {seconds}", markup=False, soft_wrap=True)
+    sealed = f"sealed with {document['suite']}, {document['submission_bytes']:,} bytes a submission"
+    printer.print(sealed, markup=False, soft_wrap=True)
     printer.print(f"certificate verified with all signers pinned; {_kept(document, out)}", markup=False, soft_wrap=True)
 
 

@@ -84,22 +84,27 @@ def learn(
 
 
 @app.command("resend")
-def resend(settings: Settings, timeout: Timeout = None, as_json: Json = False) -> None:
-    """Send what is stored and was not acknowledged yet, for rounds that are not over.
+def resend(
+    settings: Settings,
+    timeout: Timeout = None,
+    early: Annotated[bool, typer.Option("--early", help="Also what has a moment that is still to come.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Send what is stored and was not acknowledged yet, for rounds that are not over, where its moment has come.
 
     Example: hubbub device resend deployment/client/client.toml
     """
     with failures(as_json):
         seconds = checked_timeout(timeout)
         device = load_device(settings)
-        rounds = [receipt.round for receipt in device.resend_blocking(timeout=seconds)]
+        rounds = [receipt.round for receipt in device.resend_blocking(timeout=seconds, early=early)]
         if as_json:
             print_json({"task": device.task.name, "task_id": device.task.id.hex(), "acknowledged": rounds})
         elif rounds:
             listed = ", ".join(map(str, rounds))
             console().print(f"acknowledged: task {device.task.name}, round {listed}", markup=False, soft_wrap=True)
         else:
-            console().print("nothing waits to be sent")
+            console().print("nothing is due to be sent")
 
 
 @app.command("opt-out")
@@ -165,7 +170,8 @@ def _document(found: DeviceStatus) -> dict[str, Any]:
 
 def _round(one: DeviceRound) -> dict[str, Any]:
     times = {"opens": _time(one.opens), "ends": _time(one.ends), "cut": _time(one.cut)}
-    return {"round": one.number, **times, "answer": one.answer.value, "reason": one.reason}
+    moment = None if one.moment is None else _time(int(one.moment))
+    return {"round": one.number, **times, "answer": one.answer.value, "reason": one.reason, "moment": moment}
 
 
 def _lines(found: DeviceStatus) -> list[str]:
@@ -189,7 +195,8 @@ def _described(one: DeviceRound | None) -> str:
     if one is None:
         return "no round"
     reason = "" if one.reason is None else f" ({one.reason})"
-    return f"round {one.number}, {_time(one.opens)} to {_time(one.ends)}: {_WORDS[one.answer.value]}{reason}"
+    moment = "" if one.moment is None else f", not before {_time(int(one.moment))}"
+    return f"round {one.number}, {_time(one.opens)} to {_time(one.ends)}: {_WORDS[one.answer.value]}{reason}{moment}"
 
 
 _WORDS = {

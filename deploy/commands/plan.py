@@ -36,7 +36,8 @@ def command(
         import time
 
         from hubbub.deploy.files import draft_in, naming
-        from hubbub.deploy.planning import candidates_of, check_not_over, expected_errors, outlook_of, plan
+        from hubbub.deploy.planning import candidates_of, check_not_over, expected_errors, outlook_of, plan, steps_of
+        from hubbub.deploy.views.prefixes import steps_document
 
         draft = draft_in(task)
         with naming(task):
@@ -48,10 +49,14 @@ def command(
             members: dict[str, object] = {
                 "task": planned.draft.name,
                 "task_id": task_id,
+                "suite": planned.draft.suite,
+                "submission_bytes": planned.submission_bytes,
                 "queries": expected_errors(planned.queries),
             }
             compared = {name: [each.as_json() for each in found] for name, found in candidates_of(planned).items()}
             members |= {"compared": compared} if compared else {}
+            prefixes = {name: steps_document(steps) for name, steps in steps_of(planned).items()}
+            members |= {"prefixes": prefixes} if prefixes else {}
             print_json(members | {"budget": _budget_document(planned, budget)})
         else:
             _print(planned, budget, out)
@@ -90,6 +95,16 @@ def _budget_text(planned: Plan, budget: Outlook) -> str:
     return f"{cost}; {budget.within} of them fit epsilon_total = {total:g}, the others would be erased unreleased"
 
 
+def _sealing_text(planned: Plan) -> str:
+    from hubbub.protos.suites import suite_named
+
+    suite = suite_named(planned.draft.suite)
+    return (
+        f"sealed with {suite.name} ({suite.words}): a submission has {planned.submission_bytes:,} bytes, "
+        f"{suite.overhead_bytes:,} of them for each query and for the whole"
+    )
+
+
 def _randomizer(query: Query) -> str:
     """Say a randomizer's kind and its probabilities, to six digits."""
     from hubbub.deploy.planning import sent_by
@@ -125,11 +140,38 @@ def _words(query: Query) -> str:
 
 
 def _print(planned: Plan, budget: Outlook, out: Path | None) -> None:
+    draft, privacy = planned.draft, planned.draft.privacy
+    printer = console()
+    printer.print(
+        f"task {draft.name}: ({privacy.epsilon:g}, {privacy.delta:g}) for everything one person sends in a round of at "
+        f"least {draft.minimum_reports} reports, each query answered through its randomizer on k symbols",
+        markup=False,
+        soft_wrap=True,
+    )
+    _print_queries(planned)
+    _print_compared(planned)
+    for each in planned.queries:
+        printer.print(_words(each.query), markup=False, soft_wrap=True)
+        if each.strategies:
+            _print_strategies(printer, each)
+    printer.print("errors are worst cases at the minimum", markup=False, soft_wrap=True)
+    printer.print(_budget_text(planned, budget), markup=False, soft_wrap=True)
+    _print_steps(planned, budget)
+    printer.print(_sealing_text(planned), markup=False, soft_wrap=True)
+    if out is not None:
+        printer.print(
+            f"written to {out}; next, operator and shuffler sign it: hubbub sign {shlex.quote(str(out))} --key …",
+            markup=False,
+            soft_wrap=True,
+        )
+
+
+def _print_queries(planned: Plan) -> None:
+    """Print a row for each query."""
     from hubbub.deploy.planning import symbols_named
     from hubbub.deploy.views.digits import significant
     from hubbub.deploy.views.tables import print_table
 
-    draft, privacy = planned.draft, planned.draft.privacy
     table = Table("query")
     for column in ("k", "ε_local", "ε alone", "std. error", "95 % ±", "range"):
         table.add_column(column, justify="right")
@@ -143,27 +185,16 @@ def _print(planned: Plan, budget: Outlook, out: Path | None) -> None:
             *significant((each.expected_error, each.half_width), each.expected_error),
             f"{each.widest:.6g}",
         )
-    printer = console()
-    printer.print(
-        f"task {draft.name}: ({privacy.epsilon:g}, {privacy.delta:g}) for everything one person sends in a round of at "
-        f"least {draft.minimum_reports} reports, each query answered through its randomizer on k symbols",
-        markup=False,
-        soft_wrap=True,
-    )
-    print_table(printer, table)
-    _print_compared(planned)
-    for each in planned.queries:
-        printer.print(_words(each.query), markup=False, soft_wrap=True)
-        if each.strategies:
-            _print_strategies(printer, each)
-    printer.print("errors are worst cases at the minimum", markup=False, soft_wrap=True)
-    printer.print(_budget_text(planned, budget), markup=False, soft_wrap=True)
-    if out is not None:
-        printer.print(
-            f"written to {out}; next, operator and shuffler sign it: hubbub sign {shlex.quote(str(out))} --key …",
-            markup=False,
-            soft_wrap=True,
-        )
+    print_table(console(), table)
+
+
+def _print_steps(planned: Plan, budget: Outlook) -> None:
+    """Print what each round tells of the texts that are asked by prefixes."""
+    from hubbub.deploy.planning import steps_of
+    from hubbub.deploy.views.prefixes import print_steps
+
+    for name, steps in steps_of(planned).items():
+        print_steps(console(), name, steps, budget.within)
 
 
 def _print_compared(planned: Plan) -> None:

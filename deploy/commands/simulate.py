@@ -59,6 +59,12 @@ def command(
         int | None,
         typer.Option("--changes", min=1, help="To compare strategies of a boolean over time: its most changes."),
     ] = None,
+    steady_share: Annotated[
+        float | None,
+        typer.Option(
+            "--steady-share", help="Over time: share of devices that answer every round; vector and sampled need it."
+        ),
+    ] = None,
     device: Annotated[
         str | None, typer.Option("--device", help="Over time, with a row per device and period: the device's column.")
     ] = None,
@@ -88,11 +94,14 @@ def command(
         if compare is None:
             _refuse_given({"--sum": total, "--epsilon": epsilon, "--delta": delta, "--epsilon-local": epsilon_local})
             _refuse_given({"--reports": reports, "--repeat": repeat, "--picture": picture, "--changes": changes})
+            _refuse_given({"--steady-share": steady_share})
             if task is None:
                 raise BadUse("give a TASK.toml to run, or --compare with randomizers such as krr,unary")
             _simulate(task, data, words, as_json)
             return
         _check_picture(picture)
+        if changes is None and steady_share is not None:
+            raise BadUse("--steady-share goes with --changes; leave it out, or say how often a boolean changes")
         if changes is None:
             dataset, privacy = _asked(task, data, words, total or [], (epsilon, delta, epsilon_local))
             documents = _compare(dataset, privacy, _kinds(compare), _sizes(reports, dataset.devices), repeat or 20)
@@ -103,7 +112,7 @@ def command(
             streams = columns_of(data, words, device, period, changes)
             privacy = _privacy(epsilon, delta, epsilon_local)
             sizes = _sizes(reports, len(streams.states))
-            documents = [compare_over_time(streams, privacy, compare, sizes, repeat or 20)]
+            documents = [compare_over_time(streams, privacy, compare, sizes, repeat or 20, steady_share)]
         _give(documents, picture, as_json)
 
 
@@ -117,15 +126,17 @@ def _simulate(task: Path, data: Path, words: Sequence[str], as_json: bool) -> No
     from hubbub.deploy.data import read_answers
     from hubbub.deploy.files import draft_in
     from hubbub.deploy.planning import plan
-    from hubbub.deploy.simulation import simulate
+    from hubbub.deploy.simulation import reports_drawn, simulate
 
     draft = draft_in(task)
     dataset = read_answers(draft.name, draft.questions, data, words)
     _say_unusable(dataset)
+    planned = plan(draft)
+    reports = reports_drawn(planned, dataset.devices)
     with Progress(console=progress_console()) as bars:
-        bar = bars.add_task("devices encode and randomize", total=dataset.devices * len(draft.questions))
-        document = simulate(plan(draft), dataset, lambda devices: bars.advance(bar, devices))
-        bars.update(bar, completed=dataset.devices * len(draft.questions))
+        bar = bars.add_task("devices encode and randomize", total=reports)
+        document = simulate(planned, dataset, lambda devices: bars.advance(bar, devices))
+        bars.update(bar, completed=reports)
     if as_json:
         print_json(document)
         return
@@ -197,14 +208,13 @@ def _check_picture(picture: Path | None) -> None:
 
 def _kinds(compare: str) -> list[str]:
     """Return the kinds of randomizers in a list of them, each once."""
-    from hubbub.deploy.errors import bad_use
-    from hubbub.queries.errors import FieldError
-    from hubbub.queries.registry import RANDOMIZERS, randomizer_of
+    from hubbub.deploy.errors import BadUse
+    from hubbub.queries.registry import RANDOMIZERS
 
     named = list(RANDOMIZERS) if compare == "all" else [word.strip() for word in compare.split(",")]
-    with bad_use(FieldError):
-        for kind in named:
-            randomizer_of("--compare", kind)
+    for kind in named:
+        if kind not in RANDOMIZERS:
+            raise BadUse(f"--compare {kind!r}: the randomizers are {', '.join(RANDOMIZERS)}, or all")
     return list(dict.fromkeys(named))
 
 

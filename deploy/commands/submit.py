@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hubbub.deploy.devices import Limit, Timeout
-from hubbub.deploy.output import Json, console, fail, failures, print_json
+from hubbub.deploy.output import Json, console, fail, failures, print_json, progress_console
 
 if TYPE_CHECKING:
     from hubbub.client import DeviceReceipt
@@ -24,6 +24,9 @@ def command(
     round_number: Annotated[
         int | None, typer.Option("--round", min=0, help="Which round; default: the current.")
     ] = None,
+    spread: Annotated[
+        bool, typer.Option("--spread", help="Wait for a moment drawn from what is left of the round, and send then.")
+    ] = False,
     timeout: Timeout = None,
     limit: Limit = None,
     as_json: Json = False,
@@ -36,6 +39,10 @@ def command(
     they had been acknowledged, so that there was nothing left to send. Answers that would spend more than the limits of
     the settings, or of --limit, are refused.
 
+    They are sent at once, and whoever sees them arrive knows when they were given. With --spread the moment is drawn
+    uniformly from what is left of the round, once: it is stored with the answers, and this waits for it. If it is ended
+    before, `hubbub submit --spread`, or `hubbub device resend` at that time, goes on.
+
     Example: hubbub submit deployment/client/client.toml --answer theme=dark --answer session=12.5
     """
     with failures(as_json):
@@ -46,8 +53,11 @@ def command(
         seconds = checked_timeout(timeout)
         device = load_device(settings, limit or [])
         answers = read_answers(device.task, answer or [])
+        if spread:
+            waits = "waits for a moment drawn from what is left of the round; `hubbub device status` tells it"
+            progress_console().print(waits, soft_wrap=True)
         with bad_use(AnswerError):
-            receipt = device.submit_blocking(answers, round_number, timeout=seconds)
+            receipt = device.submit_blocking(answers, round_number, timeout=seconds, spread=spread)
         _show(device.task, receipt, as_json)
 
 

@@ -92,6 +92,7 @@ def _document(verified: Verified, findings: list[Finding] | None) -> dict[str, A
         "signers": verified.fingerprints,
         "task": verified.task.name,
         "task_id": verified.task.id.hex(),
+        "suite": verified.task.suite,
         "round": content["round"],
         "admission": verified.admission,
         "honest_share": content["honest_share"],
@@ -133,8 +134,11 @@ def _print(verified: Verified) -> None:
     out.print(f"  {which} so far: epsilon <= {rounds['epsilon_upper']}{assumed}", markup=False, soft_wrap=True)
     if "horizon" in content:
         out.print(_horizon(content["horizon"], assumed), markup=False, soft_wrap=True)
+    suite = verified.task.hpke
+    out.print(f"  reports were sealed with {suite.name} ({suite.words})", markup=False, soft_wrap=True)
     if not verified.pinned:
-        out.print("signers not pinned: compare these with what the parties told you", markup=False)
+        which = "" if len(verified.unpinned) == len(verified.fingerprints) else f" ({' and '.join(verified.unpinned)})"
+        out.print(f"signers not pinned{which}: compare these with what the parties told you", markup=False)
     for role, digits in verified.fingerprints.items():
         out.print(f"  {role:<9} {digits}", markup=False, soft_wrap=True)
 

@@ -12,15 +12,19 @@ MOST_ROWS = 30
 
 
 def by_category(document: Mapping[str, Any]) -> tuple[Panel, ...]:
-    """Return a panel for each query with counts: the last round's, the largest first."""
+    """Return a panel for each query with counts: the last round's, the largest first.
+
+    Where no query has any, a panel for each statistic there is.
+    """
     found = []
     for query in document["rounds"][-1]["queries"]:
         rows = [row for row in query["estimates"] if row["category"] is not None]
         rows.sort(key=lambda row: -row["estimate"])
-        if rows:
+        # Of a text, and of the top of many, only what stands out is estimated: that may be nothing.
+        if rows or {row["statistic"] for row in query["estimates"]} <= {"answered"}:
             points = tuple(_point(row["category"], row) for row in rows[:MOST_ROWS])
             found.append(ByCategory(query["name"], "devices", points))
-    return tuple(found)
+    return tuple(found) or over_rounds(document)
 
 
 def by_group(document: Mapping[str, Any]) -> tuple[Panel, ...]:

@@ -16,6 +16,8 @@ ESTIMATE, BAND = COLOURS[0], "95 % interval"
 PANEL_HEIGHT = 4.2
 """Inches of a panel over rounds."""
 
+NOTHING = "nothing stands out of the noise"
+
 ROW_HEIGHT = 0.24
 """Inches of a category."""
 
@@ -33,7 +35,7 @@ class Point:
 
 @dataclass(frozen=True)
 class ByCategory:
-    """A panel with a row a category, the first on top; `at` is its name."""
+    """A panel with a row a category, the first on top; `at` is its name. Without any it says that none stands out."""
 
     title: str
     label: str
@@ -42,10 +44,14 @@ class ByCategory:
     @property
     def height(self) -> float:
         """Inches it takes."""
-        return 1.2 + ROW_HEIGHT * len(self.points)
+        return 1.2 + ROW_HEIGHT * max(1, len(self.points))
 
     def draw(self, axes: Axes) -> None:
         """Draw it."""
+        if not self.points:
+            axes.text(0.5, 0.5, NOTHING, ha="center", va="center", transform=axes.transAxes)
+            axes.set_axis_off()
+            return
         rows = range(len(self.points))
         values = [point.estimate for point in self.points]
         below = [max(0.0, point.estimate - point.lower) for point in self.points]
@@ -106,5 +112,6 @@ def _figure(comparison: Comparison) -> Figure:
     for axes, panel in zip(grid[:, 0], comparison.panels, strict=True):
         panel.draw(axes)
         axes.set_title(panel.title)
-        axes.legend(frameon=False)
+        if axes.get_legend_handles_labels()[0]:
+            axes.legend(frameon=False)
     return figure

@@ -16,8 +16,9 @@ from scipy.stats import binom
 
 from hubbub.accountant.bounds.catalogue import CATALOGUE
 from hubbub.accountant.composition import composed_delta
+from hubbub.accountant.losses.atoms import Atoms
 from hubbub.accountant.losses.grid import LossGrid, connect_dots
-from hubbub.accountant.losses.walks import Atoms, Walk, spread_atoms
+from hubbub.accountant.losses.walks import Walk, spread_atoms
 from hubbub.accountant.mechanisms import KRR, Generic
 from hubbub.accountant.pairs import Part
 from hubbub.deploy.accounting import delta_of

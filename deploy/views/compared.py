@@ -13,7 +13,7 @@ from hubbub.deploy.views.digits import significant
 from hubbub.deploy.views.results import counts_document, fineness, lines_of, numbers, row_label
 from hubbub.deploy.views.tables import print_table
 from hubbub.protos.results import QueryResult
-from hubbub.queries.rows import Estimate, Row, Truth
+from hubbub.queries.rows import BEGINNING, Estimate, Row, Truth
 
 BAR_WIDTH = 12
 """Characters of the longest bar."""
@@ -78,7 +78,7 @@ def query_document(result: QueryResult, kind: str, truth: Truth, optional: bool)
     if estimates.clipped_to is not None:
         raw = truth.get(("raw_mean", None))
         document |= {"unit": estimates.unit, "raw_mean": raw, "clipped_to": list(estimates.clipped_to)}
-    return document
+    return document | ({"notes": list(estimates.notes)} if estimates.notes else {})
 
 
 def print_query(console: Console, document: Mapping[str, Any]) -> None:
@@ -88,8 +88,13 @@ def print_query(console: Console, document: Mapping[str, Any]) -> None:
             f"{document['name']}: withheld, {document['valid']} valid reports are under the minimum", markup=False
         )
         return
-    # Bars are for counts only: sums and means have different units, so their bars would have no common scale.
-    bars = any(row["statistic"] == "count" for row in document["estimates"])
+    if not document["estimates"]:
+        # Of a text, and of the top of many, only what stands out is estimated.
+        console.print(f"{document['name']}: nothing stands out of the noise", markup=False)
+        return
+    # Bars are for counts only: sums and means have different units, so their bars would have no common scale. One count
+    # has nothing to be compared with.
+    bars = sum(row["statistic"] == "count" for row in document["estimates"]) > 1
     unit = f" in {document['unit']}" if document.get("unit") else ""
     table = Table(title=f"{document['name']}{unit}", title_justify="left")
     for column in ("", "truth", "estimate", "standard error", "95 % interval"):
@@ -102,6 +107,8 @@ def print_query(console: Console, document: Mapping[str, Any]) -> None:
         bar = [_bar(row["estimate"], longest) if row["statistic"] in _PEOPLE else ""] if bars else []
         table.add_row(*cells, *bar)
     print_table(console, table)
+    for note in document.get("notes", ()):
+        console.print(note, markup=False, soft_wrap=True)
     if document.get("raw_mean") is not None:
         lower, upper = document["clipped_to"]
         note = f"truth and estimates are of values clipped to [{lower:g}, {upper:g}]"
@@ -121,7 +128,7 @@ def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
     return (label, truth, estimate, shown, f"{lower} … {upper}")
 
 
-_PEOPLE = frozenset({"count", "answered"})
+_PEOPLE = frozenset({"count", "answered", BEGINNING})
 """Statistics that are numbers of people."""
 
 

@@ -43,6 +43,8 @@ def row_label(group: Group, category: str | None, statistic: str, at: float | No
     """Return what to show before a row's numbers."""
     about = ", ".join(f"{attribute}={value}" for attribute, value in group)
     name = category
+    if name is not None and at is not None:
+        name = f"{name} ({statistic}, round {at:g})"
     if name is None:
         name = statistic if at is None else f"{statistic} at {at:g}"
         name = f"{name}, {unit}" if unit else name
@@ -196,14 +198,23 @@ def print_results(console: Console, results: RoundResults, simultaneous: bool = 
             console.print("  withheld: fewer valid reports than the task's minimum", markup=False)
         else:
             print_table(console, _table(query, simultaneous))
+            if unknown := _without_value(query.estimates.rows):
+                console.print(f"  no value: {unknown}", markup=False, soft_wrap=True)
             if query.estimates.table and not query.estimates.notes:
                 console.print(
-                    "  its texts are not in the task; look some up: hubbub results … --candidates FILE, one a line",
+                    "  its texts are not in the task; look some up: hubbub results … --candidates FILE, one a line; "
+                    "where the task asks prefixes, find them: hubbub results … --prefixes",
                     markup=False,
                     soft_wrap=True,
                 )
             for note in query.estimates.notes:
                 console.print(note, markup=False, soft_wrap=True)
+
+
+def _without_value(rows: Sequence[Row]) -> str:
+    """Return what is not estimated, and why; nothing where everything is."""
+    unknown = [row_label(row.group, row.category, row.statistic, row.at) for row in rows if row.estimate is None]
+    return f"{', '.join(unknown)}; too few answered, or a round that it needs was not published" if unknown else ""
 
 
 def _table(result: QueryResult, simultaneous: bool) -> Table:

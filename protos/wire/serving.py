@@ -11,7 +11,7 @@ from hubbub.protos.envelope import Destination
 from hubbub.protos.errors import MessageError
 from hubbub.protos.messages import Answer
 from hubbub.protos.refusals import Reason, Refusal
-from hubbub.protos.transport import MAXIMUM_SUBMISSIONS
+from hubbub.protos.transport import MAXIMUM_RESULTS_BYTES, MAXIMUM_SUBMISSIONS
 from hubbub.protos.v1 import (
     condition_pb2,
     control_pb2,
@@ -208,6 +208,18 @@ class _DeliveryServicer(delivery_pb2_grpc.DeliveryServiceServicer):
         return await answer(context, work)
 
 
+def _sendable(response: results_pb2.GetResultsResponse) -> results_pb2.GetResultsResponse:
+    """Return the response if readers take messages of its size; gRPC's own words would sound like an overload."""
+    size = response.ByteSize()
+    if size > MAXIMUM_RESULTS_BYTES:
+        raise Refusal(
+            Reason.TOO_LARGE,
+            f"round {response.results.id.round} has {size} bytes of results, a message holds {MAXIMUM_RESULTS_BYTES}; "
+            "they stay in the store: ask a text of fewer people a round, or fewer categories, in the next task",
+        )
+    return response
+
+
 class _ResultsServicer(results_pb2_grpc.ResultsServiceServicer):
     def __init__(self, handler: ResultsHandler, allowed: Collection[str]) -> None:
         self._handler = handler
@@ -221,7 +233,7 @@ class _ResultsServicer(results_pb2_grpc.ResultsServiceServicer):
             task_id = codec.read_task_id(request.task_id)
             wait = codec.read_wait(request.wait_seconds)
             results = await self._handler.get_results(task_id, request.round, wait)
-            return results_pb2.GetResultsResponse(results=write_results(results))
+            return _sendable(results_pb2.GetResultsResponse(results=write_results(results)))
 
         return await answer(context, work)
 

@@ -42,6 +42,7 @@ STATUS = {
     Reason.BAD_TICKET: grpc.StatusCode.INVALID_ARGUMENT,
     Reason.TICKET_EXPIRED: grpc.StatusCode.UNAUTHENTICATED,
     Reason.TICKET_SPENT: grpc.StatusCode.ALREADY_EXISTS,
+    Reason.TOO_LARGE: grpc.StatusCode.FAILED_PRECONDITION,
 }
 """The gRPC status of every refusal."""
 

@@ -36,6 +36,12 @@ class SendingDrawn(Sending):
         """Return uniform symbols: they add noise to every node, and hide nobody's reports over the rounds."""
         return self._symbols.dummies(count, random)
 
+    def likelihoods(self, reports: bytes, symbol: int) -> Weights:
+        """Return 1 for the symbol, which is random already, and 0 for every other, shape (reports,)."""
+        import numpy as np
+
+        return np.where(np.frombuffer(reports, dtype=">u4") == symbol, 1.0, 0.0)
+
     def tally(self, reports: bytes) -> Tally:
         """Count each symbol; another number is invalid."""
         return self._symbols.tally(reports)

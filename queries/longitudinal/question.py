@@ -11,7 +11,7 @@ from hubbub.accountant.mechanisms.longitudinal import CHANGES_LIMIT, PERIODS_LIM
 from hubbub.queries.draws import Random
 from hubbub.queries.errors import AnswerError, FieldError, shown
 from hubbub.queries.fields import DEFAULT_RANDOMIZER, Fields, check_count, check_shared
-from hubbub.queries.longitudinal.sending import Sending
+from hubbub.queries.longitudinal.sending import STEADY_MISSING, Sending
 from hubbub.queries.longitudinal.strategies import SENDINGS
 from hubbub.queries.over_rounds import OverRounds
 from hubbub.queries.question import Value
@@ -34,8 +34,9 @@ class Longitudinal:
 
     A stream of states changes at most `changes` times: further changes are clipped, so the state stays. A device
     without an answer keeps its last state. `strategy` is how it is sent. `steady_share` is the share of the minimum's
-    honest people who are taken to answer every round. `epsilon_local` caps the local ε over all rounds; None means the
-    task's cap. `periods` is None in a draft, where the task's rounds are meant.
+    honest people who answer every round, as whoever writes the task states it; None where nothing is stated, and then
+    strategies whose certificate rests on these people cannot be asked for. `epsilon_local` caps the local ε over all
+    rounds; None means the task's cap. `periods` is None in a draft, where the task's rounds are meant.
     """
 
     kind: ClassVar[str] = "longitudinal"
@@ -44,7 +45,7 @@ class Longitudinal:
     name: str
     changes: int
     strategy: str = AUTO
-    steady_share: float = 1.0
+    steady_share: float | None = None
     epsilon_local: float | None = None
     weight: float = 1.0
     periods: int | None = None
@@ -89,8 +90,8 @@ class Longitudinal:
             name=shared["name"],
             changes=fields["changes"],
             strategy=fields.get("strategy", AUTO),
-            steady_share=fields.number("steady_share", 1.0),
-            epsilon_local=fields.number("epsilon_local") if fields.get("epsilon_local", None) is not None else None,
+            steady_share=_number_or_none(fields, "steady_share"),
+            epsilon_local=_number_or_none(fields, "epsilon_local"),
             weight=shared["weight"],
             periods=fields["periods"] if fields.planned else None,
         )
@@ -103,15 +104,22 @@ class Longitudinal:
         if self.strategy not in words:
             known = " or ".join(map(repr, words))
             raise FieldError(table, "strategy", f"is {shown(self.strategy)}; it must be {known}")
-        if not 0 < self.steady_share <= 1:
-            problem = f"is {shown(self.steady_share)}; it must be above 0 and at most 1"
-            raise FieldError(table, "steady_share", problem)
+        self._check_steady(table)
         if self.epsilon_local is not None and not 0 < self.epsilon_local <= 1e6:
             problem = f"is {shown(self.epsilon_local)}; it must be above 0 and at most 1e6"
             raise FieldError(table, "epsilon_local", problem)
         if self.periods is not None:
             check_count(table, "periods", self.periods, 1, PERIODS_LIMIT)
             check_count(table, "changes", self.changes, 1, min(CHANGES_LIMIT, self.periods))
+
+    def _check_steady(self, table: str) -> None:
+        if self.steady_share is not None and not 0 < self.steady_share <= 1:
+            problem = f"is {shown(self.steady_share)}; it must be above 0 and at most 1"
+            raise FieldError(table, "steady_share", problem)
+        if self.steady_share is None and self.strategy != AUTO and SENDINGS[self.strategy].counts_on_steady:
+            others = " or ".join([AUTO, *(word for word, each in SENDINGS.items() if not each.counts_on_steady)])
+            problem = f"is missing, and strategy {self.strategy!r} {STEADY_MISSING}, or choose {others}"
+            raise FieldError(table, "steady_share", problem)
 
     def check_rounds(self, table: str, rounds: int) -> None:
         """Check that a task of so many rounds can ask it: a round is a period.
@@ -120,6 +128,9 @@ class Longitudinal:
             FieldError: where it cannot.
         """
         check_count("task", "rounds", rounds, 1, PERIODS_LIMIT)
+        if self.changes > rounds:
+            limit = f"the task has {rounds} rounds, and a state changes once in each at most"
+            raise FieldError(table, "changes", f"is {self.changes}; {limit}: choose at most {rounds}, or more rounds")
         if self.periods not in (None, rounds):
             raise FieldError(table, "periods", f"is {self.periods}; the task has {rounds} rounds, and each is a period")
 
@@ -186,6 +197,10 @@ class Longitudinal:
             raise AnswerError(f"the answer to {self.name} is not a state; give true or false, or the words yes and no")
         return int(answer)
 
+    def telling(self) -> tuple[Value, ...]:
+        """Return both states."""
+        return (False, True)
+
     # Planning: a strategy is chosen over the whole horizon (`deploy.horizons`), not by these.
 
     @property
@@ -233,3 +248,7 @@ class Longitudinal:
         """Count the states of one round; None means "no answer"."""
         states = [WORDS.get(answer, False) if isinstance(answer, str) else bool(answer) for answer in answers]
         return {("count", None): float(sum(states)), ("answered", None): float(len(states))}
+
+
+def _number_or_none(fields: Fields, key: str) -> float | None:
+    return None if fields.get(key, None) is None else fields.number(key)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 from hubbub.accountant.mechanisms.longitudinal import Horizon, Strategy
 from hubbub.queries.draws import Random
@@ -21,12 +21,22 @@ if TYPE_CHECKING:
     from hubbub.queries.randomizer import Family
 
 
+STEADY_MISSING = (
+    "is certified by the people of one level who answer every round; say steady_share in the query, the share of the "
+    "minimum's honest people who do"
+)
+"""What is told where a strategy needs to know who is steady, and nobody says it."""
+
+
 class Sending(OverRounds):
     """A randomizer of a whole stream.
 
     The symbol of a round is made by `step`. Where that takes it from what was drawn once for all rounds, it is random
     already, and `randomize` sends it as it is; `mechanism` is then the law of everything that is sent over all rounds.
     """
+
+    counts_on_steady: ClassVar[bool] = False
+    """Whether its certificate over rounds rests on people who answer every round."""
 
     strategy: Strategy
     """Its exact law, its local ε and its errors."""
@@ -49,6 +59,11 @@ class Sending(OverRounds):
             TaskError: always.
         """
         raise TaskError(f"a strategy is for a longitudinal question, not for {symbols} symbols; choose a randomizer")
+
+    @classmethod
+    def shown_families(cls, symbols: int) -> Sequence[Family]:  # noqa: ARG003 - a randomizer's need it
+        """Return none: no strategy is compared with randomizers of one round."""
+        return ()
 
     @classmethod
     @abstractmethod

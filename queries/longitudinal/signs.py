@@ -20,6 +20,7 @@ from hubbub.queries.draws import Random, uniform
 from hubbub.queries.errors import FieldError, shown
 from hubbub.queries.fields import Fields
 from hubbub.queries.longitudinal.drawn import SendingDrawn
+from hubbub.queries.longitudinal.sending import STEADY_MISSING
 from hubbub.queries.longitudinal.stream import Stream
 from hubbub.queries.over_rounds import Batch, Encoded, Memory
 
@@ -35,6 +36,8 @@ class SendingSigns(SendingDrawn, Generic[S]):
 
     kind: ClassVar[str] = OneReport.kind
     most_symbols: ClassVar[int] = 64
+    lists_answers: ClassVar[bool] = True
+    counts_on_steady: ClassVar[bool] = True
 
     strategy: S
     steady: int
@@ -71,8 +74,10 @@ class SendingSigns(SendingDrawn, Generic[S]):
         """Return its parameters. The odds, over 2³², are a text: readers of JSON round whole numbers above 2⁵³."""
         return {"steady": self.steady, "odds": str(self.strategy.weight)}
 
-    def check_crowd(self, table: str, honest: int, share: float, delta: float) -> None:
+    def check_crowd(self, table: str, honest: int, share: float | None, delta: float) -> None:
         """Return only if there are so many steady people; see `OverRounds.check_crowd`."""
+        if share is None:
+            raise FieldError(table, "steady_share", f"is missing, and the strategy {STEADY_MISSING}")
         most = steady_people(self.horizon.levels, honest, share, delta)
         if self.steady > most:
             problem = f"is {self.steady}; of {honest} honest people at the minimum at most {most} are sure to hide one"

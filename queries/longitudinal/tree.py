@@ -29,6 +29,7 @@ class SendingNodes(SendingDrawn):
 
     kind: ClassVar[str] = TreeNodes.kind
     most_symbols: ClassVar[int] = 3
+    lists_answers: ClassVar[bool] = True
 
     mechanism: TreeNodes
 
@@ -39,8 +40,8 @@ class SendingNodes(SendingDrawn):
 
     @cached_property
     def strategy(self) -> Tree:  # type: ignore[override]
-        """Its errors. Its local ε is that of a tree of which all nodes are sent, so more than this one's."""
-        return Tree(self.horizon, (self.mechanism.node,) * self.horizon.levels)
+        """Its local ε and its errors."""
+        return Tree(self.horizon, self.mechanism.node)
 
     @property
     def symbols(self) -> int:
@@ -58,7 +59,7 @@ class SendingNodes(SendingDrawn):
         """Return γ and b."""
         return {"gamma": [self.mechanism.gamma, DENOMINATOR], "side": [self.mechanism.side, DENOMINATOR]}
 
-    def check_crowd(self, table: str, honest: int, share: float, delta: float) -> None:
+    def check_crowd(self, table: str, honest: int, share: float | None, delta: float) -> None:
         """Every round is a batch by itself, so nobody need answer all of them."""
 
     # On the device
@@ -73,7 +74,7 @@ class SendingNodes(SendingDrawn):
             # The node began since the last answer: its start has the state that was last known.
             if before.period <= (period - 1) >> level << level:
                 bases = bases & ~(1 << level) | before.state << level
-        level = (period & -period).bit_length() - 1
+        level, _ = self.horizon.ending(period)
         value = after.state - (bases >> level & 1)
         return Encoded(self._drawn(value, random), {**after.content(), "bases": bases})
 
@@ -88,22 +89,35 @@ class SendingNodes(SendingDrawn):
     # Estimates
 
     def rows(self, number: int, batches: Mapping[int, Batch]) -> tuple[Row, ...]:
-        """Return the count after the round and how many answered it.
+        """Return the count after the round, how many answered it, and where states change once the series so far.
 
-        The count has no value where a round that one of its nodes ended with was not published. No node is in two
-        cuts of one period, so there is nothing to smooth.
+        The count has no value where a round that one of its nodes ended with was not published. As many nodes are told
+        as there are counts, so only that a count cannot fall makes any of them better known.
         """
+        from hubbub.queries.longitudinal.rising import rising_rows
+
+        never_falls = self.horizon.changes == 1
+        needed = range(number + 1) if never_falls else self._ends(number)
+        nodes = {place: self._node(batches[place]) for place in needed if place in batches}
+        counts = {place: self._count(place, nodes) for place in (range(number + 1) if never_falls else (number,))}
+        known = {place: count for place, count in counts.items() if count is not None}
+        people = float(batches[number].tally.valid - batches[number].dummies)
+        answered = Row("answered", Estimate(people, 0.0, people, people))
+        return (Row("count", counts[number]), answered, *(rising_rows(known) if never_falls else ()))
+
+    def _ends(self, number: int) -> list[int]:
+        """Return the rounds that the nodes of the count after a round end with."""
+        return [(place << level) - 1 for level, place in self.horizon.cover(number + 1)]
+
+    def _count(self, number: int, nodes: Mapping[int, tuple[float, float]]) -> Estimate | None:
+        """Return the count after a round, from its nodes' values and variances; None where one of them is unknown."""
         from hubbub.queries.simultaneous import Z_95
 
-        batch = batches[number]
-        people = float(batch.tally.valid - batch.dummies)
-        answered = Row("answered", Estimate(people, 0.0, people, people))
-        ends = [(place << level) - 1 for level, place in self.horizon.cover(number + 1)]
-        if not all(end in batches for end in ends):
-            return (Row("count", None), answered)
-        nodes = [self._node(batches[end]) for end in ends]
-        value, error = sum(each for each, _ in nodes), math.sqrt(sum(variance for _, variance in nodes))
-        return (Row("count", Estimate(value, error, value - Z_95 * error, value + Z_95 * error)), answered)
+        ends = self._ends(number)
+        if not all(end in nodes for end in ends):
+            return None
+        value, error = sum(nodes[end][0] for end in ends), math.sqrt(sum(nodes[end][1] for end in ends))
+        return Estimate(value, error, value - Z_95 * error, value + Z_95 * error)
 
     def _node(self, batch: Batch) -> tuple[float, float]:
         """Return a node's estimated sum of values, and its variance at the estimated number of those that are not 0."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from hubbub.protos.envelope import outer_bytes
 from hubbub.protos.messages import Submission
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.shuffler.checks.check import Arrival, Verdict
@@ -10,7 +9,7 @@ from hubbub.shuffler.checks.check import Arrival, Verdict
 
 def size(arrival: Arrival) -> Verdict:
     """WRONG_SIZE. It comes first: such an envelope is not of this task, whatever its round's state."""
-    expected = outer_bytes(arrival.task.inner_bytes)
+    expected = arrival.task.outer_bytes
 
     def verdict(submission: Submission) -> Refusal | None:
         found = len(submission.envelope)

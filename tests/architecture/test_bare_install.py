@@ -37,6 +37,7 @@ WORDS = {
     "verify": ("certificate.json",),
     "account": ("epsilon", "--mechanism", "generic", "--local-epsilon", "1", "--reports", "100", "--delta", "1e-6"),
     "simulate": ("task.toml", "--data", "data.csv"),
+    "audit": ("task.toml",),
 }
 """Words with which each command that needs more than the command line can be called; the files need not be there."""
 

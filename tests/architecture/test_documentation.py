@@ -44,7 +44,7 @@ def test_hooks_run_what_the_make_targets_run_and_download_nothing() -> None:
     makefile = (ROOT / "Makefile").read_text().replace("$(VENV)", ".venv")
     entries = [hook["entry"].replace(" --force-exclude", "") for hook in hooks]
     assert [entry for entry in entries if entry not in makefile] == []
-    assert len(entries) == 3
+    assert len(entries) == 4
 
 
 def test_every_extra_is_in_the_readme() -> None:

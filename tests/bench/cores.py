@@ -13,8 +13,9 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, Suite
 from parts import INNER_BYTES
 
-from hubbub.protos.envelope import SUBMISSION_ID_BYTES, Destination, Sealer, generate_key
+from hubbub.protos.envelope import SUBMISSION_ID_BYTES, Destination, Sealer
 from hubbub.protos.messages import Submission
+from hubbub.protos.suites import DEFAULT
 
 CORES = os.cpu_count() or 1
 SUITE = Suite(KEM.X25519, KDF.HKDF_SHA256, AEAD.CHACHA20_POLY1305)
@@ -63,13 +64,13 @@ def open_bare(length: int, count: int) -> float:
 
 def sealed_inners(public_key: bytes, destination: Destination, reports: Sequence[bytes], count: int) -> bytes:
     """Seal `count` reports of query 0 to the analyzer, these in turn: envelopes one after the other."""
-    sealer = Sealer(destination, generate_key()[1], public_key)
+    sealer = Sealer(destination, DEFAULT.generate_key()[1], public_key)
     return b"".join(sealer.inner(reports[place % len(reports)], 0) for place in range(count))
 
 
 def sealed_outers(public_key: bytes, destination: Destination, count: int) -> list[Submission]:
     """Make `count` submissions of one query to the shuffler, each with random bytes for its inner envelope."""
-    sealer = Sealer(destination, public_key, generate_key()[1])
+    sealer = Sealer(destination, public_key, DEFAULT.generate_key()[1])
     ids = [os.urandom(SUBMISSION_ID_BYTES) for _ in range(count)]
     return [Submission(each, sealer.outer([os.urandom(INNER_BYTES)], each)) for each in ids]
 

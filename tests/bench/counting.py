@@ -25,9 +25,10 @@ from hubbub.analyzer.certify import Certifier
 from hubbub.analyzer.results import Results
 from hubbub.analyzer.sqlite import SqliteStore
 from hubbub.protos.batch import BatchId, BatchRecord, released_digest
-from hubbub.protos.envelope import Destination, generate_key
+from hubbub.protos.envelope import Destination
 from hubbub.protos.keys import KeyRecord, KeySet, Role
 from hubbub.protos.messages import Envelopes
+from hubbub.protos.suites import DEFAULT
 from hubbub.queries.hashed import HashedResponse
 from hubbub.queries.histogram import Histogram
 from hubbub.queries.krr import KRandomizedResponse
@@ -82,7 +83,7 @@ class Analyzer:
         """Return the round's key set, and the analyzer's public key that envelopes are sealed to."""
         task = self.parts.task
         analyzer = await self.acceptor.get_key(task.id, 0)
-        record = KeyRecord(Role.SHUFFLER, task.id, 0, task.suite, generate_key()[1], 0, 2**37)
+        record = KeyRecord(Role.SHUFFLER, task.id, 0, task.suite, DEFAULT.generate_key()[1], 0, 2**37)
         public = KeyRecord.read(analyzer, self.parts.analyzer.public).public_key
         return KeySet(record.signed_by(self.parts.shuffler), analyzer), public
 
@@ -165,24 +166,24 @@ def estimating() -> Iterator[Outcome]:
     seconds = []
     for _ in range(ESTIMATES):
         with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
-            seconds.append(pool.submit(_estimating).result())
+            seconds.append(pool.submit(_estimating, LARGE).result())
     yield Row("estimate", statistics.median(seconds), "s", ESTIMATE_SECONDS)
 
 
-def _estimating() -> float:
-    return asyncio.run(_estimated())
+def _estimating(count: int) -> float:
+    return asyncio.run(_estimated(count))
 
 
-async def _estimated() -> float:
+async def _estimated(count: int) -> float:
     workers = _Counted(1)
     async with _analyzer(workers) as analyzer:
         key_set, _ = await analyzer.keys()
-        record = await analyzer.deliver(key_set, os.urandom(LARGE * INNER_BYTES))
+        record = await analyzer.deliver(key_set, os.urandom(count * INNER_BYTES))
         committed = await analyzer.acceptor.commit(record.batch, record.digest)
         results = await analyzer.results.get_results(analyzer.parts.task.id, 0, 30.0)
         ended = time.perf_counter()
-    if committed.counted != LARGE or results.queries[0].estimates is None:
-        raise RuntimeError(f"{committed.counted} of {LARGE} reports were counted and estimated")
+    if committed.counted != count or results.queries[0].estimates is None:
+        raise RuntimeError(f"{committed.counted} of {count} reports were counted and estimated")
     return ended - workers.finished
 
 

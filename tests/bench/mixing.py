@@ -20,7 +20,6 @@ from parts import INNER_BYTES, Parts
 from rows import Comparison, Outcome, Row
 
 from hubbub.protos.batch import BatchId
-from hubbub.protos.envelope import SUITE_NAME, generate_key
 from hubbub.protos.keys import KeyRecord, KeySet, Role
 from hubbub.protos.messages import Committed, Envelopes, RoundState
 from hubbub.protos.signed import SignedDocument
@@ -48,27 +47,27 @@ def mixing() -> Iterator[Outcome]:
     runs = []
     for _ in range(RUNS):
         with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
-            runs.append(pool.submit(_run).result())
+            runs.append(pool.submit(_run, REPORTS).result())
     copied, mixed, erased, memory = (statistics.median(values) for values in zip(*runs, strict=True))
     yield Row("mix", mixed, "s", copied, "<=", 3.0)
     yield Row("mix_memory", memory, "MiB", MEMORY)
     yield Comparison("mix", "erasing afterwards", erased, "s", erased)
 
 
-def _run() -> tuple[float, float, float, float]:
+def _run(reports: int) -> tuple[float, float, float, float]:
     with tempfile.TemporaryDirectory(prefix="hubbub-bench-") as folder:
-        return asyncio.run(_measured(Path(folder)))
+        return asyncio.run(_measured(Path(folder), reports))
 
 
-async def _measured(folder: Path) -> tuple[float, float, float, float]:
+async def _measured(folder: Path, reports: int) -> tuple[float, float, float, float]:
     """Return the seconds of copying, mixing and erasing, and the process's peak memory in MiB."""
     parts = Parts.generate()
     SqliteStore.create(folder)
     store = SqliteStore(folder)
     try:
-        round_ = await _filled(store, parts)
+        round_ = await _filled(store, parts, reports)
         copied = await _timed(_copied(store, round_))
-        mixed = await _timed(_mixed(store, round_, parts))
+        mixed = await _timed(_mixed(store, round_, parts, reports))
         erased = await _timed(store.erase(round_, RoundState.ERASED))
     finally:
         store.close()
@@ -77,15 +76,16 @@ async def _measured(folder: Path) -> tuple[float, float, float, float]:
 
 async def _with_keys(store: SqliteStore, parts: Parts) -> Round:
     task = parts.task
-    record = KeyRecord(Role.ANALYZER, task.id, 0, SUITE_NAME, generate_key()[1], 0, 2**33).signed_by(parts.analyzer)
+    public = task.hpke.generate_key()[1]
+    record = KeyRecord(Role.ANALYZER, task.id, 0, task.suite, public, 0, 2**33).signed_by(parts.analyzer)
     return await store.install(await store.add_round(task.id, 0), make_keys(task, 0, parts.shuffler, record))
 
 
-async def _filled(store: SqliteStore, parts: Parts) -> Round:
-    """A round that holds as many submissions, each with random bytes for its envelope."""
+async def _filled(store: SqliteStore, parts: Parts, reports: int) -> Round:
+    """A round that holds so many submissions, each with random bytes for its envelope."""
     round_ = await _with_keys(store, parts)
-    for start in range(0, REPORTS, BLOCK):
-        count = min(BLOCK, REPORTS - start)
+    for start in range(0, reports, BLOCK):
+        count = min(BLOCK, reports - start)
         await store.hold(
             round_, [Opened(os.urandom(16), os.urandom(16), os.urandom(INNER_BYTES)) for _ in range(count)]
         )
@@ -113,11 +113,11 @@ async def _copied(store: SqliteStore, round_: Round) -> None:
     await store._writer.submit_bare(lambda _unit: store._database.cut_log())
 
 
-async def _mixed(store: SqliteStore, round_: Round, parts: Parts) -> None:
+async def _mixed(store: SqliteStore, round_: Round, parts: Parts, reports: int) -> None:
     """What the shuffler does from the cut until the analyzer has all of it."""
     cut = await store.cut(round_, "operator", parts.task.minimum_reports)
     mixed = await store.mix(cut, partial(mix, round_=cut, task=parts.task, identity=parts.shuffler))
-    released = await Courier(store, _Taker()).deliver(mixed, parts.task, lambda _trouble: None)
+    released = await Courier(store, _Taker(reports)).deliver(mixed, parts.task, lambda _trouble: None)
     if released.state is not RoundState.RELEASED:
         raise RuntimeError(f"the round is {released.state}, it should be released")
 
@@ -125,8 +125,8 @@ async def _mixed(store: SqliteStore, round_: Round, parts: Parts) -> None:
 class _Taker:
     """An analyzer that takes everything at once: what it would do is measured by itself."""
 
-    def __init__(self) -> None:
-        self._taken = 0
+    def __init__(self, expected: int) -> None:
+        self._expected, self._taken = expected, 0
 
     async def get_key(self, _task_id: bytes, _round_number: int, _deadline: float) -> SignedDocument:
         raise NotImplementedError("the round has its keys")
@@ -139,26 +139,26 @@ class _Taker:
         return stretch.offset + len(stretch.envelopes)
 
     async def commit(self, _batch: BatchId, _digest: bytes, _deadline: float) -> Committed:
-        if self._taken != REPORTS:
-            raise RuntimeError(f"{self._taken} envelopes were released, {REPORTS} were held")
+        if self._taken != self._expected:
+            raise RuntimeError(f"{self._taken} envelopes were released, {self._expected} were held")
         return Committed(self._taken, {})
 
 
 def mixing_large() -> Iterator[Outcome]:
     """10⁷ envelopes through buckets, in a process of its own; run by `--large`, since it needs 3 GB of disk."""
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
-        seconds, memory = pool.submit(_mixed_large).result()
+        seconds, memory = pool.submit(_mixed_large, LARGE).result()
     yield Row("mix_large_memory", memory, "MiB", MEMORY)
     yield Comparison("mix_large_memory", "permute and store 10⁷", LARGE / seconds, "envelopes/s", seconds)
 
 
-def _mixed_large() -> tuple[float, float]:
+def _mixed_large(envelopes: int) -> tuple[float, float]:
     """Return seconds and peak memory in MiB. The store's table of ids is not in it: it is filled beside the store."""
     with tempfile.TemporaryDirectory(prefix="hubbub-bench-") as name:
-        return asyncio.run(_measured_large(Path(name)))
+        return asyncio.run(_measured_large(Path(name), envelopes))
 
 
-async def _measured_large(folder: Path) -> tuple[float, float]:
+async def _measured_large(folder: Path, envelopes: int) -> tuple[float, float]:
     parts = Parts.generate()
     SqliteStore.create(folder)
     store = SqliteStore(folder)
@@ -166,10 +166,10 @@ async def _measured_large(folder: Path) -> tuple[float, float]:
         round_ = await _with_keys(store, parts)
         connection = store._database.writer
         connection.execute("BEGIN")
-        for block in range(LARGE // LARGE_BLOCK):
+        for block in range(envelopes // LARGE_BLOCK):
             tables.insert_block(connection, round_.key, block, {}, [os.urandom(LARGE_BLOCK * INNER_BYTES)])
         connection.execute("COMMIT")
-        cut = replace(await store.cut(round_, "schedule", 0), submissions=LARGE)
+        cut = replace(await store.cut(round_, "schedule", 0), submissions=envelopes)
         started = time.perf_counter()
         await store.mix(cut, partial(mix, round_=cut, task=parts.task, identity=parts.shuffler))
         seconds = time.perf_counter() - started

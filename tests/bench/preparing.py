@@ -15,7 +15,8 @@ from rows import Outcome, Row
 from hubbub.client.encode import encode_all
 from hubbub.client.randomize import randomize_all
 from hubbub.client.seal import seal
-from hubbub.protos.envelope import SUBMISSION_ID_BYTES, Destination, Sealer, generate_key, inner_bytes
+from hubbub.protos.envelope import SUBMISSION_ID_BYTES, Destination, Sealer, inner_bytes
+from hubbub.protos.suites import DEFAULT
 from hubbub.protos.task import Task
 from hubbub.queries.histogram import Histogram
 from hubbub.queries.krr import KRandomizedResponse
@@ -58,7 +59,7 @@ def preparing() -> Iterator[Outcome]:
 
 
 def _bare(query: Query) -> float:
-    key, report = generate_key()[1], bytes(query.report_bytes)
+    key, report = DEFAULT.generate_key()[1], bytes(query.report_bytes)
     public, inner = X25519PublicKey.from_public_bytes(key), bytes(inner_bytes(query.report_bytes))
     started = time.process_time()
     for _ in range(DEVICES):
@@ -68,11 +69,11 @@ def _bare(query: Query) -> float:
 
 
 def _prepared(task: Task, answer: Value) -> float:
-    sealer = Sealer(Destination(task.id, 0, bytes(32)), generate_key()[1], generate_key()[1])
+    sealer = Sealer(Destination(task.id, 0, bytes(32)), DEFAULT.generate_key()[1], DEFAULT.generate_key()[1])
     answers = {task.queries[0].name: answer}
     started = time.process_time()
     for _ in range(DEVICES):
-        symbols = encode_all(task, answers, os.urandom)
+        symbols = [encoded.symbol for encoded in encode_all(task, answers, os.urandom)]
         seal(sealer, randomize_all(task, symbols, os.urandom), os.urandom(SUBMISSION_ID_BYTES))
     return (time.process_time() - started) / DEVICES
 

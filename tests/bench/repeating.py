@@ -28,7 +28,8 @@ def repeating() -> Iterator[Outcome]:
     """Count the reports of the last round, and estimate it and all before."""
     for sending in SENT:
         strategy = sending.strategy.kind
-        query = Query(Longitudinal("active", HORIZON.changes).frozen(strategy, HORIZON.periods), sending)
+        question = Longitudinal("active", HORIZON.changes, steady_share=1.0)
+        query = Query(question.frozen(strategy, HORIZON.periods), sending)
         drawn = np.random.default_rng(1).integers(0, sending.symbols, DEVICES)
         reports = drawn.astype(">u4").tobytes()
         before = {number: Batch(sending.tally(reports)) for number in range(HORIZON.periods - 1)}

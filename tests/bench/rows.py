@@ -49,19 +49,21 @@ class Comparison:
 Outcome = Row | Comparison
 
 
-def timed(work: Callable[[], Result], repeats: int = 5) -> tuple[float, Result]:
+def timed(
+    work: Callable[[], Result], repeats: int = 5, clock: Callable[[], float] = time.perf_counter
+) -> tuple[float, Result]:
     """Median seconds of `repeats` calls after a first one that is not counted, and what the last one returned."""
     result = work()
     seconds = []
     for _ in range(repeats):
-        started = time.perf_counter()
+        started = clock()
         result = work()
-        seconds.append(time.perf_counter() - started)
+        seconds.append(clock() - started)
     return statistics.median(seconds), result
 
 
-def timed_once(work: Callable[[], Result]) -> tuple[float, Result]:
+def timed_once(work: Callable[[], Result], clock: Callable[[], float] = time.perf_counter) -> tuple[float, Result]:
     """Seconds of one call, and what it returned: for work that keeps what it computed, or that takes long."""
-    started = time.perf_counter()
+    started = clock()
     result = work()
-    return time.perf_counter() - started, result
+    return clock() - started, result

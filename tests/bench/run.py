@@ -22,7 +22,18 @@ from rich.console import Console
 from rich.table import Table
 from rows import Comparison, Outcome, Row
 
-MODULES = ("accountant", "starting", "preparing", "submitting", "mixing", "counting", "decoding", "repeating", "whole")
+MODULES = (
+    "accountant",
+    "starting",
+    "preparing",
+    "sealing",
+    "submitting",
+    "mixing",
+    "counting",
+    "decoding",
+    "repeating",
+    "whole",
+)
 """Every module of rows beside this file, in the order they run."""
 
 

@@ -163,7 +163,7 @@ def _batches(to: Destination, part: Sequence[Submission]) -> list[bytes]:
 
 async def _sent(channel: grpc.aio.Channel, method: str, requests: Sequence[bytes], at_a_time: int) -> float:
     """Send ready-made requests, some at a time; return the seconds until all were answered OK."""
-    call = channel.unary_unary(method)
+    call: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(method)
     remaining = iter(requests)
 
     async def sender() -> None:
@@ -183,6 +183,15 @@ class _Nothing(submission_pb2_grpc.SubmissionServiceServicer):
 
     async def Submit(self, _request: Any, _context: Any) -> Any:  # noqa: N802 - gRPC's name
         return _RECEIPT
+
+    async def GetRound(self, _request: Any, _context: Any) -> Any:  # noqa: N802
+        raise NotImplementedError("nobody asks for a round here")
+
+    async def Enrol(self, _request: Any, _context: Any) -> Any:  # noqa: N802
+        raise NotImplementedError("devices are not enrolled here")
+
+    async def SubmitBatch(self, _request: Any, _context: Any) -> Any:  # noqa: N802
+        raise NotImplementedError("batches are measured against bare opens")
 
 
 _RECEIPT = submission_pb2.SubmitResponse(receipt=submission_pb2.Receipt(submission_id=bytes(16), round=0))

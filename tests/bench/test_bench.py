@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import json
+import math
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +14,8 @@ from typing import Any
 
 import pytest
 
+from hubbub.accountant.mechanisms import Generic
+from hubbub.accountant.pairs import Part
 from hubbub.queries.registry import RANDOMIZERS
 
 HERE = Path(__file__).parent
@@ -91,3 +96,46 @@ def test_closed_forms_lie_above_the_exact_values_and_never_above_the_local_one(p
     assert 0.1675385583 < elsewhere.clones_closed(4.0, 10**5, 1e-6) < 0.5378040242
     for formula in (elsewhere.stronger_clones_closed, elsewhere.clones_closed):
         assert formula(12.0, 10**5, 1e-6) == 12.0
+
+
+# Every row, at a size at which its number says nothing
+
+FEW_ROUNDS = (("few", Part(Generic(0.5), 500, 3), 1.0),)
+SMALL: dict[str, dict[str, Any]] = {
+    "accountant": {"MEMORY_SCALES": (500,), "MEMORY_ROUNDS": 3, "MANY_ROUNDS": FEW_ROUNDS},
+    "starting": {"RUNS": 1},
+    "sealing": {"LAYERS": 2, "RUNS": 3},
+    "preparing": {"DEVICES": 2, "RUNS": 2},
+    "submitting": {"RUNS": 1, "CALLS": 4, "AT_A_TIME": 2, "BATCHES": 2, "DEVICES": 3, "BATCHES_AT_A_TIME": 2},
+    "mixing": {"RUNS": 1, "REPORTS": 1500, "LARGE": 3000},
+    "counting": {"RUNS": 1, "REPORTS": 1000, "ESTIMATES": 1, "LARGE": 2000},
+    "decoding": {"RUNS": 1, "CANDIDATES": 1000, "REPORTS": 1000},
+    "repeating": {},
+    "whole": {"RUNS": 1, "SAMPLE": 20},
+}
+
+
+def test_every_module_of_rows_has_a_small_size(printer: Any) -> None:
+    assert set(SMALL) == set(printer.MODULES)
+
+
+def demonstrated(*_: Any, **__: Any) -> Any:
+    """What the row of the whole demo reads of its JSON: the demo has tests of its own."""
+    return SimpleNamespace(stdout=json.dumps({"devices": 20, "seconds": {"submit": 1.0, "results": 0.5}}))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SMALL)
+def test_every_row_is_measured(printer: Any, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    module = importlib.import_module(name)
+    for constant, value in SMALL[name].items():
+        assert type(getattr(module, constant)) is type(value)
+        monkeypatch.setattr(module, constant, value)
+    if name == "whole":
+        monkeypatch.setattr(subprocess, "run", demonstrated)
+    monkeypatch.setattr(printer, "MODULES", (name,))
+    outcomes = [*printer.measured("", "ROWS"), *printer.measured("", "LARGE_ROWS")]
+    rows = [outcome for outcome in outcomes if hasattr(outcome, "ratio")]
+    assert rows
+    assert [row.name for row in rows if not (math.isfinite(row.ratio) and row.value >= 0)] == []
+    assert json.loads(json.dumps(printer.document(outcomes)))["rows"]

@@ -67,6 +67,7 @@ def test_calibrate_histogram_meets_its_target() -> None:
     assert 0.999 < ran.json["epsilon_upper"] <= 1
 
 
+@pytest.mark.slow
 def test_calibrate_says_the_exact_probabilities_of_each_randomizer() -> None:
     words = ("account", "calibrate", "--query", "histogram", "--categories", "16", "--epsilon", "1", "--delta", "1e-6")
     crowd = (*words, "--reports", "20000", "--json")

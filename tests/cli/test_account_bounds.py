@@ -57,6 +57,7 @@ def test_table_for_people_groups_marks_and_explains() -> None:
     assert out.rstrip().endswith("* what a certificate takes")
 
 
+@pytest.mark.slow
 def test_rounds_and_an_order_add_ways_of_composing_and_divergences() -> None:
     found = rows(*UNKNOWN, "--rounds", "3", "--order", "8")
     assert {row["composition"] for row in found} == {None, "losses", "rdp", "advanced", "basic"}

@@ -21,10 +21,10 @@ MEMBERS = {
 
 @pytest.mark.slow
 def test_every_strategy_has_a_row_and_the_least_error_is_chosen() -> None:
-    ran = hubbub(*ASKED, "--reports", "10000", "--json")
+    ran = hubbub(*ASKED, "--reports", "10000", "--steady-share", "0.9", "--json")
     assert ran.status == 0
     rows = {row["strategy"]: row for row in ran.json["strategies"]}
-    assert list(rows) == ["sampled", "vector", "tree", "direct"]
+    assert list(rows) == ["direct", "vector", "sampled", "tree"]
     assert all(set(row) == MEMBERS and row["applies"] and row["why_not"] is None for row in rows.values())
     assert all(row["epsilon_upper"] <= 1 for row in rows.values())
     assert all(row["standard_error_mean"] <= row["standard_error_largest"] * (1 + 1e-12) for row in rows.values())
@@ -37,6 +37,7 @@ def test_a_cap_is_shown_to_be_kept_and_people_see_a_table() -> None:
     ran = hubbub(*ASKED, "--reports", "10000", "--epsilon-local", "2")
     assert ran.status == 0
     assert "chosen: " in ran.out
+    assert "vector and sampled count on 100% of the honest devices to answer every round (--steady-share)" in ran.out
     for strategy in ("sampled", "vector", "tree", "direct"):
         assert strategy in ran.out
 
@@ -47,6 +48,7 @@ def test_a_cap_is_shown_to_be_kept_and_people_see_a_table() -> None:
         (("--periods", "0"), "periods is 0"),
         (("--changes", "9"), "changes is 9"),
         (("--changing", "1.5"), "changing is 1.5"),
+        (("--steady-share", "0"), "steady_share is 0.0"),
         (("--delta", "0"), "delta is 0.0"),
         (("--epsilon-local", "-1"), "epsilon_local cap is -1.0"),
     ],

@@ -20,6 +20,7 @@ def test_help_has_an_example() -> None:
     assert "Example:\n    hubbub account plot --mechanism krr" in ran.out
 
 
+@pytest.mark.slow
 def test_an_svg_and_its_points_in_one_run(tmp_path: Path) -> None:
     out = tmp_path / "bounds.svg"
     ran = hubbub("account", "plot", *KRR, *OVER, "--out", out, "--json")

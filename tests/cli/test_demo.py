@@ -120,7 +120,9 @@ def test_demo_keeps_what_it_says_and_nothing_secret(tmp_path: Path, table: Path)
 
 
 def test_demo_for_people_shows_truth_beside_estimates(table: Path) -> None:
-    ran = hubbub("demo", "--data", table, "--histogram", "city", "--sum", "minutes:0:60")
+    words = ("--histogram", "city", "--sum", "minutes:0:60", "--post-quantum")
+    ran = hubbub("demo", "--data", table, *words)
+    assert "sealed with MLKEM768-X25519, 3,416 bytes a submission" in ran.out
     assert ran.status == 0, ran.err
     for text in ("truth", "estimate", "standard error", "95 % interval", "raw mean", "ε ≤", "█"):
         assert text in ran.out

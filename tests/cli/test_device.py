@@ -90,11 +90,47 @@ async def test_answers_given_offline_are_kept_and_resent(client: Client) -> None
     assert (status["rounds_sent"], status["epsilon_local_spent"]) == (0, 0.0)
     client.is_reached(True)
     assert (await client.run("device", "resend", "--json")).json["acknowledged"] == [0]
-    assert (await client.run("device", "resend")).out == "nothing waits to be sent\n"
+    assert (await client.run("device", "resend")).out == "nothing is due to be sent\n"
     status = (await client.run("device", "status", "--json")).json
     assert (status["current"]["answer"], status["waiting"], status["rounds_sent"]) == ("acknowledged", [], 1)
     assert status["epsilon_local_spent"] == status["epsilon_local_round"] > 0
     assert len(client.shuffler.held) == 1
+
+
+async def test_answers_wait_for_a_moment_that_a_restart_does_not_change(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def interrupted(*_: Any) -> bool:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as ended:
+        ended.setattr("hubbub.client.device.wait_until", interrupted)
+        assert (await client.run("submit", *ANSWERS, "--spread")).status != 0
+    moment = (await client.run("device", "status", "--json")).json["current"]["moment"]
+    assert f"not before {moment}" in (await client.run("device", "status")).out
+    assert (await client.run("device", "resend")).out == "nothing is due to be sent\n"
+    assert client.shuffler.fetched == []
+    waited = []
+
+    async def at_once(until: float, *_: Any) -> bool:
+        waited.append(until)
+        return True
+
+    monkeypatch.setattr("hubbub.client.device.wait_until", at_once)
+    assert (await client.run("submit", *ANSWERS, "--spread", "--json")).json["answers_used"] is False
+    assert [time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(until)) for until in waited] == [moment]
+    assert len(client.shuffler.held) == 1
+
+
+async def test_what_waits_for_a_moment_is_sent_early_where_it_is_said(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def interrupted(*_: Any) -> bool:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("hubbub.client.device.wait_until", interrupted)
+    assert (await client.run("submit", *ANSWERS, "--spread")).status != 0
+    assert (await client.run("device", "resend", "--early", "--json")).json["acknowledged"] == [0]
 
 
 async def test_a_second_submit_says_that_the_first_answers_stand(client: Client) -> None:

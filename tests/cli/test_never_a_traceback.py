@@ -194,7 +194,7 @@ RUN_SOMETHING = {"demo", "shuffler", "analyzer"}
 """Commands that start processes or serve, where what they are given is in order: not run with usual values here."""
 
 
-SLOW = {"account longitudinal"}
+SLOW = {"account bounds", "account longitudinal", "account plot"}
 """Commands that compute for seconds whatever they are asked."""
 
 TRIED = [pytest.param(leaf, marks=[pytest.mark.slow] if leaf.name in SLOW else [], id=leaf.name) for leaf in LEAVES]

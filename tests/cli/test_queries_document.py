@@ -9,7 +9,10 @@ from statistics import NormalDist
 
 import pytest
 
+from hubbub.queries.alphabet import Alphabet, every_character
+from hubbub.queries.discovery import MOST_LOOKED_UP
 from hubbub.queries.longitudinal.strategies import SENDINGS
+from hubbub.queries.lookup import stands_out_from
 from hubbub.queries.registry import QUESTIONS, RANDOMIZERS
 from support.document import answers, missing, said
 
@@ -111,6 +114,20 @@ def test_the_error_of_a_text_follows_from_its_cells() -> None:
     # With 256 rows, the thousand collide with one another's cells by themselves alone, which adds nothing here.
     assert sqrt(spread) == pytest.approx(thousand, rel=0.1)
     assert f"standard error of {nobody:.1f}, and one that a thousand hold {thousand:.1f}." in TEXT
+
+
+def test_a_text_stands_out_of_so_many_look_ups() -> None:
+    (lines,) = (lines for command, lines in ANSWERS if "--query text" in command)
+    nobody = float(re.findall(r"error at 0 +(\S+)", lines)[0])
+    cells = int(re.findall(r"hashed, (\d+) cells", lines)[0])
+    keep = sqrt(REPORTS / cells * (1 - 1 / cells)) / nobody
+    bytes_of_any, bytes_of_few = every_character(), Alphabet.of("abcdefghijklmnopqrstuvwxyz ")
+    two, three = (bytes_of_any.count(b"", length, unended=True) for length in (2, 3))
+    few, many = (stands_out_from((nobody * keep) ** 2, number) / keep for number in (two, MOST_LOOKED_UP))
+    assert f"from {few:.0f} people on, and of {MOST_LOOKED_UP:,} from {many:.0f}\n" in TEXT
+    assert f"controls, {two:,} for two bytes" in TEXT
+    assert f"characters, {bytes_of_few.count(b'', 2, unended=True):,}, so" in TEXT
+    assert f"three ({three:,} look-ups)" in TEXT
 
 
 def test_a_state_sent_directly_has_the_error_of_its_share_of_the_cap() -> None:

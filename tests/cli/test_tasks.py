@@ -77,9 +77,27 @@ def test_plan_says_what_to_expect(deployment: Path) -> None:
     ran = hubbub("plan", deployment / "operator/task.toml", "--json")
     assert ran.status == 0
     assert [query["name"] for query in ran.json["queries"]] == ["theme", "session"]
+    assert ran.json["suite"] == "X25519-HKDF-SHA256-CHACHA20POLY1305"
+    assert ran.json["submission_bytes"] == 2 * 4 + 3 * 48
     assert all(query["expected_half_width"] < query["range"] for query in ran.json["queries"])
     assert all(query["randomizer"] == "krr" for query in ran.json["queries"])
     assert all(re.fullmatch(r"\d+/4294967296", query["gamma"]) for query in ran.json["queries"])
+
+
+@pytest.mark.slow
+def test_plan_of_a_post_quantum_task_names_suite_and_sizes(deployment: Path, tmp_path: Path) -> None:
+    text = (deployment / "operator/task.toml").read_text()
+    task = tmp_path / "task.toml"
+    task.write_text(re.sub('suite = "[^"]*"', 'suite = "MLKEM768-X25519"', text))
+    ran = hubbub("plan", task, "--out", tmp_path / "task.json", "--trust", deployment / "operator/trust")
+    assert ran.status == 0, ran.err
+    assert "sealed with MLKEM768-X25519 (ML-KEM-768 and X25519 together" in ran.out
+    assert "3,416 bytes, 1,136 of them for each query and for the whole" in ran.out
+    assert SignedTask.decode((tmp_path / "task.json").read_bytes()).task.suite == "MLKEM768-X25519"
+    task.write_text(re.sub('suite = "[^"]*"', 'suite = "RSA"', text))
+    wrong = hubbub("plan", task)
+    assert wrong.status == 1
+    assert "task.suite is 'RSA'; it must be X25519-HKDF-SHA256-CHACHA20POLY1305 or MLKEM768-X25519" in wrong.err
 
 
 @pytest.mark.slow
@@ -219,17 +237,31 @@ def test_simulate_compares_randomizers_on_a_column(tmp_path: Path) -> None:
     assert (tmp_path / "a.svg").read_bytes().startswith(b"<?xml")
 
 
+PRIVATE = ("--epsilon", "2", "--epsilon-local", "4")
+
+
 @pytest.mark.slow
+def test_simulate_names_the_randomizers_there_are(tmp_path: Path) -> None:
+    (tmp_path / "usage.csv").write_text("theme\nlight\ndark\n")
+    ran = hubbub("simulate", "--data", tmp_path / "usage.csv", "--column", "theme", "--compare", "krr,rappor")
+    assert ran.status == 2
+    assert "--compare 'rappor': the randomizers are krr, unary, hashed, or all" in ran.err
+
+
 def test_simulate_compares_strategies_of_a_boolean_over_time(tmp_path: Path) -> None:
     rows = ["a,b", *("yes,no" if row % 3 else "no,no" for row in range(300))]
     (tmp_path / "states.csv").write_text("\n".join(rows) + "\n")
     words = ["simulate", "--data", str(tmp_path / "states.csv"), "--changes", "1", "--compare", "vector,direct"]
     over_time = [*words, "--column", "a", "--column", "b", "--repeat", "2", "--reports", "300"]
-    done = CliRunner().invoke(build(["simulate"]), [*over_time, "--epsilon", "2", "--epsilon-local", "4", "--json"])
+    done = CliRunner().invoke(build(["simulate"]), [*over_time, "--steady-share", "1", *PRIVATE, "--json"])
     assert done.exit_code == 0, done.stderr
     (document,) = json.loads(done.stdout)["questions"]
     assert [each["strategy"] for each in document["compared"]] == ["vector", "direct"]
     assert document["notes"] == ["200 devices changed more often; from then on their boolean stays"]
+    assert all(each["why_not"] is None for each in document["compared"])
+    unstated = CliRunner().invoke(build(["simulate"]), [*over_time, *PRIVATE, "--json"])
+    (document,) = json.loads(unstated.stdout)["questions"]
+    assert "say steady_share" in document["compared"][0]["why_not"]
     refused = CliRunner().invoke(build(["simulate"]), [*words, "--column", "a"])
     assert refused.exit_code == 2
     assert "a --column for each period in order" in refused.stderr
@@ -238,11 +270,13 @@ def test_simulate_compares_strategies_of_a_boolean_over_time(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("--column", "theme", "--compare", "krr,magic"), "is 'magic'; it must be 'krr' or"),
+        (("--column", "theme", "--compare", "krr,magic"), "--compare 'magic': the randomizers are krr,"),
         (("--column", "theme", "--compare", "krr", "--reports", "100,1000000"), "give numbers from 2 to 4"),
         (("--column", "theme", "--compare", "krr", "--reports", "many"), "is not N,N"),
         (("--compare", "krr"), "name at least one"),
         (("--column", "theme", "--epsilon", "1"), "--epsilon goes with --compare"),
+        (("--column", "theme", "--compare", "krr", "--steady-share", "1"), "--steady-share goes with --changes"),
+        (("--column", "theme", "--steady-share", "1"), "--steady-share goes with --compare"),
         (("--column", "theme"), "give a TASK.toml to run, or --compare"),
     ],
 )
@@ -295,6 +329,13 @@ def test_verify_without_keys_says_signers_not_pinned(certificate: tuple[Path, Pa
     assert "signers not pinned" in ran.out
     assert "  one round so far: epsilon <= " in ran.out
     assert parties.operator.public.hex()[:8] in ran.out
+
+
+def test_verify_says_which_signers_are_not_pinned(certificate: tuple[Path, Parties]) -> None:
+    path, _ = certificate
+    ran = hubbub("verify", path, *_pins(path.parent)[:4])
+    assert ran.status == 0
+    assert "signers not pinned (analyzer): " in ran.out
 
 
 def test_verify_refuses_a_tampered_certificate(certificate: tuple[Path, Parties], tmp_path: Path) -> None:

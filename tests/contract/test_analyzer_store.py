@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import os
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from hubbub.protos.messages import Committed, Envelopes
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.results import RoundId
 from hubbub.protos.signed import SignedDocument
+from hubbub.protos.suites import SUITES, Suite
 from hubbub.service.charges import Charge, LedgerMoved
 from hubbub.service.errors import StoreError
 from hubbub.service.keys import NewRoundKey, make_key
@@ -140,6 +141,20 @@ async def test_keys_of_rounds_are_kept_apart(store: Store) -> None:
     await store.add_key(TASK.id, 1, other)
     found = [await store.key(TASK.id, number) for number in (0, 1)]
     assert [key and key.private for key in found] == [one.private, other.private]
+
+
+@pytest.mark.parametrize("suite", SUITES.values(), ids=list(SUITES))
+async def test_keys_are_kept_whole_whatever_their_suite(implementation: Kind, tmp_path: Path, suite: Suite) -> None:
+    task = replace(TASK, suite=suite.name)
+    made = make_key(Role.ANALYZER, task, 0, PARTIES.analyzer)
+    assert len(made.private) == suite.private_key_bytes
+    with contextlib.closing(implementation.open(tmp_path)) as store:
+        await store.add_tasks([signed(task, PARTIES)])
+        await store.add_key(task.id, 0, made)
+    with contextlib.closing(implementation.open(tmp_path)) as store:
+        found = await store.key(task.id, 0)
+    assert found is not None
+    assert (found.private, found.record) == (made.private, made.record)
 
 
 async def test_keys_whose_time_is_over_are_destroyed_unless_a_batch_came(store: Store) -> None:

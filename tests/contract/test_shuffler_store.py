@@ -19,6 +19,7 @@ from hubbub.protos.keys import Role
 from hubbub.protos.messages import RoundState
 from hubbub.protos.messages import Step as KeyStep
 from hubbub.protos.refusals import Reason
+from hubbub.protos.suites import SUITES, Suite
 from hubbub.service.charges import Charge, LedgerMoved
 from hubbub.service.errors import StoreError
 from hubbub.service.keys import make_key
@@ -176,6 +177,20 @@ async def test_a_round_has_the_first_keys_that_were_installed(store: Store) -> N
     found = await store.find(TASK.id, 0)
     assert found is not None
     assert found.keys == first
+
+
+@pytest.mark.parametrize("suite", SUITES.values(), ids=list(SUITES))
+async def test_keys_are_kept_whole_whatever_their_suite(implementation: Kind, tmp_path: Path, suite: Suite) -> None:
+    task = replace(TASK, suite=suite.name)
+    analyzer = make_key(Role.ANALYZER, task, 0, PARTIES.analyzer).record
+    keys = make_keys(task, 0, PARTIES.shuffler, analyzer)
+    assert len(keys.private_key) == suite.private_key_bytes
+    with contextlib.closing(implementation.open(tmp_path)) as store:
+        await store.install(await store.add_round(task.id, 0), keys)
+    with contextlib.closing(implementation.open(tmp_path)) as store:
+        found = await store.find(task.id, 0)
+    assert found is not None
+    assert found.keys == keys
 
 
 async def test_a_round_that_is_cut_gets_no_keys(store: Store) -> None:

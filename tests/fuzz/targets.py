@@ -53,7 +53,7 @@ from hubbub.deploy.verification import Pins, VerificationError, verify
 from hubbub.protos import codec
 from hubbub.protos.batch import BatchId, BatchRecord
 from hubbub.protos.credentials import CREDENTIAL_BYTES, Credential
-from hubbub.protos.envelope import OVERHEAD_BYTES, Destination, InnerOpener, OuterOpener, Sealer
+from hubbub.protos.envelope import Destination, InnerOpener, OuterOpener, Sealer
 from hubbub.protos.errors import (
     EnvelopeError,
     HubbubError,
@@ -98,6 +98,7 @@ from hubbub.protos.signed import (
     write_canonical,
 )
 from hubbub.protos.signed_task import read_task
+from hubbub.protos.suites import DEFAULT
 from hubbub.protos.task import Task, task_content
 from hubbub.protos.tickets import Ticket
 from hubbub.protos.v1 import condition_pb2, control_pb2, delivery_pb2, results_pb2, submission_pb2
@@ -178,7 +179,11 @@ def _identity(number: int) -> Identity:
 
 PARTIES = Parties(_identity(1), _identity(2), _identity(3))
 TASK = sample_task(PARTIES)
-UNARY = tuple(unary_query(query.question, 3 * HALF // 2, HALF // 2, levels=7) for query in TASK.queries)
+UNARY = tuple(
+    unary_query(query.question, 3 * HALF // 2, HALF // 2, levels=7)
+    for query in TASK.queries
+    if isinstance(query.question, Histogram | Number)
+)
 UNARY_TASK = replace(TASK, queries=UNARY)
 HASHED = Query(Text("word", optional=True), HashedResponse(2**64, 16, 8, HALF))
 DESTINATION = Destination(TASK.id, 1, bytes(range(32)))
@@ -240,7 +245,7 @@ def _documents() -> dict[str, Any]:
 
 def readers() -> dict[str, tuple[type[Message], Callable[[Any], Any], Callable[[Any], Any]]]:
     """Every pair of functions of `protos` that reads and writes a message, with the message's type."""
-    found = {}
+    found: dict[str, tuple[type[Message], Callable[[Any], Any], Callable[[Any], Any]]] = {}
     for info in pkgutil.walk_packages(hubbub.protos.__path__, "hubbub.protos."):
         if info.name.endswith(("_pb2", "_pb2_grpc")):
             continue
@@ -337,7 +342,7 @@ def open_what_a_device_sealed(data: bytes) -> None:
 
 
 def open_inner(data: bytes) -> None:
-    same(len(InnerOpener(DESTINATION, KEY, 1).open(data)), len(data) - OVERHEAD_BYTES)
+    same(len(InnerOpener(DESTINATION, KEY, 1).open(data)), len(data) - DEFAULT.overhead_bytes)
 
 
 def open_what_a_device_answered(data: bytes) -> None:

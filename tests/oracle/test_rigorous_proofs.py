@@ -227,7 +227,9 @@ def test_impossible_questions_are_refused() -> None:
     for epsilon in (-1.0, float("inf"), float("nan")):
         with pytest.raises(AccountingError, match="must be"):
             prove_local((mechanism,), epsilon)
-    with pytest.raises(NotProvenError, match="no proof in balls is known of batches of Generic") as refusal:
+    with pytest.raises(
+        NotProvenError, match="no proof in balls is known of batches of generic, only of krr"
+    ) as refusal:
         prove(Generic(1.0), 10, 0.1, 1e-6)
     assert not refusal.value.refuted
     with pytest.raises(OutsideConditions, match="use the blanket"):

@@ -7,10 +7,18 @@ from fractions import Fraction
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hubbub.accountant.longitudinal.calibrate import level_reports
-from hubbub.accountant.mechanisms.longitudinal import Direct, Horizon, Node, Sampled, Strategy, Tree, Vector
+from hubbub.accountant.mechanisms.longitudinal import (
+    Direct,
+    Horizon,
+    Node,
+    Sampled,
+    Strategy,
+    Tree,
+    Vector,
+    level_people,
+)
 from hubbub.accountant.mechanisms.longitudinal.signs import weight_of
-from hubbub.accountant.mechanisms.longitudinal.tree import differences
+from hubbub.accountant.mechanisms.longitudinal.tree import units
 
 
 @st.composite
@@ -21,8 +29,8 @@ def horizons(draw: st.DrawFn) -> Horizon:
 
 def strategies_of(horizon: Horizon, epsilon_local: float) -> list[Strategy]:
     weight, signed = weight_of(epsilon_local), horizon.changes > 1
-    nodes = tuple(Node(2**28 + level, 2**26, signed) for level in range(horizon.levels))
-    return [Sampled(horizon, weight), Vector.best(horizon, epsilon_local), Tree(horizon, nodes), Direct(horizon, 2**30)]
+    tree = Tree(horizon, Node(2**28, 2**26, signed))
+    return [Sampled(horizon, weight), Vector.best(horizon, epsilon_local), tree, Direct(horizon, 2**30)]
 
 
 @given(horizons(), st.floats(0.01, 12.0), st.data())
@@ -58,18 +66,16 @@ def test_a_vector_tells_more_the_larger_its_weight_and_never_less_than_one_chang
 
 
 @given(horizons(), st.data())
-def test_differences_grow_with_the_periods_up_to_two_for_every_change(horizon: Horizon, data: st.DataObject) -> None:
-    level, period = data.draw(st.integers(0, horizon.levels - 1)), data.draw(st.integers(1, horizon.periods))
-    now, later = differences(horizon, level, period), differences(horizon, level)
-    for each in (now, later):
-        assert each.singles + each.anything + 2 * each.pairs <= 2 * horizon.changes
-        assert each.singles + 2 * each.anything + 2 * each.pairs <= 2 * horizon.changes
-    assert now.singles + now.anything + now.pairs <= horizon.nodes(level, period)
-    assert now.singles + 2 * now.anything + 2 * now.pairs <= later.singles + 2 * later.anything + 2 * later.pairs
+def test_units_grow_with_the_rounds_up_to_two_for_every_change_and_level(horizon: Horizon, data: st.DataObject) -> None:
+    rounds = data.draw(st.integers(1, horizon.periods))
+    now, later = units(horizon, rounds), units(horizon, horizon.periods)
+    assert 1 <= now <= later <= 2 * horizon.changes * horizon.levels
+    assert now <= (rounds if horizon.changes == 1 else 2 * rounds)
+    assert units(horizon, max(1, rounds - 1)) <= now
 
 
-@given(st.integers(1, 20), st.integers(1, 10**9), st.floats(1.0, 60.0))
-def test_a_level_is_never_counted_larger_than_everybody(levels: int, reports: int, tail: float) -> None:
-    least = level_reports(levels, reports, tail)
+@given(st.integers(1, 20), st.integers(1, 10**9), st.floats(1e-30, 0.1))
+def test_a_level_is_never_counted_larger_than_everybody(levels: int, reports: int, delta: float) -> None:
+    least = level_people(levels, reports, delta)
     assert 1 <= least <= 1 + (reports - 1) // levels or levels == 1
-    assert level_reports(levels, reports, tail + 1) <= least
+    assert level_people(levels, reports, delta / 2) <= least

@@ -19,9 +19,10 @@ from hubbub.client import Device, Gateway, Pacing, Patience
 from hubbub.client.memory import Step
 from hubbub.client.state import Drawn, State
 from hubbub.deploy.authority import Authority
-from hubbub.protos.envelope import SUBMISSION_ID_BYTES, Destination, Sealer, generate_key
+from hubbub.protos.envelope import SUBMISSION_ID_BYTES, Destination, Sealer
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.messages import Submission
+from hubbub.protos.suites import DEFAULT
 from hubbub.queries.question import Value
 from support.queries import INNER_BYTES, report
 
@@ -226,11 +227,11 @@ class Stranger(Party):
         return [(here, Submission(whole.id, changed))]
 
     def _wrong_key(self, here: Destination, keys: list[bytes], _number: int) -> list[tuple[Destination, Submission]]:
-        sealer = Sealer(here, generate_key()[1], keys[1])
+        sealer = Sealer(here, DEFAULT.generate_key()[1], keys[1])
         return [(here, self._outer(sealer, [sealer.inner(report(0), 0), sealer.inner(report(0), 1)], None))]
 
     def _wrong_inner(self, here: Destination, keys: list[bytes], number: int) -> list[tuple[Destination, Submission]]:
-        sealer, other = Sealer(here, *keys), Sealer(here, keys[0], generate_key()[1])
+        sealer, other = Sealer(here, *keys), Sealer(here, keys[0], DEFAULT.generate_key()[1])
         inners = [other.inner(report(0), 0), sealer.inner(report(number % 9), 1)]
         return [(here, self._outer(sealer, inners, (None, number % 9)))]
 

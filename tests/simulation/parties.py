@@ -23,7 +23,7 @@ from hubbub.analyzer.accept import Acceptor
 from hubbub.analyzer.certify import Certifier
 from hubbub.analyzer.results import Results
 from hubbub.analyzer.sqlite import SqliteStore as AnalyzerStore
-from hubbub.protos.envelope import generate_key
+from hubbub.protos.suites import Suite
 from hubbub.service.workers import Workers
 from hubbub.shuffler.admit import Admission
 from hubbub.shuffler.control import Control
@@ -308,8 +308,8 @@ class AnalyzerParty(Party):
         self.results = Results(self.store, certifier, signed)
         life.spawn(analyzer_server.sweep(self.store, certifier, self.clock))
 
-    def _new_key(self) -> tuple[bytes, bytes]:
-        pair = generate_key()
+    def _new_key(self, suite: Suite) -> tuple[bytes, bytes]:
+        pair = suite.generate_key()
         self.world.secrets.append(pair[0])
         return pair
 

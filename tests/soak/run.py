@@ -26,6 +26,7 @@ from rich.table import Table
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from hubbub.client import Gateway, Summary
+from hubbub.client.gateway import Answers
 from hubbub.deploy.local import LocalPipeline
 from hubbub.protos.envelope import Destination
 from hubbub.protos.errors import Unreachable
@@ -185,7 +186,7 @@ class Soak:
         begun, ticks = time.monotonic(), round(self._length / TICK_SECONDS)
         for tick in range(ticks):
             names = range(tick * self._per_tick, (tick + 1) * self._per_tick)
-            devices = [(f"{name}", {"theme": "dark", "session": float(name % 60)}) for name in names]
+            devices: list[Answers] = [(f"{name}", {"theme": "dark", "session": float(name % 60)}) for name in names]
             total.add(await self._gateway.submit_many(devices, number, per_call=25, calls=4))
             bad += await self._misbehave(number)
             await asyncio.sleep(max(0.0, begun + (tick + 1) * TICK_SECONDS - time.monotonic()))

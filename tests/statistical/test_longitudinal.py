@@ -71,7 +71,7 @@ def buffered() -> Any:
 @pytest.mark.slow
 @pytest.mark.parametrize("way", SENDINGS)
 def test_every_count_is_unbiased_and_as_noisy_as_its_formula(way: str) -> None:
-    query = Query(Longitudinal("active", CHANGES, way, periods=PERIODS), SENDINGS[way])
+    query = Query(Longitudinal("active", CHANGES, way, steady_share=1.0, periods=PERIODS), SENDINGS[way])
     states = states_of(PEOPLE)
     batches = counted(query, states, buffered())
     # All 64 periods at once: a normal law passes 5.9 with chance 4·10⁻⁹, so one of 128 tails does with 5·10⁻⁷.
@@ -95,7 +95,7 @@ def score(way: str, row: Row, number: int, states: np.ndarray[Any, Any]) -> floa
         ends = [0, *(place << level for level, place in strategy.horizon.cover(number + 1))]
         after = np.column_stack([np.zeros(len(states), dtype=bool), states])
         changed = [int((after[:, begin] != after[:, end]).sum()) for begin, end in itertools.pairwise(ends)]
-        exact = math.sqrt(sum(strategy.nodes[0].variance(len(states), each) for each in changed))
+        exact = math.sqrt(sum(strategy.node.variance(len(states), each) for each in changed))
     assert row.estimate is not None
     assert row.estimate.standard_error == pytest.approx(exact, rel=0.05)
     return (row.estimate.value - truth) / exact

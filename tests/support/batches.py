@@ -21,7 +21,8 @@ def simulated(query: Query, people: Sequence[People], batches: int, seed: int) -
     generator, mechanism = np.random.default_rng(seed), query.mechanism
     if isinstance(mechanism, KRR):
         rows = np.array([[float(p) for p in mechanism.law(symbol)] for symbol in range(query.symbols)])
-        return np.sum([generator.multinomial(size, np.array(law) @ rows, size=batches) for size, law in people], axis=0)
+        drawn = [generator.multinomial(size, np.array(law) @ rows, size=batches) for size, law in people]
+        return np.asarray(np.sum(drawn, axis=0), dtype=np.int64)
     found = np.zeros((batches, query.symbols), dtype=np.int64)
     own, another = (float(query.randomizer.base + keep) for keep in (query.randomizer.keep, 0))
     for size, law in people:

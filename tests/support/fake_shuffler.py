@@ -15,7 +15,7 @@ from hubbub.protos.credentials import (
     credential_key,
     is_proven,
 )
-from hubbub.protos.envelope import SUITE_NAME, Destination, InnerOpener, OuterOpener, generate_key
+from hubbub.protos.envelope import Destination, InnerOpener, OuterOpener
 from hubbub.protos.keys import KeyRecord, KeySet, Role
 from hubbub.protos.messages import Answer, Receipt, Redemption, Submission
 from hubbub.protos.refusals import Reason, Refusal
@@ -69,7 +69,7 @@ class FakeShuffler:
         return self._keys[round_number]
 
     def new_keys(self, round_number: int) -> tuple[bytes, bytes, KeySet]:
-        shuffler, analyzer = generate_key(), generate_key()
+        shuffler, analyzer = self.task.hpke.generate_key(), self.task.hpke.generate_key()
         records = (
             self.record(Role.SHUFFLER, round_number, shuffler[1]).signed_by(self.parties.shuffler),
             self.record(Role.ANALYZER, round_number, analyzer[1]).signed_by(self.parties.analyzer),
@@ -79,7 +79,7 @@ class FakeShuffler:
     def record(self, role: Role, round_number: int, key: bytes, **changes: Any) -> KeyRecord:
         schedule = self.task.schedule
         validity = (schedule.opens(round_number) - 86400, schedule.cut(round_number) + 86400)
-        return KeyRecord(role, changes.get("task_id", self.task.id), round_number, SUITE_NAME, key, *validity)
+        return KeyRecord(role, changes.get("task_id", self.task.id), round_number, self.task.suite, key, *validity)
 
     def serve_keys(self, round_number: int, key_set: KeySet) -> None:
         """Show these keys from now on, whatever they are."""
@@ -90,20 +90,23 @@ class FakeShuffler:
         """Show fresh keys from now on."""
         self._keys[round_number] = self.new_keys(round_number)
 
-    def symbols(self, submission_id: bytes) -> tuple[int, ...]:
-        """What the analyzer would count of a held submission."""
+    def symbols(self, submission_id: bytes) -> tuple[bytes, ...]:
+        """The reports that the analyzer would count of a held submission."""
         round_number, envelope = self.held[submission_id]
         shuffler, analyzer, key_set = self.keys(round_number)
         to = Destination(self.task.id, round_number, key_set.hash)
-        inners = OuterOpener(to, shuffler, self.task.inner_bytes).open(envelope, submission_id)
-        return tuple(InnerOpener(to, analyzer, query).open(inner) for query, inner in enumerate(inners))
+        suite = self.task.hpke
+        inners = OuterOpener(to, shuffler, self.task.inner_bytes, suite).open(envelope, submission_id)
+        return tuple(InnerOpener(to, analyzer, query, suite).open(inner) for query, inner in enumerate(inners))
 
     async def get_round(self, task_id: bytes, round_number: int) -> KeySet:
         self.fetched.append(round_number)
         if task_id != self.task.id:
             raise Refusal(Reason.UNKNOWN_TASK, "not this task")
-        if self.failures and isinstance(self.failures[0], Refusal) and self.failures[0].reason is Reason.NOT_READY:
-            raise self.failures.popleft()
+        first = self.failures[0] if self.failures else None
+        if isinstance(first, Refusal) and first.reason is Reason.NOT_READY:
+            self.failures.popleft()
+            raise first
         return self.keys(round_number)[2]
 
     async def submit(self, destination: Destination, submissions: Sequence[Submission]) -> list[Answer]:
@@ -116,7 +119,7 @@ class FakeShuffler:
         if isinstance(failure, Refusal):
             return [failure for _ in submissions]
         answers = [
-            self.refuse.pop(place, None) or self._answer(destination, submission)
+            self.refuse.pop(place) if place in self.refuse else self._answer(destination, submission)
             for place, submission in enumerate(submissions, before)
         ]
         if failure == "lost":

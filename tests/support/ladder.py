@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from hubbub.accountant.mechanisms import Finite
+from hubbub.queries.counting import check_counts, debiased
 from hubbub.queries.draws import Random, draw, uniform
 from hubbub.queries.fields import DENOMINATOR, Fields
 from hubbub.queries.randomizer import Family, Tally
@@ -24,6 +25,7 @@ class Ladder:
 
     kind: ClassVar[str] = "ladder"
     most_symbols: ClassVar[int] = 16
+    lists_answers: ClassVar[bool] = True
 
     symbols: int
     gamma: int
@@ -56,6 +58,10 @@ class Ladder:
     def families(cls, symbols: int) -> Sequence[Family]:
         return (_Ladders(symbols),)
 
+    @classmethod
+    def shown_families(cls, symbols: int) -> Sequence[Family]:  # noqa: ARG003 - others need it
+        return ()
+
     def randomize(self, symbol: int, random: Random) -> bytes:
         if draw(random) < self.gamma:
             return bytes([uniform(self.symbols, random)])
@@ -64,10 +70,20 @@ class Ladder:
     def dummies(self, count: int, random: Random) -> bytes:
         return bytes(uniform(self.symbols, random) for _ in range(count))
 
+    def likelihoods(self, reports: bytes, symbol: int) -> Vector:
+        law = np.array([float(chance) for chance in self._row(symbol)])
+        return law[np.frombuffer(reports, dtype=np.uint8)]
+
     def tally(self, reports: bytes) -> Tally:
         seen = np.frombuffer(reports, dtype=np.uint8)
         good = seen[seen < self.symbols]
         return Tally(np.bincount(good, minlength=self.symbols), len(good), len(seen) - len(good))
+
+    def check(self, tally: Tally) -> None:
+        check_counts(tally, self.symbols)
+
+    def debias(self, tally: Tally, dummies: int) -> tuple[Vector, Vector]:
+        return debiased(self, tally, dummies)
 
     # What an analyzer needs is not what a certificate needs: no estimates are tried with this randomizer.
 

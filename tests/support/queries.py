@@ -9,7 +9,7 @@ from hubbub.accountant.calibration.calibrate import calibrate
 from hubbub.accountant.calibration.design import Calibration
 from hubbub.accountant.mechanisms import KRR
 from hubbub.deploy.planning import question_for
-from hubbub.protos.envelope import OVERHEAD_BYTES
+from hubbub.protos.suites import DEFAULT
 from hubbub.queries.design import Design
 from hubbub.queries.fields import DENOMINATOR
 from hubbub.queries.histogram import Histogram
@@ -20,7 +20,7 @@ from hubbub.queries.question import symbols_of
 from hubbub.queries.randomizer import Randomizer
 from hubbub.queries.unary import UnaryEncoding
 
-INNER_BYTES = SYMBOL_BYTES + OVERHEAD_BYTES
+INNER_BYTES = SYMBOL_BYTES + DEFAULT.overhead_bytes
 """Length of an inner envelope of a kRR query."""
 
 

@@ -102,6 +102,7 @@ def state_content(state: State, task_id: bytes, device: str, rounds: Iterable[in
                 "outcome": entry.outcome,
             }
             | ({} if entry.reports is None else {"reports": entry.reports.hex()})
+            | ({} if entry.moment is None else {"moment": entry.moment})
         )
     kept = state.memories(task_id, [device])
     memory = {"memory": json.loads(kept[device])} if kept else {}

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import itertools
-from collections import Counter
 from collections.abc import Iterator
 from fractions import Fraction
 
 from hubbub.accountant.mechanisms.longitudinal import Horizon, Sampled, Vector
 
-Law = Counter[tuple[int, ...]]
 HALF = Fraction(1, 2)
+
+
+class Law(dict[tuple[int, ...], Fraction]):
+    """The mass of each sequence; one that is not in it has none."""
+
+    def __missing__(self, sent: tuple[int, ...]) -> Fraction:
+        return Fraction(0)
 
 
 def streams(horizon: Horizon) -> Iterator[tuple[int, ...]]:

@@ -89,7 +89,7 @@ async def analyzer(folder: Path) -> None:
 
 
 def client(folder: Path) -> None:
-    """Round 0 forgotten, 1 acknowledged, 2 waiting to be sent, 3 to be sealed with a memory; another opted out."""
+    """Round 0 forgotten, 1 acknowledged, 2 waiting to be sent, 3 to be sealed at a moment, with a memory."""
     parties = Parties.generate()
     fake = FakeShuffler(sample_task(parties), parties)
     state = State(folder / "state.db")
@@ -99,7 +99,8 @@ def client(folder: Path) -> None:
         state.keep(of, {"kiosk": Submission(os.urandom(16), os.urandom(232))}, BILL)
     state.settle(Round(fake.task.id, 1), {"kiosk": DONE})
     step = Step(None, {"active": {"changes": 1, "period": 4, "state": 1}}, 9000.0)
-    state.keep_reports(Round(fake.task.id, 3), "kiosk", Drawn(os.urandom(16), os.urandom(8)), 4000.0, BILL, step)
+    drawn = Drawn(os.urandom(16), os.urandom(8))
+    state.keep_reports(Round(fake.task.id, 3), "kiosk", drawn, 4000.0, BILL, step, moment=3456.75)
     state.learn(Round(fake.task.id, 1), Proven(1, 0, Fraction(5, 4)), None)
     state.opt_out("other")
     state.forget(1500.0)

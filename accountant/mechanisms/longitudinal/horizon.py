@@ -36,11 +36,6 @@ class Horizon:
             )
 
     @cached_property
-    def padded(self) -> int:
-        """The least power of two that is at least d."""
-        return 1 << (self.periods - 1).bit_length()
-
-    @cached_property
     def levels(self) -> int:
         """How many levels have a node that ends: ⌊log₂ d⌋ + 1."""
         return self.periods.bit_length()
@@ -61,14 +56,10 @@ class Horizon:
         self.until(period)
         return tuple((level, period >> level) for level in reversed(range(self.levels)) if period >> level & 1)
 
-    def ending(self, period: int) -> tuple[tuple[int, int], ...]:
-        """Return the nodes (h, j) that end with `period`, the shortest first."""
-        self.until(period)
-        return tuple((level, period >> level) for level in range(self.levels) if period % (1 << level) == 0)
-
-    def differing(self, level: int, period: int | None = None) -> int:
-        """Return T_h = min(2k, nodes so far): in how many nodes of `level` two devices' streams can differ."""
-        return min(2 * self.changes, self.nodes(level, period))
+    def ending(self, period: int) -> tuple[int, int]:
+        """Return the longest node (h, j) that ends with `period`, the one that a cover uses: its lowest binary one."""
+        level = (self.until(period) & -period).bit_length() - 1
+        return level, period >> level
 
 
 def _check(name: str, value: object, most: int) -> None:

@@ -30,8 +30,8 @@ class Strategy(Protocol):
     def variance(self, period: int, reports: int, ones: int = 0, nonzero: int = 0) -> Fraction:
         """Return the variance of the estimate of f at `period`, exactly, where `reports` devices took part so far.
 
-        `ones` devices are at 1; in each of the nodes that make up [1, period], `nonzero` devices have a value other
-        than 0. What a strategy's error does not depend on it ignores.
+        `ones` devices are at 1; `nonzero` values of devices are not 0, over all nodes that make up [1, period]. What a
+        strategy's error does not depend on it ignores.
         """
 
     def largest_variance(self, period: int, reports: int) -> Fraction:

@@ -1,4 +1,4 @@
-"""`tree`: every node of the dyadic tree, from every device. A central promise."""
+"""`tree`: a node of the dyadic tree in every round, from every device. A central promise."""
 
 from dataclasses import dataclass
 from fractions import Fraction
@@ -72,11 +72,6 @@ class Node:
         """Local ε of values that differ by one, rounded up."""
         return log_above(max(self.ratio(0, 1), self.ratio(1, 0)))
 
-    @cached_property
-    def double(self) -> float:
-        """Local ε of −1 against +1, rounded up; that of `single` where there is no −1."""
-        return log_above(self.ratio(1, -1)) if self.signed else self.single
-
     @property
     def bias(self) -> Fraction:
         """Mean of what is sent where the value is 0."""
@@ -92,83 +87,52 @@ class Node:
 
 @dataclass(frozen=True)
 class Tree:
-    """At the end of each node every device sends the node's value, 0 too, as the level's `Node` says.
+    """In the round of period t every device sends the value of the longest node that ends with t, 0 too, by `node`.
 
-    `nodes` has one for each level, the finest first.
+    It is as long as t's lowest binary one. Only these nodes make up any [1, t], so no others are sent.
     """
 
     kind: ClassVar[str] = "tree"
 
     horizon: Horizon
-    nodes: tuple[Node, ...]
+    node: Node
 
     def __post_init__(self) -> None:
-        if len(self.nodes) != self.horizon.levels:
+        if self.horizon.changes > 1 and not self.node.signed:
             raise AccountingError(
-                f"nodes are {len(self.nodes)}, must be {self.horizon.levels}: one for each level of "
-                f"{self.horizon.periods} periods"
-            )
-        if self.horizon.changes > 1 and not all(node.signed for node in self.nodes):
-            raise AccountingError(
-                f"nodes have no -1, but {self.horizon.changes} changes can make a boolean fall; make them signed"
+                f"node has no -1, but {self.horizon.changes} changes can make a boolean fall; make it signed"
             )
 
     def epsilon_local(self, period: int | None = None) -> float:
-        """Return the sum over levels of what streams can differ by; see `Level`. Never below the truth."""
-        levels = range(self.horizon.levels)
-        return fraction_up(sum((self._local(level, period) for level in levels), Fraction(0)))
-
-    def _local(self, level: int, period: int | None) -> Fraction:
-        node, slots = self.nodes[level], differences(self.horizon, level, period)
-        single, double = Fraction(node.single), Fraction(node.double)
-        return slots.singles * single + slots.anything * max(single, double) + slots.pairs * max(2 * single, double)
+        """Return that of a value for each of the `units` so far. Never below the truth."""
+        # −1 against +1 costs no more than 0 against 1, and is two units.
+        return fraction_up(units(self.horizon, self.horizon.until(period)) * Fraction(self.node.single))
 
     def variance(self, period: int, reports: int, ones: int = 0, nonzero: int = 0) -> Fraction:
         """Return the sum over the nodes of [1, period]."""
         del ones
-        nodes = (self.nodes[level] for level, _ in self.horizon.cover(period))
-        return sum((node.variance(reports, nonzero) for node in nodes), Fraction(0))
+        return len(self.horizon.cover(period)) * self.node.variance(reports, 0) + self.node.variance(0, nonzero)
 
     def largest_variance(self, period: int, reports: int) -> Fraction:
-        """Return it where each device's values are not 0 in the min(k, m) of the m nodes where that counts most."""
-        nodes = (self.nodes[level] for level, _ in self.horizon.cover(period))
-        rises = sorted((node.variance(0, reports) for node in nodes), reverse=True)
-        return self.variance(period, reports) + sum(rises[: self.horizon.changes])
+        """Return it where each device's values are not 0 in min(k, m) of the m nodes."""
+        changed = min(self.horizon.changes, len(self.horizon.cover(period)))
+        return self.variance(period, reports, 0, changed * reports)
 
     def estimate(self, level: int, total: int, reports: int) -> Fraction:
         """Return (N₊ − N₋ − n·bias)/(1 − γ)."""
-        node = self.nodes[level]
-        return (total - reports * node.bias) / (1 - node.blanket)
+        del level
+        return (total - reports * self.node.bias) / (1 - self.node.blanket)
 
 
-@dataclass(frozen=True)
-class Differences:
-    """What two streams can differ by at one level.
+def units(horizon: Horizon, rounds: int) -> int:
+    """Return by how many units streams differ in any so many of the rounds, however they are chosen; never too few.
 
-    Attributes:
-        singles: nodes whose values differ by one.
-        anything: nodes whose values differ by one or two.
-        pairs: twice over, a node whose values differ by two, or two nodes whose values differ by one.
+    Values that differ by one are one unit, −1 against +1 two. At a level with N of the nodes that are sent two streams
+    of k changes differ by x + 2w ≤ 2k units, x nodes by one, w by two, and x + w ≤ N; the level's first node cannot
+    differ by two, since a boolean at 0 does not fall. Where k = 1 no node differs by two.
     """
-
-    singles: int
-    anything: int
-    pairs: int
-
-
-def differences(horizon: Horizon, level: int, period: int | None = None) -> Differences:
-    """Return what covers every way in which two streams of at most k changes can differ at `level`, N nodes so far.
-
-    A value that is not 0 is a change of its stream at least, so the differences' sizes add up to at most 2k. The first
-    node cannot differ by two, since a boolean that starts at 0 cannot fall in it; nor can any where k = 1.
-    """
-    nodes, changes = horizon.nodes(level, period), horizon.changes
-    if nodes == 0:
-        return Differences(0, 0, 0)
-    if changes == 1:
-        return Differences(min(2, nodes), 0, 0)
-    if nodes <= changes:
-        return Differences(1, nodes - 1, 0)
-    if nodes < 2 * changes:
-        return Differences(0, 2 * changes - nodes, nodes - changes)
-    return Differences(0, 0, changes)
+    # Of a level's nodes every other one is sent: those that are not the second half of a longer one.
+    counts = [(horizon.nodes(level) + 1) // 2 for level in range(horizon.levels)]
+    if horizon.changes == 1:
+        return min(rounds, sum(min(2, count) for count in counts))
+    return min(2 * rounds, sum(min(2 * horizon.changes, 2 * count - 1) for count in counts))

@@ -57,8 +57,11 @@ parts = st.one_of(
     ),
     st.builds(Part, krr, reports, rounds, st.just(0), st.just(10**13)),
 )
-extreme = settings(deadline=None, max_examples=5)
-thorough = settings(deadline=None, max_examples=250)
+# The same questions in every run: a change that fails here failed by itself, not by the luck of the draw.
+extreme = settings(deadline=None, max_examples=5, derandomize=True)
+thorough = settings(deadline=None, max_examples=250, derandomize=True)
+costly = settings(deadline=None, max_examples=40, derandomize=True)
+"""For what takes seconds, as masses of Gaussian noise do: the whole ends well before a test counts as hanging."""
 
 
 def epsilon_is_bracketed(found: EpsilonBracket) -> None:
@@ -113,11 +116,28 @@ def test_renyi_divergences_are_bracketed(mechanism: LocalMechanism, people: int,
 
 @pytest.mark.slow
 @thorough
-@given(st.one_of(private, noisy), reports, dummies, small, central)
+@given(private, reports, dummies, small, central)
 def test_one_round_is_bracketed_wherever_it_is_asked(
     mechanism: AnyMechanism, people: int, added: int, delta: float, epsilon: float
 ) -> None:
     one_round(mechanism, people, added, delta, epsilon)
+
+
+@pytest.mark.slow
+@costly
+@given(noisy, reports, dummies, small, central)
+def test_one_round_of_gaussian_noise_is_bracketed_wherever_it_is_asked(
+    mechanism: AnyMechanism, people: int, added: int, delta: float, epsilon: float
+) -> None:
+    one_round(mechanism, people, added, delta, epsilon)
+
+
+def test_charges_near_the_end_of_the_doubles_are_no_fault() -> None:
+    one_round(KRR(2**31, Fraction(1, 2**80)), 10**8, 0, 0.1, 0.0)
+
+
+def test_atoms_that_underflow_are_charged_as_cut() -> None:
+    renyi(Hashed(2**20, 256, Fraction(1, 2**32)), 17, 42, 2.0)
 
 
 def test_an_attack_whose_charges_are_no_doubles_is_answered() -> None:
@@ -125,7 +145,7 @@ def test_an_attack_whose_charges_are_no_doubles_is_answered() -> None:
 
 
 @pytest.mark.slow
-@thorough
+@costly
 @given(st.lists(parts, min_size=1, max_size=3), small, central)
 def test_many_rounds_are_bracketed_wherever_they_are_asked(several: list[Part], delta: float, epsilon: float) -> None:
     composed(several, delta, epsilon)
@@ -164,6 +184,11 @@ def test_gaussian_noise_too_small_to_hide_anyone_is_told_apart() -> None:
     found = delta_bracket(Gaussian(0.05), 1000, 1.0)
     assert found.delta_lower is not None
     assert 1 - 1e-9 < found.delta_lower <= found.delta_upper <= 1
+
+
+def test_gaussian_noise_that_hides_everything_is_answered_in_little_memory() -> None:
+    found = delta_bracket(Gaussian(1e6), 2, 30.0)
+    assert 0 < found.delta_upper < 1e-300
 
 
 def test_gaussian_noise_is_never_worse_than_one_report_alone() -> None:

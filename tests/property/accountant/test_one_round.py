@@ -7,7 +7,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hubbub.accountant.bounds import BOUNDS, DeltaBracket, EpsilonBracket, delta_bracket, delta_upper, epsilon_bracket
+from hubbub.accountant.bounds import (
+    BOUNDS,
+    DeltaBracket,
+    EpsilonBracket,
+    delta_bracket,
+    delta_upper,
+    epsilon_bracket,
+    epsilon_upper,
+)
 from hubbub.accountant.errors import AccountingError, OutsideConditions
 from hubbub.accountant.mechanisms import KRR, RAPPOR, Generic, LocalMechanism, Mechanism
 
@@ -62,7 +70,8 @@ def test_delta_brackets_are_finite_and_ordered(
 @quick
 @given(mechanism=mechanisms, reports=many, delta=small)
 def test_epsilon_upper_is_confirmed_by_delta(mechanism: LocalMechanism, reports: int, delta: float) -> None:
-    upper = epsilon_bracket(mechanism, reports, delta).epsilon_upper
+    upper = epsilon_upper(mechanism, reports, delta)
+    assert upper == epsilon_bracket(mechanism, reports, delta).epsilon_upper
     assert delta_bracket(mechanism, reports, upper).delta_upper <= delta * (1 + 0.05)
 
 

@@ -1,4 +1,5 @@
 import math
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
@@ -31,6 +32,11 @@ def test_the_order_and_the_grouping_of_parts_do_not_matter() -> None:
     grouped = compose([Part(first.mechanism, 5000, 2), second], 1e-6).epsilon_upper
     assert compose([first, second, first], 1e-6).epsilon_upper == grouped
     assert compose([second, first, first], 1e-6).epsilon_upper == pytest.approx(grouped, rel=1e-6)
+
+
+def test_parts_may_have_more_rounds_together_than_one_may_have() -> None:
+    blank = Part(KRR.from_local_epsilon(5, 0.0), 10, 10**7)
+    assert compose([blank, replace(blank, rounds=3)], 1e-9).epsilon_upper == 0.0
 
 
 def test_two_queries_cost_more_than_each_and_less_than_their_sum() -> None:

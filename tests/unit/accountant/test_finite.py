@@ -72,6 +72,19 @@ def test_what_is_not_a_law_is_refused(given: dict[str, Any], message: str) -> No
         Finite(**{"law": TERNARY, **given})
 
 
+def test_a_law_of_thousands_of_denominators_is_refused_before_it_is_added_up() -> None:
+    """Pairs a/d and 1/2048 − a/d: rows that sum to 1, over a common denominator of a million bits."""
+    below = [2**240 + 2 * place + 1 for place in range(2048)]
+    chances = [Fraction(each // 4100, each) for each in below]
+    row = tuple(value for chance in chances for value in (chance, Fraction(1, 2048) - chance))
+    with pytest.raises(AccountingError, match=r"common denominator of .* at most 16384; write all of them over one"):
+        Finite((row,) * 4)
+    few = tuple(value for chance in (chances[:32] * 64) for value in (chance, Fraction(1, 2048) - chance))
+    assert len(Finite((few, few[::-1])).law[0]) == 4096
+    with pytest.raises(AccountingError, match="common denominator"):
+        Finite((few, few[::-1]), dummy=row)
+
+
 @pytest.mark.parametrize("reports", [10, 1000, 10**6])
 @pytest.mark.parametrize(
     ("own", "inputs"),

@@ -7,10 +7,11 @@ import pytest
 
 from hubbub.accountant.divergence import binomials
 from hubbub.accountant.divergence.binomials import Binomial, fair_mass
+from hubbub.accountant.losses.atoms import Atoms
 from hubbub.accountant.losses.convolution import coarsen, power, tilted
 from hubbub.accountant.losses.envelope import grid_from_curve
 from hubbub.accountant.losses.grid import LossGrid, connect_dots, merge_dots, symmetric_grid
-from hubbub.accountant.losses.walks import Atoms, attack_walk, blanket_walk, contracted_atoms, spread_atoms
+from hubbub.accountant.losses.walks import attack_walk, blanket_walk, contracted_atoms, spread_atoms
 from hubbub.accountant.mechanisms import KRR, Generic
 from hubbub.accountant.pairs import Part, attack_grid, dominated_grid, dominating_grid
 

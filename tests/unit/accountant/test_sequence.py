@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import copy
+import itertools
+import math
+from collections import Counter
+from collections.abc import Callable
 from collections.abc import Sequence as Several
 from dataclasses import replace
 from typing import Any
@@ -14,16 +18,23 @@ from hubbub.accountant.certificate.check import check_statement
 from hubbub.accountant.certificate.minimum import check_minimum
 from hubbub.accountant.certificate.statement import statement
 from hubbub.accountant.certificate.terms import QueryCount, RoundCounts, Terms
+from hubbub.accountant.composition import compose, compose_delta, compose_lower, compose_upper
 from hubbub.accountant.errors import AccountingError, CertificateError
 from hubbub.accountant.mechanisms import KRR, Generic, Sequence, one_round, paid_rounds, read_mechanism
+from hubbub.accountant.mechanisms.longitudinal import Horizon, Sampled, Vector
+from hubbub.accountant.mechanisms.longitudinal.levels import LEVEL_SHARE, level_people
+from hubbub.accountant.pairs import Part, charged_share
 from hubbub.accountant.rigorous.statement import claims
 from hubbub.accountant.spending.budget import ledger, outlook, round_entries
 from hubbub.accountant.spending.ledger import BudgetExceeded
+from support.streams import sampled_law, streams, vector_law
 
 TERMS = Terms(2.0, 1e-6, 8.0, 1.0, 10_000, horizon=6)
 SEQUENCE = Sequence(5.0, 1.5, 9_000)
 STATE = KRR.from_numerator(2, 2**31)
 ASKED = (("vector", SEQUENCE), ("direct", STATE))
+KEPT = 1e-6 * (1 - LEVEL_SHARE)
+"""What is left of δ, less the chance that a level has fewer people than are steady."""
 
 
 def rounds(*reports: int) -> list[RoundCounts]:
@@ -54,13 +65,60 @@ def test_all_rounds_are_paid_for_once_at_the_fewest_who_hide() -> None:
     alone = [RoundCounts(each.round, each.queries[:1]) for each in rounds(12_000, 8_000, 15_000)]
     one, several = (stated(history)["all_rounds"]["epsilon_upper"] for history in (alone[1:2], alone))
     assert several == one
-    assert one == pytest.approx(epsilon_bracket(SEQUENCE, 8_000, 1e-6).epsilon_upper, rel=1e-4)
+    assert one == pytest.approx(epsilon_bracket(SEQUENCE, 8_000, KEPT).epsilon_upper, rel=1e-5)
     # More than the steady ones come, and hide nobody over the rounds.
     assert stated(alone[:1])["all_rounds"]["epsilon_upper"] == pytest.approx(
-        epsilon_bracket(SEQUENCE, 9_000, 1e-6).epsilon_upper, rel=1e-4
+        epsilon_bracket(SEQUENCE, 9_000, KEPT).epsilon_upper, rel=1e-5
     )
     assert paid_rounds(SEQUENCE, 6) == 1
     assert paid_rounds(STATE, 6) == 6
+
+
+def test_the_chance_of_a_small_level_is_charged_once_a_query_and_never_to_a_round_alone() -> None:
+    linked, alone, other = Part(SEQUENCE, 9_000), Part(one_round(SEQUENCE), 9_000), Part(STATE, 9_000, 3)
+    assert charged_share([linked, other]) == LEVEL_SHARE
+    assert charged_share([linked, linked]) == charged_share([replace(linked, rounds=2)]) == 2 * LEVEL_SHARE
+    assert charged_share([alone, other]) == 0
+    assert compose([linked], 1e-6).epsilon_upper == compose_upper([linked], 1e-6)
+    assert compose([linked], 1e-6).epsilon_upper >= epsilon_bracket(SEQUENCE, 9_000, KEPT).epsilon_upper
+    assert compose([linked], 1e-6).delta == 1e-6
+    assert compose([alone], 1e-6).epsilon_upper == epsilon_bracket(one_round(SEQUENCE), 9_000, 1e-6).epsilon_upper
+    with pytest.raises(AccountingError, match="add up to 1 of delta"):
+        compose_upper([replace(linked, rounds=1000)], 1e-6)
+
+
+def test_delta_and_epsilon_are_charged_alike_and_an_attack_is_not() -> None:
+    parts = [Part(SEQUENCE, 9_000), Part(STATE, 9_000, 3)]
+    upper = compose_upper(parts, 1e-6)
+    reached = compose_delta(parts, upper).delta_upper
+    assert reached <= 1e-6
+    assert reached == pytest.approx(1e-6, rel=1e-2)
+    attack = compose_lower(parts, 1e-6, upper)
+    plain = compose_lower([Part(STATE, 9_000, 3), Part(replace(SEQUENCE, alone=True), 9_000)], 1e-6, upper)
+    assert attack == plain
+
+
+@pytest.mark.parametrize(("levels", "people"), [(2, 40), (3, 60), (4, 400)])
+def test_certified_delta_covers_who_is_in_a_small_level(levels: int, people: int) -> None:
+    """Brute force over how many share one's level: the mean of what each number certifies, at its worst, is at most δ.
+
+    In a level that is smaller than is counted on, everything counts as lost: δ is 1 there.
+    """
+    delta, odds = 1e-3, 1 / levels
+    steady = level_people(levels, people, delta)
+    sequence = Sequence(1.0, 0.5, steady)
+    epsilon = compose_upper([Part(sequence, steady)], delta)
+    mean = 0.0
+    for others in range(people):
+        chance = math.comb(people - 1, others) * odds**others * (1 - odds) ** (people - 1 - others)
+        hidden = 1 + others
+        lost = (
+            1.0
+            if hidden < steady
+            else compose_delta([Part(Generic(1.0), min(hidden, steady + 10))], epsilon).delta_upper
+        )
+        mean += chance * lost
+    assert 0 < mean <= delta
 
 
 def test_a_round_by_itself_shows_one_sign_hidden_by_all_who_came() -> None:
@@ -68,7 +126,7 @@ def test_a_round_by_itself_shows_one_sign_hidden_by_all_who_came() -> None:
     query = content["queries"][0]
     assert query["epsilon_local"] == 1.5
     assert query["epsilon_upper"] == pytest.approx(epsilon_bracket(Generic(1.5), 20_000, 1e-6).epsilon_upper, rel=1e-5)
-    assert one_round(SEQUENCE) == Sequence(1.5, 1.5, 9_000)
+    assert one_round(SEQUENCE) == Sequence(1.5, 1.5, 9_000, alone=True)
 
 
 @pytest.mark.slow
@@ -151,3 +209,48 @@ def test_proof_mode_names_the_horizon_too() -> None:
     found = [(claim.where, claim.member) for claim in claims(TERMS, ASKED, stated(rounds(10_000)))]
     assert ("horizon", "epsilon_upper") in found
     assert ("horizon", "epsilon_local") in found
+
+
+Law = Counter[tuple[int, ...]]
+"""Probabilities of what is seen: the sum of the signs of each period."""
+
+
+def added(one: Law, other: Law) -> Law:
+    law = Law()
+    for (seen, mass), (more, chance) in itertools.product(one.items(), other.items()):
+        law[tuple(a + b for a, b in zip(seen, more, strict=True))] += mass * chance
+    return law
+
+
+def answered(law: Law, rounds: tuple[int, ...]) -> Law:
+    """The law of a device that takes part in these rounds only; nothing comes of it in the others."""
+    seen = Law()
+    for signs, mass in law.items():
+        seen[tuple(sign if place in rounds else 0 for place, sign in enumerate(signs))] += mass
+    return seen
+
+
+@pytest.mark.parametrize("make", [lambda horizon: Vector.best(horizon, 1.5), lambda horizon: Sampled(horizon, 2**34)])
+def test_it_covers_every_data_set_of_a_level_also_of_who_misses_rounds(make: Callable[[Horizon], Any]) -> None:
+    """Brute force, level 0 of three periods: two steady others hide a victim, whichever rounds the victim answers.
+
+    Each round shows how many of its signs are +1, and who answered it.
+    """
+    strategy = make(Horizon(3, 2))
+    law_of = vector_law if isinstance(strategy, Vector) else sampled_law
+    known = [law_of(strategy, states, 0) for states in streams(strategy.horizon)]
+    laws = [Law({signs: float(mass) for signs, mass in law.items()}) for law in known]
+    part = Part(Sequence(strategy.epsilon_local(), strategy.epsilon_sign, 3), 3)
+    some = [rounds for count in (1, 2, 3) for rounds in itertools.combinations(range(3), count)]
+    victims = {rounds: [answered(law, rounds) for law in laws] for rounds in some}
+    worst = dict.fromkeys((0.0, 0.4, 0.8), 0.0)
+    for others in itertools.combinations_with_replacement(laws, 2):
+        hidden = added(*others)
+        for rounds in some:
+            for p, q in itertools.permutations([added(hidden, victim) for victim in victims[rounds]], 2):
+                for epsilon, known_worst in worst.items():
+                    odds = math.exp(epsilon)
+                    reached = sum(max(0.0, mass - odds * q[seen]) for seen, mass in p.items())
+                    worst[epsilon] = max(known_worst, reached)
+    for epsilon, reached in worst.items():
+        assert 0 < reached <= compose_delta([part], epsilon).delta_upper

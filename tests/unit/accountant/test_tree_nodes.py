@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import itertools
 import math
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -60,7 +61,44 @@ def test_a_unit_covers_a_change_by_one_and_two_units_one_by_two(reports: int) ->
             # Known from below and from above: what the difference reaches is never above what is certified.
             least = compose_delta([Part(law, reports)], epsilon)
             assert least.delta_upper * (1 - 1e-4) <= compose_delta([Part(NODES, reports, units)], epsilon).delta_upper
-    assert NODES.epsilon_local == NODES.node.single >= NODES.node.double
+    assert NODES.epsilon_local == NODES.node.single >= math.log(NODES.node.ratio(1, -1))
+
+
+Law = Counter[tuple[int, ...]]
+"""Probabilities of what is seen."""
+
+
+def views(mechanism: TreeNodes, people: list[tuple[int, ...]]) -> Law:
+    """The law of what the batches show, one a round: how many −1 and +1 were sent."""
+    node, law = mechanism.node, Law({(): 1.0})
+    for values in zip(*map(sent, people), strict=True):
+        one = Law({(0, 0): 1.0})
+        for value in values:
+            row, after = node.law[node.values.index(value)], Law()
+            for (minus, plus), mass in one.items():
+                for symbol, chance in zip(node.values, row, strict=True):
+                    after[minus + (symbol < 0), plus + (symbol > 0)] += mass * float(chance)
+            one = after
+        joined = Law()
+        for (seen, mass), (counts, chance) in itertools.product(law.items(), one.items()):
+            joined[(*seen, *counts)] += mass * chance
+        law = joined
+    return law
+
+
+@pytest.mark.parametrize(("periods", "changes"), [(2, 1), (2, 2), pytest.param(3, 2, marks=pytest.mark.slow)])
+def test_units_cover_every_data_set_of_three_devices(periods: int, changes: int) -> None:
+    """Brute force: everything that the batches of all rounds show, for every two streams and all others."""
+    mechanism = TreeNodes(periods, changes, 2**31, 2**30)
+    known = sorted(streams(Horizon(periods, changes)))
+    parts = [Part(mechanism, 3, paid_rounds(mechanism, periods))]
+    for epsilon in (0.0, 0.5, 1.5):
+        certified, worst = compose_delta(parts, epsilon).delta_upper, 0.0
+        for others in itertools.combinations_with_replacement(known, 2):
+            laws = [views(mechanism, [one, *others]) for one in known]
+            for p, q in itertools.permutations(laws, 2):
+                worst = max(worst, sum(max(0.0, mass - math.exp(epsilon) * q[seen]) for seen, mass in p.items()))
+        assert 0.1 * certified <= worst <= certified
 
 
 def test_a_round_by_itself_is_any_difference_and_states_no_attack() -> None:

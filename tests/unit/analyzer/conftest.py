@@ -15,10 +15,11 @@ from hubbub.analyzer.records import History
 from hubbub.analyzer.results import Results
 from hubbub.analyzer.sqlite import SqliteStore
 from hubbub.protos.batch import BatchId, BatchRecord, released_digest
-from hubbub.protos.envelope import Destination, Sealer, generate_key
+from hubbub.protos.envelope import Destination, Sealer
 from hubbub.protos.keys import KeyRecord, KeySet, Role
 from hubbub.protos.messages import Committed, Envelopes
 from hubbub.protos.signed import SignedDocument
+from hubbub.protos.suites import Suite
 from hubbub.protos.task import Schedule, Task
 from hubbub.service.troubles import Troubles
 from hubbub.service.workers import Workers
@@ -46,7 +47,7 @@ class Bench:
         self.parties = Parties.generate()
         self.task = sample_task(self.parties, minimum_reports=minimum_reports, schedule=schedule)
         self.signed = signed(self.task, self.parties)
-        self.shuffler_key = generate_key()
+        self.shuffler_key = self.task.hpke.generate_key()
         self.workers = Workers(1)
         self.keys_made = 0
         self.state: Statement = quick_statement
@@ -75,9 +76,9 @@ class Bench:
         self.store.close()
         await self.start()
 
-    def _new_key(self) -> tuple[bytes, bytes]:
+    def _new_key(self, suite: Suite) -> tuple[bytes, bytes]:
         self.keys_made += 1
-        return generate_key()
+        return suite.generate_key()
 
     async def key_set(self, round_number: int = 0) -> KeySet:
         analyzer = await self.acceptor.get_key(self.task.id, round_number)
@@ -92,7 +93,7 @@ class Bench:
         key_set = await self.key_set(round_number)
         public = KeyRecord.read(key_set.analyzer, self.parties.analyzer.public).public_key
         destination = Destination(self.task.id, round_number, key_set.hash)
-        sealer = Sealer(destination, self.shuffler_key[1], public)
+        sealer = Sealer(destination, self.shuffler_key[1], public, self.task.hpke)
         return [sealer.inner(each, query) for each in reports]
 
     def batch(self, query: int, round_number: int = 0) -> BatchId:

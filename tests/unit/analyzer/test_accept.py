@@ -14,11 +14,11 @@ from hubbub.analyzer.accept import _valid_reports
 from hubbub.analyzer.open import Opening
 from hubbub.analyzer.records import StoredBatch
 from hubbub.protos.batch import BatchId, BatchRecord
-from hubbub.protos.envelope import generate_key
 from hubbub.protos.keys import Identity, KeyRecord, KeySet, Role
 from hubbub.protos.messages import Committed
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.signed import SignedDocument
+from hubbub.protos.suites import DEFAULT
 from hubbub.protos.times import key_validity
 from hubbub.queries.randomizer import Tally
 from hubbub.service.workers import Workers
@@ -155,7 +155,7 @@ async def test_batches_of_one_round_that_contradict_each_other_are_refused(bench
 
 async def other_shuffler_key(bench: Bench, signer: Identity | None = None, round_number: int = 0) -> KeySet:
     key_set = await bench.key_set()
-    public = generate_key()[1]
+    public = DEFAULT.generate_key()[1]
     record = KeyRecord(Role.SHUFFLER, bench.task.id, round_number, bench.task.suite, public, 0, 2**37)
     return KeySet(record.signed_by(signer or bench.parties.shuffler), key_set.analyzer)
 
@@ -184,7 +184,7 @@ async def test_key_records_that_are_not_the_round_s_are_refused(bench: Bench) ->
 async def test_an_analyzer_key_that_is_not_its_own_is_refused(bench: Bench) -> None:
     key_set = await bench.key_set()
     own = KeyRecord.read(key_set.analyzer, bench.parties.analyzer.public)
-    other = dataclasses.replace(own, public_key=generate_key()[1]).signed_by(bench.parties.analyzer)
+    other = dataclasses.replace(own, public_key=DEFAULT.generate_key()[1]).signed_by(bench.parties.analyzer)
     await refused(begin_with(bench, 0, KeySet(key_set.shuffler, other)), Reason.KEY_SET_DIFFERS)
 
 

@@ -112,7 +112,7 @@ async def test_a_crash_between_the_last_commit_and_the_certificate_loses_nothing
 async def test_erased_means_gone_from_the_files(bench: Bench) -> None:
     privates = []
     new_key = bench.acceptor._new_key
-    bench.acceptor._new_key = lambda: privates.append(new_key()) or privates[-1]  # type: ignore[func-returns-value]
+    bench.acceptor._new_key = lambda suite: privates.append(new_key(suite)) or privates[-1]  # type: ignore[func-returns-value]
     bench.acceptor._committed = lambda: None
     batches = await bench.deliver_round()
     assert privates[0][0] in bench.files()
@@ -133,7 +133,7 @@ async def test_a_crash_between_certificate_and_erasure_leaves_no_key_and_is_made
 ) -> None:
     privates = []
     new_key = bench.acceptor._new_key
-    bench.acceptor._new_key = lambda: privates.append(new_key()) or privates[-1]  # type: ignore[func-returns-value]
+    bench.acceptor._new_key = lambda suite: privates.append(new_key(suite)) or privates[-1]  # type: ignore[func-returns-value]
     with monkeypatch.context() as crashing:
         crashing.setattr(bench.store, "erase_some", crash)
         batches = await bench.deliver_round()

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hubbub.analyzer.open import Opening, open_batch
-from hubbub.protos.envelope import OVERHEAD_BYTES, Destination, Sealer, generate_key, inner_bytes
+from hubbub.protos.envelope import Destination, Sealer, inner_bytes
+from hubbub.protos.suites import DEFAULT
 from hubbub.queries.krr import KRandomizedResponse
 from hubbub.queries.unary import UnaryEncoding
 from hubbub.service.workers import Job, Opened, Workers, open_chunk
@@ -19,7 +20,7 @@ from support.queries import INNER_BYTES, report
 from support.samples import HALF
 
 DESTINATION = Destination(bytes(32), 0, bytes(32))
-PRIVATE, PUBLIC = generate_key()
+PRIVATE, PUBLIC = DEFAULT.generate_key()
 JOB = Job(DESTINATION, PRIVATE, 0, INNER_BYTES)
 
 
@@ -28,7 +29,7 @@ def krr(symbols: int) -> KRandomizedResponse:
 
 
 def seal(symbols: Iterable[int]) -> list[bytes]:
-    sealer = Sealer(DESTINATION, generate_key()[1], PUBLIC)
+    sealer = Sealer(DESTINATION, DEFAULT.generate_key()[1], PUBLIC)
     return [sealer.inner(report(symbol), 0) for symbol in symbols]
 
 
@@ -40,7 +41,7 @@ def read(job: Job, stretches: Iterable[bytes], expected: int) -> Iterator[Opened
     """Envelopes in these tests are not sealed: what stands behind the overhead is the report."""
     for stretch in stretches:
         rows = np.frombuffer(stretch, dtype=np.uint8).reshape(-1, job.width)
-        yield rows[:, OVERHEAD_BYTES:].tobytes(), 0
+        yield rows[:, DEFAULT.overhead_bytes :].tobytes(), 0
 
 
 def split(envelopes: list[bytes], cuts: list[int]) -> list[bytes]:
@@ -80,7 +81,7 @@ def test_envelopes_are_as_wide_as_the_randomizer_s_reports(symbols: int) -> None
     """Unary reports: one bit each, a copy, one beyond the last symbol where there is room, one that does not open."""
     randomizer = UnaryEncoding(symbols, 3 * 2**30, 2**30)
     job = Job(DESTINATION, PRIVATE, 0, inner_bytes(randomizer.report_bytes))
-    sealer = Sealer(DESTINATION, generate_key()[1], PUBLIC)
+    sealer = Sealer(DESTINATION, DEFAULT.generate_key()[1], PUBLIC)
     places = [*range(symbols), symbols] if symbols % 8 else range(symbols)
     sealed = [sealer.inner((1 << place).to_bytes(randomizer.report_bytes, "little"), 0) for place in places]
     envelopes = [*sealed, sealed[0], bytes(job.width)]

@@ -20,12 +20,13 @@ from hubbub.analyzer.settings import Settings
 from hubbub.analyzer.sqlite import SqliteStore
 from hubbub.protos import transport
 from hubbub.protos.batch import BatchId, BatchRecord, released_digest
-from hubbub.protos.envelope import Destination, Sealer, generate_key
+from hubbub.protos.envelope import Destination, Sealer
 from hubbub.protos.errors import HubbubError, TaskError, Unreachable
 from hubbub.protos.keys import KeyRecord, KeySet, Role
 from hubbub.protos.messages import Committed, Envelopes
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.results import QueryState
+from hubbub.protos.suites import DEFAULT
 from hubbub.protos.transport import TLS
 from hubbub.protos.wire import DeliveryCaller, ResultsCaller
 from hubbub.service.settings import LogSettings, TLSSettings
@@ -104,7 +105,7 @@ Prepared = list[tuple[BatchRecord, KeySet, tuple[bytes, ...]]]
 async def prepare(deployment: Deployment, caller: DeliveryCaller, reports: int = 30) -> Prepared:
     task = sample_task(deployment.parties, minimum_reports=20)
     analyzer = await caller.get_key(task.id, 0, 5)
-    shuffler_public = generate_key()[1]
+    shuffler_public = DEFAULT.generate_key()[1]
     record = KeyRecord(Role.SHUFFLER, task.id, 0, task.suite, shuffler_public, 0, 2**37)
     key_set = KeySet(record.signed_by(deployment.parties.shuffler), analyzer)
     public = KeyRecord.read(analyzer, deployment.parties.analyzer.public).public_key

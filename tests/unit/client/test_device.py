@@ -33,6 +33,7 @@ from hubbub.client.state import Round
 from hubbub.protos.envelope import outer_bytes
 from hubbub.protos.errors import Distrusted
 from hubbub.protos.keys import Identity, KeyRecord, KeySet, Role, load_public
+from hubbub.protos.suites import MLKEM768_X25519
 from hubbub.protos.wire import calling
 from support.fake_shuffler import Clock, FakeShuffler
 from support.queries import INNER_BYTES, symbol
@@ -126,12 +127,12 @@ def run_until_killed(settings: dict[str, Any], shuffler: FakeShuffler, folder: P
     program = f"""
 import os, signal
 from pathlib import Path
-from hubbub.client import Device, device
+from hubbub.client import Device, enrolled
 
 async def die(*arguments):
     os.kill(os.getpid(), signal.SIGKILL)
 
-device.submit = die
+enrolled.submit = die
 Device(
     Path({str(folder / "task.json")!r}).read_bytes(),
     operator_key=bytes.fromhex({settings["operator_key"].hex()!r}),
@@ -300,6 +301,17 @@ async def test_a_tampered_key_record_is_refused(device: Make, shuffler: FakeShuf
     tampered = replace(document, body=document.body.replace(b'"round":0', b'"round":1'))
     shuffler.serve_keys(0, replace(key_set, **{role.value: tampered}))
     with pytest.raises(SignatureError):
+        await device().submit(ANSWERS)
+    assert shuffler.seen == []
+
+
+async def test_a_round_key_of_another_suite_than_the_task_s_is_refused(device: Make, shuffler: FakeShuffler) -> None:
+    """The service's own key, signed by itself: nothing is sealed to it, and what was drawn waits."""
+    key_set = shuffler.keys(0)[2]
+    key = MLKEM768_X25519.generate_key()[1]
+    record = replace(shuffler.record(Role.ANALYZER, 0, key), suite=MLKEM768_X25519.name)
+    shuffler.serve_keys(0, KeySet(key_set.shuffler, record.signed_by(shuffler.parties.analyzer)))
+    with pytest.raises(KeyRecordError, match=r"another suite: MLKEM768-.*, not X25519"):
         await device().submit(ANSWERS)
     assert shuffler.seen == []
 

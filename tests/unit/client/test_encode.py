@@ -25,5 +25,5 @@ def test_a_query_that_is_not_named_has_no_answer(task: Task) -> None:
 
 
 def test_an_answer_to_no_query_is_an_error(task: Task) -> None:
-    with pytest.raises(AnswerError, match="no query of task flights; it asks carrier, delay"):
+    with pytest.raises(AnswerError, match="no query of task flights; it asks 'carrier', 'delay'"):
         encode_all(task, {"carrier": "B6", "dealy": 3}, os.urandom)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from hubbub.client import Device, Gateway, HubbubError, KeySetChanged, Reason, Refusal, Unreachable
+from hubbub.client import Device, Gateway, HubbubError, KeySetChanged, Reason, Refusal, Unreachable, UsageError
 from support.fake_shuffler import Clock, FakeShuffler
 from support.queries import symbol
 
@@ -28,6 +28,12 @@ async def test_every_device_is_submitted_once_in_calls_of_the_asked_size(gateway
     assert sorted(shuffler.sizes) == [13, *[20] * 12]
     assert len(shuffler.held) == len({submission.id for submission in shuffler.seen}) == 253
     assert shuffler.fetched == [0]
+
+
+async def test_a_mapping_is_refused_before_anything_is_stored(gateway: Make, shuffler: FakeShuffler) -> None:
+    with pytest.raises(UsageError, match=r"answers is a mapping; give pairs .* items\(\)"):
+        await gateway().submit_many(dict(people(3)))  # type: ignore[arg-type]
+    assert not shuffler.seen
 
 
 async def test_symbols_are_those_of_the_answers(gateway: Make, shuffler: FakeShuffler) -> None:

@@ -129,6 +129,11 @@ CHANGES: dict[str, Callable[[dict[str, Any]], object]] = {
 }
 
 
+def test_what_is_no_certificate_is_said_without_a_fault_s_name(promising: Task) -> None:
+    with pytest.raises(SignatureError, match=r"not a certificate of a round: it has no member 'body'; nothing"):
+        read_certificate(b"{}", promising)
+
+
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_signed_certificate_that_contradicts_itself_is_not_learned(
     parties: Parties, promising: Task, change: str

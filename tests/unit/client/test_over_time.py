@@ -27,7 +27,7 @@ from support.samples import QUERIES, START, Parties, sample_task, signed
 NOBODY = "127.0.0.1:1"
 ROUNDS = 8
 ACTIVE = Query(
-    Longitudinal("active", 2, "vector", periods=ROUNDS),
+    Longitudinal("active", 2, "vector", steady_share=1.0, periods=ROUNDS),
     SendingVector(Vector(Horizon(ROUNDS, 2), 3 * 2**32, 0), 1),
 )
 

@@ -45,12 +45,17 @@ class Gate:
         return os.urandom(count)
 
 
+def prompt(device: Device, **named: Any) -> Recorder:
+    """A recorder that sends as soon as it can; those that wait for a moment are in test_moment.py."""
+    return Recorder(device, spread=False, **named)
+
+
 async def flushed(recorder: Recorder) -> bool:
     return await asyncio.to_thread(recorder.flush, 30)
 
 
 async def test_what_is_recorded_is_sent(device: Make, shuffler: FakeShuffler) -> None:
-    recorder = Recorder(device())
+    recorder = prompt(device())
     assert recorder.record(ANSWERS)
     assert await flushed(recorder)
     assert recorder.counts == Recorded(calls=1, kept=1, acknowledged=1)
@@ -61,7 +66,7 @@ async def test_what_is_recorded_is_sent(device: Make, shuffler: FakeShuffler) ->
 async def test_the_first_answers_of_a_round_stand_and_the_others_are_counted(
     device: Make, shuffler: FakeShuffler, clock: Clock
 ) -> None:
-    async with Recorder(device()) as recorder:
+    async with prompt(device()) as recorder:
         for _ in range(20):
             recorder.record(ANSWERS)
         assert await flushed(recorder)
@@ -75,12 +80,12 @@ async def test_the_first_answers_of_a_round_stand_and_the_others_are_counted(
 
 async def test_what_waits_offline_is_sent_by_the_next_run(device: Make, shuffler: FakeShuffler) -> None:
     errors = Errors()
-    async with Recorder(device(shuffler=NOBODY), on_error=errors) as recorder:
+    async with prompt(device(shuffler=NOBODY), on_error=errors) as recorder:
         recorder.record(ANSWERS)
         assert not await flushed(recorder)
         assert (recorder.counts.kept, recorder.counts.acknowledged) == (1, 0)
     assert any(isinstance(error, Unreachable) for error in errors)
-    async with Recorder(device()) as recorder:
+    async with prompt(device()) as recorder:
         assert await flushed(recorder)
         assert recorder.counts == Recorded(acknowledged=1)
     assert len(shuffler.held) == 1
@@ -90,7 +95,7 @@ async def test_an_answer_is_for_the_round_in_which_it_was_recorded(
     device: Make, shuffler: FakeShuffler, clock: Clock
 ) -> None:
     gate = Gate()
-    async with Recorder(device(random=gate)) as recorder:
+    async with prompt(device(random=gate)) as recorder:
         clock.now = START + 3599.0
         recorder.record(ANSWERS)
         assert await asyncio.to_thread(gate.reached.wait, 30)
@@ -102,7 +107,7 @@ async def test_an_answer_is_for_the_round_in_which_it_was_recorded(
 
 async def test_nothing_that_is_recorded_raises(device: Make, shuffler: FakeShuffler, clock: Clock) -> None:
     errors = Errors()
-    async with Recorder(device(), on_error=errors) as recorder:
+    async with prompt(device(), on_error=errors) as recorder:
         wrong: list[Any] = [None, 7, "carrier", {"carrier": "secret"}, {"carrier": None}, {"what": 1}, object()]
         queued = [recorder.record(each) for each in wrong]
         assert queued == [False, False, False, True, True, True, False]
@@ -121,7 +126,7 @@ async def test_nothing_that_is_recorded_raises(device: Make, shuffler: FakeShuff
 
 async def test_the_mapping_that_was_recorded_may_change_afterwards(device: Make, shuffler: FakeShuffler) -> None:
     gate, answers = Gate(), dict(ANSWERS)
-    async with Recorder(device(random=gate)) as recorder:
+    async with prompt(device(random=gate)) as recorder:
         recorder.record(answers)
         answers["carrier"] = "not a carrier"
         gate.opened.set()
@@ -132,7 +137,7 @@ async def test_the_mapping_that_was_recorded_may_change_afterwards(device: Make,
 async def test_after_opting_out_nothing_is_sent(device: Make, shuffler: FakeShuffler) -> None:
     one = device()
     one.opt_out()
-    async with Recorder(one) as recorder:
+    async with prompt(one) as recorder:
         recorder.record(ANSWERS)
         assert await flushed(recorder)
         assert recorder.counts == Recorded(calls=1, opted_out=1)
@@ -141,7 +146,7 @@ async def test_after_opting_out_nothing_is_sent(device: Make, shuffler: FakeShuf
 
 async def test_a_full_queue_drops_and_counts(device: Make, shuffler: FakeShuffler) -> None:
     gate = Gate()
-    async with Recorder(device(random=gate), capacity=2) as recorder:
+    async with prompt(device(random=gate), capacity=2) as recorder:
         assert recorder.record(ANSWERS)
         assert await asyncio.to_thread(gate.reached.wait, 30)
         assert [recorder.record(ANSWERS) for _ in range(4)] == [True, True, False, False]
@@ -153,7 +158,7 @@ async def test_a_full_queue_drops_and_counts(device: Make, shuffler: FakeShuffle
 
 async def test_a_state_file_that_cannot_be_used_is_told_and_counted(device: Make, tmp_path: Path) -> None:
     errors = Errors()
-    async with Recorder(device(state=tmp_path / "missing" / "state.db"), on_error=errors) as recorder:
+    async with prompt(device(state=tmp_path / "missing" / "state.db"), on_error=errors) as recorder:
         recorder.record(ANSWERS)
         assert not await flushed(recorder)
         assert recorder.counts == Recorded(calls=1, failed=1)
@@ -164,7 +169,7 @@ async def test_what_handles_errors_may_fail_itself(device: Make, shuffler: FakeS
     def fail(error: Exception) -> None:
         raise RuntimeError("on top of that") from error
 
-    async with Recorder(device(), on_error=fail) as recorder:
+    async with prompt(device(), on_error=fail) as recorder:
         recorder.record({"carrier": "nothing like it"})
         recorder.record(ANSWERS)
         assert await flushed(recorder)
@@ -173,7 +178,7 @@ async def test_what_handles_errors_may_fail_itself(device: Make, shuffler: FakeS
 
 async def test_errors_are_logged_by_default(device: Make, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO", logger=module.__name__)
-    async with Recorder(device(shuffler=NOBODY)) as recorder:
+    async with prompt(device(shuffler=NOBODY)) as recorder:
         recorder.record({"carrier": "secret"})
         recorder.record(ANSWERS)
         await flushed(recorder)
@@ -188,7 +193,7 @@ async def test_a_refusal_for_good_is_counted_and_any_other_waits(
 ) -> None:
     shuffler.failures.append(Refusal(reason, "no"))
     errors = Errors()
-    async with Recorder(device(), on_error=errors) as recorder:
+    async with prompt(device(), on_error=errors) as recorder:
         recorder.record(ANSWERS)
         await flushed(recorder)
         assert [getattr(error, "reason", None) for error in errors] == [reason]
@@ -203,7 +208,7 @@ async def test_what_failed_is_tried_again_by_itself(
     shuffler.failures.extend([Refusal(Reason.UNKNOWN_TASK, "not yet")] * 3)
     answered, answer = threading.Event(), shuffler._answer
     monkeypatch.setattr(shuffler, "_answer", lambda *given: (answer(*given), answered.set())[0])
-    async with Recorder(device(), on_error=Errors()) as recorder:
+    async with prompt(device(), on_error=Errors()) as recorder:
         recorder.record(ANSWERS)
         assert await asyncio.to_thread(answered.wait, 30)
 
@@ -219,7 +224,7 @@ async def test_a_try_that_hangs_is_given_up(
         await asyncio.Event().wait()
 
     monkeypatch.setattr(one, "_resend_all", hang)
-    async with Recorder(one, on_error=errors) as recorder:
+    async with prompt(one, on_error=errors) as recorder:
         recorder.record(ANSWERS)
         assert not await flushed(recorder)
         assert (recorder.counts.kept, recorder.counts.acknowledged) == (1, 0)
@@ -227,7 +232,7 @@ async def test_a_try_that_hangs_is_given_up(
 
 
 async def test_what_comes_after_closing_is_dropped(device: Make, shuffler: FakeShuffler) -> None:
-    recorder = Recorder(device())
+    recorder = prompt(device())
     recorder.record(ANSWERS)
     assert await asyncio.to_thread(recorder.close, 30)
     assert await asyncio.to_thread(recorder.close, 30)
@@ -247,7 +252,7 @@ async def test_without_a_thread_closing_stores_what_is_queued(
         raise RuntimeError("can't start new thread")
 
     monkeypatch.setattr(threading.Thread, "start", no_thread)
-    recorder = Recorder(device())
+    recorder = prompt(device())
     assert recorder.record(ANSWERS)
     assert not recorder.flush(30)
     assert not recorder.close()
@@ -259,14 +264,14 @@ async def test_without_a_thread_closing_stores_what_is_queued(
 @pytest.mark.parametrize("wrong", [0, True, "x", 1.5])
 async def test_a_recorder_without_room_is_refused(device: Make, wrong: Any) -> None:
     with pytest.raises(UsageError, match=r"capacity is .*; give a whole number, 1 or more"):
-        Recorder(device(), capacity=wrong)
+        prompt(device(), capacity=wrong)
 
 
 @pytest.mark.parametrize("wrong", [-1.0, float("nan"), "x", True])
 async def test_what_is_not_a_time_is_refused(device: Make, shuffler: FakeShuffler, wrong: Any) -> None:
     with pytest.raises(UsageError, match=r"exit_seconds is .*; give a number of seconds, 0 or more"):
-        Recorder(device(), exit_seconds=wrong)
-    async with Recorder(device()) as recorder:
+        prompt(device(), exit_seconds=wrong)
+    async with prompt(device()) as recorder:
         for call in (recorder.flush, recorder.close):
             with pytest.raises(UsageError, match=r"timeout is .*; give a number of seconds, 0 or more"):
                 call(wrong)
@@ -276,10 +281,10 @@ async def test_what_is_not_a_time_is_refused(device: Make, shuffler: FakeShuffle
 async def test_a_recorder_is_of_a_device_and_tells_a_function(device: Make) -> None:
     nothing: Any = None
     with pytest.raises(UsageError, match="device is of type NoneType; give a Device"):
-        Recorder(nothing)
+        prompt(nothing)
     wrong: Any = 5
     with pytest.raises(UsageError, match="on_error is of type int; give a function"):
-        Recorder(device(), on_error=wrong)
+        prompt(device(), on_error=wrong)
 
 
 @pytest.mark.parametrize("kind", [SystemExit, KeyboardInterrupt])
@@ -289,7 +294,7 @@ async def test_what_handles_errors_may_even_exit(
     def leave(error: Exception) -> None:
         raise kind from error
 
-    async with Recorder(device(), on_error=leave) as recorder:
+    async with prompt(device(), on_error=leave) as recorder:
         recorder.record({"carrier": "nothing like it"})
         recorder.record(ANSWERS)
         assert await flushed(recorder)
@@ -298,7 +303,7 @@ async def test_what_handles_errors_may_even_exit(
 
 async def test_a_closed_recorder_answers_from_what_waits_on_disk(device: Make, shuffler: FakeShuffler) -> None:
     one = device(shuffler=NOBODY)
-    async with Recorder(one, on_error=Errors()) as recorder:
+    async with prompt(one, on_error=Errors()) as recorder:
         recorder.record(ANSWERS)
     assert not await flushed(recorder)
     await device().resend()
@@ -328,6 +333,7 @@ recorder = Recorder(
         clock=lambda: {START + 50},
     ),
     exit_seconds=20,
+    spread=False,
 )
 {body}
 """
@@ -417,7 +423,7 @@ def test_pacing_of_a_device_is_its_own(settings: dict[str, Any]) -> None:
     """Progress of tries is told by the device's pacing, in the recorder's thread as elsewhere."""
     told: list[Any] = []
     pacing = replace(settings["pacing"], progress=told.append)
-    with Recorder(Device(**{**settings, "pacing": pacing}, shuffler=NOBODY), on_error=Errors()) as recorder:
+    with prompt(Device(**{**settings, "pacing": pacing}, shuffler=NOBODY), on_error=Errors()) as recorder:
         recorder.record(ANSWERS)
         assert not recorder.flush(30)
     assert told

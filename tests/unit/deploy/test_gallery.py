@@ -102,6 +102,22 @@ def test_a_panel_shows_the_largest_counts_of_the_last_round() -> None:
     assert (panel.points[0].at, panel.points[0].truth, panel.points[0].estimate) == ("c39", 39, 40)
 
 
+@pytest.mark.parametrize("estimates", [[], [row(None, "answered", 40, 40)]], ids=["nothing", "answered"])
+def test_a_text_of_which_nothing_stands_out_is_drawn_as_that(estimates: list[dict[str, Any]]) -> None:
+    queries = [{"name": "destination", "estimates": estimates}]
+    (panel,) = by_category({"rounds": [{"round": 0, "queries": queries}]})
+    assert panel == ByCategory("destination", "devices", ())
+    svg = drawn(Comparison("text", "made up", (panel,)), "svg").decode()
+    assert "nothing stands out of the noise" in svg
+
+
+def test_sums_alone_are_drawn_as_the_statistics_they_are() -> None:
+    sums = {"rounds": [{"round": 0, "queries": document(1)["rounds"][0]["queries"][1:]}]}
+    panels = by_category(sums)
+    assert [panel.title for panel in panels] == ["delay: sum", "delay: mean"]
+    assert b"delay: mean" in drawn(Comparison("sums", "made up", panels), "svg")
+
+
 def test_a_panel_over_rounds_follows_each_statistic_without_a_category() -> None:
     one, other = over_rounds(document(3))
     assert (one.title, other.title) == ("delay: sum", "delay: mean")

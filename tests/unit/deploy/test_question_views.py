@@ -22,6 +22,7 @@ from hubbub.queries.krr import KRandomizedResponse
 from hubbub.queries.query import Query
 from hubbub.queries.question import Question, symbols_of
 from hubbub.queries.randomizer import Tally
+from hubbub.queries.rows import Estimate, Estimates, Row
 from hubbub.queries.top import Top
 
 REGION = Histogram("region", ("north", "south"))
@@ -52,6 +53,30 @@ def shown(results: RoundResults, simultaneous: bool = False) -> str:
     print_results(printer, results, simultaneous)
     text: str = printer.file.getvalue()  # type: ignore[attr-defined]
     return text
+
+
+def test_a_statistic_without_a_value_is_named_below_the_table() -> None:
+    answered = Row("answered", Estimate(70.0, 0.0, 70.0, 70.0))
+    estimates = Estimates("longitudinal", (Row("count", None), answered))
+    query = QueryResult("active", QueryState.PUBLISHED, 70, 70, {}, estimates)
+    text = shown(RoundResults(RoundId(bytes(32), "usage", 2), (query,), b'{"body":{},"signature":"00"}'))
+    assert "no value: count; too few answered, or a round that it needs was not published" in text
+
+
+def test_a_demo_of_which_nothing_stands_out_says_so_and_one_count_has_no_bar() -> None:
+    one = {"statistic": "count", "category": None, "truth": 5.0}
+    one |= {"estimate": 5.0, "standard_error": 1.0, "lower": 3.0, "upper": 7.0}
+    printer = Console(width=100, file=io.StringIO())
+    print_query(printer, {"name": "word", "state": "published", "estimates": []})
+    print_query(printer, {"name": "late", "state": "published", "estimates": [one]})
+    text: str = printer.file.getvalue()  # type: ignore[attr-defined]
+    assert "word: nothing stands out of the noise" in text
+    assert "late" in text
+    assert "█" not in text
+
+
+def test_where_all_is_estimated_nothing_is_said_to_have_no_value(results: RoundResults) -> None:
+    assert "no value" not in shown(results)
 
 
 def test_the_document_has_each_group_with_the_statistics_of_everybody(results: RoundResults) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from pathlib import Path
 
@@ -15,8 +16,13 @@ from hubbub.deploy.settings import ClientSettings, OperatorSettings
 from hubbub.protos.draft import read_draft
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.keys import Identity, Role, load_public
+from hubbub.queries.errors import FieldError
+from hubbub.queries.fields import Fields
+from hubbub.queries.registry import QUESTIONS, question_of
 from hubbub.service.settings import load
 from hubbub.shuffler import settings as shuffler_settings
+
+README = Path(__file__).parents[3] / "README.md"
 
 MODELS: dict[str, type[BaseModel]] = {
     "shuffler": shuffler_settings.Settings,
@@ -107,6 +113,35 @@ def test_a_private_key_is_not_taken_for_a_public_one(tmp_path: Path) -> None:
     with pytest.raises(HubbubError, match=r"pub\.pem"):
         initialise(tmp_path / "deployment", Placement(public_keys={Role.ANALYZER: tmp_path / "identity.pem"}))
     assert not (tmp_path / "deployment").exists()
+
+
+OF_ALL = {"name", "kind", "optional", "weight", "randomizer"}
+
+
+def keys_of(kind: str) -> set[str]:
+    """The keys that questions of the kind have beside those of all, as it names them where it is given another."""
+    with pytest.raises(FieldError) as caught:
+        question_of("query", kind).read(Fields("query", {"no such key": 1}))
+    return set(str(caught.value).partition("it knows ")[2].split(", ")) - OF_ALL
+
+
+def test_sample_task_has_every_kind_with_every_key_and_can_be_read() -> None:
+    text = re.sub(r"(?m)^# (?=\[\[query\]\]|[a-z_]+ =)", "", sample("task.toml")).replace(
+        "@START@", "2026-01-01T00:00:00Z"
+    )
+    asked = tomllib.loads(text)["query"]
+    assert {query["kind"] for query in asked} == set(QUESTIONS)
+    for kind in QUESTIONS:
+        assert {key for query in asked if query["kind"] == kind for key in query} - OF_ALL == keys_of(kind), kind
+    assert {key for query in asked for key in query} >= OF_ALL
+    assert len(read_draft(text).questions) == len(asked)
+
+
+def test_readme_has_every_kind_once_with_its_keys() -> None:
+    rows = re.findall(r"(?m)^\| `([a-z]+)` \| [^|]+ \| ([^|]*)\|$", README.read_text().partition("by its `kind`")[2])
+    named = [(kind, set(re.findall(r"`([a-z_]+)`", keys))) for kind, keys in rows if kind in QUESTIONS]
+    assert sorted(kind for kind, _ in named) == sorted(QUESTIONS)
+    assert [kind for kind, keys in named if keys != keys_of(kind)] == []
 
 
 def test_sample_task_can_be_planned() -> None:

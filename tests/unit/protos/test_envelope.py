@@ -9,17 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hubbub.protos.envelope import (
-    OVERHEAD_BYTES,
     SUBMISSION_ID_BYTES,
     Destination,
     InnerOpener,
     OuterOpener,
     Sealer,
-    generate_key,
     inner_bytes,
     outer_bytes,
 )
 from hubbub.protos.errors import EnvelopeError
+from hubbub.protos.suites import DEFAULT
 from support.queries import INNER_BYTES, report
 
 HERE = Destination(b"t" * 32, 7, b"k" * 32)
@@ -32,7 +31,7 @@ ELSEWHERE = [
     replace(HERE, task_id=HERE.key_set_hash, key_set_hash=HERE.task_id),
 ]
 ID = b"0123456789abcdef"
-SHUFFLER, ANALYZER, STRANGER = generate_key(), generate_key(), generate_key()
+SHUFFLER, ANALYZER, STRANGER = DEFAULT.generate_key(), DEFAULT.generate_key(), DEFAULT.generate_key()
 SEALER = Sealer(HERE, SHUFFLER[1], ANALYZER[1])
 REPORT = report(1)
 ONE = [INNER_BYTES]
@@ -61,7 +60,7 @@ def test_outer_envelope_opens_to_its_inner_envelopes_in_order(widths: list[int],
 def test_all_reports_and_queries_have_one_length() -> None:
     symbols = (0, 1, 255, 256, 65_535, 10**6, 2**32 - 1)
     lengths = {len(SEALER.inner(report(symbol), query)) for symbol, query in product(symbols, (0, 1, 63))}
-    assert lengths == {INNER_BYTES} == {inner_bytes(4)} == {4 + OVERHEAD_BYTES}
+    assert lengths == {INNER_BYTES} == {inner_bytes(4)} == {4 + DEFAULT.overhead_bytes}
 
 
 def test_same_report_is_never_sealed_to_the_same_bytes() -> None:
@@ -186,7 +185,7 @@ def test_content_is_as_long_as_its_envelope_says(length: int) -> None:
     """So whoever checks an envelope's length has checked the report's: a report of another width cannot hide in it."""
     sealed = SEALER.inner(bytes(length), 0)
     assert len(sealed) == inner_bytes(length)
-    assert len(InnerOpener(HERE, ANALYZER[0], 0).open(sealed)) == len(sealed) - OVERHEAD_BYTES
+    assert len(InnerOpener(HERE, ANALYZER[0], 0).open(sealed)) == len(sealed) - DEFAULT.overhead_bytes
 
 
 @pytest.mark.parametrize("key", [b"", b"k" * 31, b"k" * 33, bytes(64)], ids=len)
@@ -224,9 +223,9 @@ def test_envelope_from_a_point_of_low_order_is_refused(key: bytes) -> None:
     ("inners", "submission_id"),
     [
         ([b""], ID),
-        ([b"x" * (OVERHEAD_BYTES - 1)], ID),
-        ([b"x" * OVERHEAD_BYTES], ID),
-        ([b"x" * INNER_BYTES, b"x" * OVERHEAD_BYTES], ID),
+        ([b"x" * (DEFAULT.overhead_bytes - 1)], ID),
+        ([b"x" * DEFAULT.overhead_bytes], ID),
+        ([b"x" * INNER_BYTES, b"x" * DEFAULT.overhead_bytes], ID),
         ([], b""),
         ([], ID[:-1]),
         ([], ID + b"\0"),

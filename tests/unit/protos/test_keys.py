@@ -13,7 +13,6 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hubbub.protos.envelope import SUITE_NAME
 from hubbub.protos.errors import HubbubError, KeyRecordError, SignatureError
 from hubbub.protos.keys import (
     CORE_ROLES,
@@ -28,11 +27,12 @@ from hubbub.protos.keys import (
     write_private,
 )
 from hubbub.protos.signed import Label, SignedDocument, canonical, canonical_v1, parse_canonical, sign
+from hubbub.protos.suites import DEFAULT
 
 KEY = Identity.generate()
 OTHER = Identity.generate()
 TASK_ID = bytes(range(32))
-RECORD = KeyRecord(Role.SHUFFLER, TASK_ID, 3, SUITE_NAME, b"p" * 32, 100, 200)
+RECORD = KeyRecord(Role.SHUFFLER, TASK_ID, 3, DEFAULT.name, b"p" * 32, 100, 200)
 
 
 def content_of(record: KeyRecord = RECORD) -> dict[str, Any]:
@@ -150,7 +150,7 @@ def test_key_record_by_another_identity_is_refused() -> None:
         st.sampled_from(CORE_ROLES),
         st.binary(min_size=32, max_size=32),
         st.integers(0, 2**32 - 1),
-        st.just(SUITE_NAME),
+        st.just(DEFAULT.name),
         st.binary(min_size=32, max_size=32),
         st.integers(0, 2**32),
         st.integers(2**32, LATEST_TIME),
@@ -237,11 +237,11 @@ def test_other_statements_of_the_same_party_are_no_key_records() -> None:
 
 
 def test_record_is_for_one_role_task_round_and_suite() -> None:
-    RECORD.check_for(Role.SHUFFLER, TASK_ID, 3, SUITE_NAME)
+    RECORD.check_for(Role.SHUFFLER, TASK_ID, 3, DEFAULT.name)
     for arguments, what in (
-        ((Role.ANALYZER, TASK_ID, 3, SUITE_NAME), "another role"),
-        ((Role.SHUFFLER, bytes(32), 3, SUITE_NAME), "another task"),
-        ((Role.SHUFFLER, TASK_ID, 4, SUITE_NAME), "another round"),
+        ((Role.ANALYZER, TASK_ID, 3, DEFAULT.name), "another role"),
+        ((Role.SHUFFLER, bytes(32), 3, DEFAULT.name), "another task"),
+        ((Role.SHUFFLER, TASK_ID, 4, DEFAULT.name), "another round"),
         ((Role.SHUFFLER, TASK_ID, 3, "other"), "another suite"),
     ):
         with pytest.raises(KeyRecordError, match=what):
@@ -264,7 +264,7 @@ KEY_SET = KeySet(RECORD.signed_by(KEY), ANALYZER.signed_by(OTHER))
 
 
 def read_set(key_set: KeySet) -> tuple[KeyRecord, KeyRecord]:
-    return key_set.read(TASK_ID, 3, SUITE_NAME, KEY.public, OTHER.public)
+    return key_set.read(TASK_ID, 3, DEFAULT.name, KEY.public, OTHER.public)
 
 
 def test_key_set_gives_both_records() -> None:

@@ -9,7 +9,7 @@ from cryptography.hazmat.bindings._rust import openssl
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, Suite
 
-from hubbub.protos import envelope
+from hubbub.protos.suites import X25519
 
 FILE = json.loads((Path(__file__).parents[2] / "vectors" / "rfc9180.json").read_text())
 AEADS = {"AES-128-GCM": AEAD.AES_128_GCM, "ChaCha20Poly1305": AEAD.CHACHA20_POLY1305}
@@ -57,14 +57,14 @@ def test_other_info_or_associated_data_is_refused(vector: dict[str, str]) -> Non
 
 
 def test_envelopes_use_the_suite_that_they_name() -> None:
-    assert envelope.SUITE_NAME == "X25519-HKDF-SHA256-CHACHA20POLY1305"
+    assert X25519.name == "X25519-HKDF-SHA256-CHACHA20POLY1305"
     assert _opens_with(Suite(KEM.X25519, KDF.HKDF_SHA256, AEAD.CHACHA20_POLY1305))
     assert not _opens_with(Suite(KEM.X25519, KDF.HKDF_SHA256, AEAD.AES_128_GCM))
 
 
 def _opens_with(suite: Suite) -> bool:
     key = X25519PrivateKey.generate()
-    sealed = envelope._SUITE.encrypt(b"plain", key.public_key(), info=b"info")
+    sealed = X25519.encrypt(b"plain", key.public_key(), b"info")
     try:
         return suite.decrypt(sealed, key, info=b"info") == b"plain"
     except InvalidTag:

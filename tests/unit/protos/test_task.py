@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hubbub.accountant.mechanisms import KRR, RAPPOR
-from hubbub.protos.envelope import OVERHEAD_BYTES
 from hubbub.protos.errors import TaskError
 from hubbub.protos.keys import CORE_ROLES
+from hubbub.protos.suites import DEFAULT
 from hubbub.protos.task import Schedule
 from hubbub.queries.errors import AnswerError
 from hubbub.queries.histogram import Histogram
@@ -130,7 +130,7 @@ def test_inner_envelopes_are_as_long_as_the_reports_of_their_randomizers() -> No
     nine = unary_query(delay, HALF, 1, levels=7)
     eight = unary_query(replace(delay, optional=False), HALF, 1, levels=7)
     task = replace(TASK, queries=(krr_query(carrier, HALF), nine, eight, unary_query(carrier, HALF, 1)))
-    assert task.inner_bytes == (INNER_BYTES, 2 + OVERHEAD_BYTES, 1 + OVERHEAD_BYTES, 1 + OVERHEAD_BYTES)
+    assert task.inner_bytes == (INNER_BYTES, *(width + DEFAULT.overhead_bytes for width in (2, 1, 1)))
     assert TASK.inner_bytes == (INNER_BYTES, INNER_BYTES)
 
 

@@ -1,6 +1,7 @@
 """Values and refusals cross a real TLS connection unchanged; nothing else does."""
 
 import logging
+import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -26,11 +27,19 @@ from hubbub.protos.messages import (
     Trouble,
 )
 from hubbub.protos.refusals import TRANSIENT, Reason, Refusal
-from hubbub.protos.results import Progress, QueryStanding, RoundId, RoundResults, RoundStanding
+from hubbub.protos.results import Progress, QueryResult, QueryStanding, QueryState, RoundId, RoundResults, RoundStanding
 from hubbub.protos.signed import SignedDocument
-from hubbub.protos.transport import MAXIMUM_MESSAGE_BYTES, MAXIMUM_SUBMISSIONS, TLS, open_channel
+from hubbub.protos.transport import (
+    MAXIMUM_MESSAGE_BYTES,
+    MAXIMUM_RESULTS_BYTES,
+    MAXIMUM_SUBMISSIONS,
+    TLS,
+    open_channel,
+)
 from hubbub.protos.v1 import submission_pb2
+from hubbub.protos.wire import serving
 from hubbub.protos.wire.statuses import STATUS
+from hubbub.queries.rows import Estimates
 from hubbub.service.listening import listen, new_server
 from support.queries import INNER_BYTES
 from support.samples import make_tls
@@ -445,6 +454,31 @@ async def test_message_above_the_limit_is_not_sent_again_and_again(callers: Call
     ):
         with pytest.raises(MessageError, match=f"send at most {MAXIMUM_MESSAGE_BYTES}"):
             await call
+
+
+def large_results(table: int) -> RoundResults:
+    estimates = Estimates("text", (), table=os.urandom(table))
+    return RoundResults(ROUND, (QueryResult("word", QueryState.PUBLISHED, 9, 9, {}, estimates),), b"{}")
+
+
+async def test_results_above_the_largest_request_are_fetched(
+    handler: Recorder, address: str, tls: dict[str, TLS]
+) -> None:
+    handler.answer = large_results(2 * MAXIMUM_MESSAGE_BYTES)
+    async with open_channel(address, tls["peer"], largest=MAXIMUM_RESULTS_BYTES) as channel:
+        fetched = await wire.ResultsCaller(channel).get_results(TASK, 3, 0.0, 60.0)
+    assert fetched == handler.answer
+
+
+async def test_results_above_what_readers_take_are_refused_by_name(
+    handler: Recorder, callers: Callers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """gRPC would answer RESOURCE_EXHAUSTED, for which a reader tries again and again."""
+    monkeypatch.setattr(serving, "MAXIMUM_RESULTS_BYTES", 1000)
+    handler.answer = large_results(1000)
+    with pytest.raises(Refusal, match=r"round 3 has 1\d{3} bytes of results, a message holds 1000; .* fewer") as caught:
+        await callers.results.get_results(TASK, 3, 0.0, DEADLINE)
+    assert caught.value.reason is Reason.TOO_LARGE
 
 
 class Liar(grpc.GenericRpcHandler):

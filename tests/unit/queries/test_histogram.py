@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from hubbub.queries.errors import AnswerError
+from hubbub.queries.fields import Fields
 from hubbub.queries.histogram import Histogram
 from hubbub.queries.query import Query
 from support.queries import krr_query, unary_query
@@ -36,14 +37,16 @@ def test_no_answer_to_a_query_that_is_not_optional_is_an_error(carrier: Query) -
 @pytest.mark.parametrize("answer", ["UA ", "ua", "", 1, True, 2.0, b"UA", "\ud800"])
 @BOTH
 def test_unknown_category_is_an_error_that_lists_the_known_but_not_the_answer(carrier: Query, answer: Any) -> None:
-    with pytest.raises(AnswerError, match="not one of its categories; it takes the text AA, B6, UA") as caught:
+    with pytest.raises(
+        AnswerError, match="not one of its categories; it takes one of the texts 'AA', 'B6', 'UA'"
+    ) as caught:
         carrier.encode(answer, os.urandom)
     assert repr(answer) not in str(caught.value)
 
 
 def test_a_long_list_of_categories_is_cut_short() -> None:
     query = krr_query(Histogram("many", tuple(f"c{number}" for number in range(1000))), 1)
-    with pytest.raises(AnswerError, match=r"c9 … \(1000 in all\)$") as caught:
+    with pytest.raises(AnswerError, match=r"'c9' … \(1000 in all\)$") as caught:
         query.encode("secret", os.urandom)
     assert "secret" not in str(caught.value)
     assert query.encode("c999", os.urandom) == 999
@@ -59,3 +62,20 @@ def test_encoding_a_category_takes_no_chance() -> None:
 def test_the_truth_is_a_count_of_every_category_and_of_those_who_answered() -> None:
     truth = QUESTION.truth(["UA", None, "AA", "UA", "ZZ"])
     assert truth == {("count", "AA"): 1.0, ("count", "B6"): 0.0, ("count", "UA"): 2.0, ("answered", None): 4.0}
+
+
+@pytest.mark.parametrize(
+    ("categories", "more", "share"),
+    [
+        (2, {"randomizer": "auto"}, 1 / 2),
+        (5, {"randomizer": "hashed"}, 1 / 5),
+        (1000, {"randomizer": "auto"}, 0.01),
+        (2, {"randomizer": "auto", "share": 0.02}, 0.02),
+        (2, {}, 1.0),
+    ],
+)
+def test_kinds_are_compared_at_a_count_that_some_category_must_have(
+    categories: int, more: dict[str, Any], share: float
+) -> None:
+    content = {"name": "carrier", "kind": "histogram", "categories": [f"c{place}" for place in range(categories)]}
+    assert Histogram.read(Fields("query[0]", {**content, **more})).share == share

@@ -24,7 +24,7 @@ from hubbub.queries.histogram import Histogram
 from hubbub.queries.krr import KRandomizedResponse
 from hubbub.queries.longitudinal.question import Longitudinal
 from hubbub.queries.number import Number
-from hubbub.queries.query import Query
+from hubbub.queries.query import Query, read_question
 from hubbub.queries.registry import QUESTIONS, RANDOMIZERS, question_of, randomizer_of
 from hubbub.queries.text import Text
 from hubbub.queries.top import Top
@@ -71,6 +71,12 @@ def test_an_unknown_kind_is_an_error_that_names_the_known(kind: Any) -> None:
     with pytest.raises(FieldError, match=rf"query\[0\].randomizer is .*; it must be {RANDOMIZER_KINDS}$") as caught:
         randomizer_of("query[0]", kind)
     assert len(str(caught.value)) < 250
+
+
+def test_a_draft_is_told_that_planning_may_choose_too() -> None:
+    content = {"name": "theme", "kind": "histogram", "categories": ["a", "b"], "randomizer": "oak"}
+    with pytest.raises(FieldError, match=rf"randomizer is 'oak'; it must be {RANDOMIZER_KINDS} or 'auto'$"):
+        read_question("query[0]", content)
 
 
 def test_every_known_kind_is_found_by_its_own_word() -> None:
@@ -133,7 +139,9 @@ categories = ["AA", "B6", "UA"]
 
 @pytest.mark.parametrize("written", ['"rappor"', '""', '"KRR"', "1", "true", '["krr"]', "{krr = 1}"])
 def test_a_draft_with_an_unknown_randomizer_is_refused_at_its_line(written: str) -> None:
-    with pytest.raises(TaskError, match=rf"^line 16: query\[0\].randomizer is .*; it must be {RANDOMIZER_KINDS}$"):
+    with pytest.raises(
+        TaskError, match=rf"^line 16: query\[0\].randomizer is .*; it must be {RANDOMIZER_KINDS} or 'auto'$"
+    ):
         read_draft(f"{DRAFT}randomizer = {written}\n")
 
 

@@ -97,6 +97,18 @@ def test_nobody_s_candidates_are_not_found() -> None:
     assert found(WORD.decode(debiased, [f"nobody {n}" for n in range(5000)])) == []
 
 
+def test_a_text_of_half_the_people_makes_no_others_stand_out() -> None:
+    """Hundreds of candidates collide with it in the same row, and so with each other."""
+    debiased = batch(WORD, {"everywhere": 4000, **{f"only {n}": 1 for n in range(2000)}})
+    assert found(WORD.decode(debiased, ["everywhere", *(f"nobody {n}" for n in range(60_000))])) == ["everywhere"]
+
+
+def test_a_common_text_that_nobody_looks_for_makes_no_others_stand_out() -> None:
+    """Every collision with it adds many reports at once."""
+    debiased = batch(WORD, {"everywhere": 4000, "chrome": 1500, **{f"only {n}": 1 for n in range(2000)}})
+    assert found(WORD.decode(debiased, ["chrome", *(f"nobody {n}" for n in range(30_000))])) == ["chrome"]
+
+
 def test_whoever_must_answer_has_answered_without_noise() -> None:
     answered = number(WORD.estimates(batch(WORD, {"a": 20})), "answered")
     assert (answered.value, answered.standard_error) == (20.0, 0.0)

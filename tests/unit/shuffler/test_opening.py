@@ -9,27 +9,27 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from hubbub.protos.envelope import Destination, Sealer, generate_key
+from hubbub.protos.envelope import Destination, Sealer, inner_bytes
 from hubbub.protos.messages import Submission
+from hubbub.protos.suites import DEFAULT, MLKEM768_X25519, Suite
 from hubbub.shuffler import opening
 from hubbub.shuffler.opener import LENGTH, RoundKey, read_answer, serve, write_header, write_records
 from hubbub.shuffler.opening import ON_THE_SPOT, PIECE_LIMIT, Openers, OpeningError
-from support.queries import INNER_BYTES
 
 Sealed = tuple[RoundKey, list[Submission], list[bytes | None]]
 """A round's key, submissions to it, and what is in them."""
 
 
-def sealed(count: int, queries: int = 2, number: int = 0) -> Sealed:
-    private, public = generate_key()
-    destination = Destination(bytes(32), number, bytes(32))
-    sealer = Sealer(destination, public, generate_key()[1])
+def sealed(count: int, queries: int = 2, number: int = 0, suite: Suite = DEFAULT) -> Sealed:
+    private, public = suite.generate_key()
+    destination, width = Destination(bytes(32), number, bytes(32)), inner_bytes(4, suite)
+    sealer = Sealer(destination, public, suite.generate_key()[1], suite)
     submissions, plains = [], list[bytes | None]()
     for _ in range(count):
-        submission_id, inners = os.urandom(16), [os.urandom(INNER_BYTES) for _ in range(queries)]
+        submission_id, inners = os.urandom(16), [os.urandom(width) for _ in range(queries)]
         submissions.append(Submission(submission_id, sealer.outer(inners, submission_id)))
         plains.append(b"".join(inners))
-    return RoundKey(destination, private, queries * INNER_BYTES), submissions, plains
+    return RoundKey(destination, private, queries * width, suite.name), submissions, plains
 
 
 @pytest.fixture
@@ -40,7 +40,9 @@ async def openers() -> AsyncIterator[Openers]:
 
 
 async def test_calls_of_several_rounds_at_once_get_each_their_own(openers: Openers) -> None:
-    rounds = [sealed(20, queries, number) for number, queries in enumerate([1, 2, 3, 2])]
+    """Of both suites, by the same processes."""
+    suites = (DEFAULT, MLKEM768_X25519) * 2
+    rounds = [sealed(20, queries, number, suites[number]) for number, queries in enumerate([1, 2, 3, 2])]
     calls = [openers.open(key, submissions) for key, submissions, _ in rounds for _ in range(5)]
     assert await asyncio.gather(*calls) == [plains for _, _, plains in rounds for _ in range(5)]
 
@@ -141,9 +143,9 @@ def test_a_process_answers_piece_by_piece_until_there_are_no_more() -> None:
 
 async def test_outer_envelopes_are_as_long_as_their_inner_ones_together(openers: Openers) -> None:
     """Inner envelopes of 52, 49 and 61 bytes come back joined, whether opened on the spot or by a process."""
-    private, public = generate_key()
+    private, public = DEFAULT.generate_key()
     key = RoundKey(Destination(bytes(32), 0, bytes(32)), private, 52 + 49 + 61)
-    sealer, submissions, plains = Sealer(key.destination, public, generate_key()[1]), [], list[bytes | None]()
+    sealer, submissions, plains = Sealer(key.destination, public, DEFAULT.generate_key()[1]), [], list[bytes | None]()
     for _ in range(ON_THE_SPOT + 1):
         submission_id, inners = os.urandom(16), [os.urandom(width) for width in (52, 49, 61)]
         submissions.append(Submission(submission_id, sealer.outer(inners, submission_id)))

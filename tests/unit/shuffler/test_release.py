@@ -49,6 +49,19 @@ def nth(call: str, number: int) -> Callable[[str], None]:
     return trouble
 
 
+async def test_nothing_is_released_before_the_cut_however_many_came(world: World) -> None:
+    """Also a device that draws its moment late is then among all others of its round."""
+    await world.fill(3 * MINIMUM)
+    world.clock.now = world.task.schedule.cut(0) - 0.001
+    world.rounds.alarm.wake()
+    await world.until(lambda: world.has_keys_of(1))
+    assert world.state is RoundState.OPEN
+    assert world.analyzer.lists == {}
+    await world.cut()
+    await world.over()
+    assert {record.reports for record in world.analyzer.records.values()} == {3 * MINIMUM}
+
+
 CRASHES: dict[str, Callable[[World], None]] = {
     "open": lambda _world: None,
     "cut, not mixed": lambda world: broken(world, "mix"),

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from hubbub.protos.admission import Admission as Admitted
 from hubbub.protos.batch import BatchId, BatchRecord, released_digest
-from hubbub.protos.envelope import Destination, InnerOpener, Sealer, generate_key
+from hubbub.protos.envelope import Destination, InnerOpener, Sealer
 from hubbub.protos.errors import Unreachable
 from hubbub.protos.keys import KeyRecord, KeySet, Role
 from hubbub.protos.messages import Answer, Committed, Envelopes, Receipt, RoundState, RoundStatus, Submission
@@ -66,7 +66,7 @@ class FakeAnalyzer:
     async def get_key(self, task_id: bytes, round_number: int, _deadline: float = 0) -> SignedDocument:
         self._enter("get_key")
         if round_number not in self.keys:
-            private, public = generate_key()
+            private, public = self.task.hpke.generate_key()
             record = KeyRecord(Role.ANALYZER, task_id, round_number, self.task.suite, public, 0, 2**33)
             self.keys[round_number] = private, record.signed_by(self.parties.analyzer)
         return self.keys[round_number][1]
@@ -100,7 +100,7 @@ class FakeAnalyzer:
         record = self.records[batch]
         private = self.keys[round_number][0]
         destination = Destination(self.task.id, round_number, record.key_set_hash)
-        opener = InnerOpener(destination, private, query)
+        opener = InnerOpener(destination, private, query, self.task.hpke)
         return [symbol(opener.open(envelope)) for envelope in self.lists[batch]]
 
 
@@ -214,7 +214,8 @@ class World:
             self.task.id, round_number, self.task.suite, self.parties.shuffler.public, self.parties.analyzer.public
         )
         destination = Destination(self.task.id, round_number, key_set.hash)
-        sealer = Sealer(destination, *(record.public_key for record in records))
+        shuffler, analyzer = (record.public_key for record in records)
+        sealer = Sealer(destination, shuffler, analyzer, self.task.hpke)
         submissions = []
         for pair in symbols:
             submission_id = os.urandom(16)

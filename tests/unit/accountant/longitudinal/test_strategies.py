@@ -12,7 +12,6 @@ from hubbub.accountant.errors import AccountingError
 from hubbub.accountant.mechanisms import KRR
 from hubbub.accountant.mechanisms.longitudinal import Direct, Horizon, Node, Sampled, Tree, Vector
 from hubbub.accountant.mechanisms.longitudinal.signs import weight_of
-from hubbub.accountant.mechanisms.longitudinal.tree import differences
 from support.streams import Law, node_values, sampled_law, streams, vector_law
 
 HORIZONS = [Horizon(d, k) for d, k in ((1, 1), (2, 1), (2, 2), (3, 2), (4, 1), (4, 2), (4, 3), (5, 2), (6, 3))]
@@ -117,7 +116,7 @@ def test_direct_estimates_without_bias_and_with_the_stated_variance() -> None:
 
 @pytest.mark.parametrize("node", [Node(2**29, 2**27), Node(2**31, 5), Node(2**29, 2**27, signed=False)], ids=str)
 def test_a_node_is_estimated_without_bias_and_with_the_stated_variance(node: Node) -> None:
-    tree = Tree(Horizon(1, 1), (node,))
+    tree = Tree(Horizon(1, 1), node)
     for value, row in zip(node.values, node.law, strict=True):
         assert sum(row) == 1
         estimates = [tree.estimate(0, sent, 1) for sent in node.values]
@@ -127,49 +126,44 @@ def test_a_node_is_estimated_without_bias_and_with_the_stated_variance(node: Nod
         assert square - mean**2 == node.variance(1, abs(value)) == tree.variance(1, 1, value, abs(value))
 
 
+def test_a_trees_variance_is_that_of_the_nodes_of_its_count() -> None:
+    node, horizon = Node(2**29, 2**27), Horizon(13, 3)
+    tree = Tree(horizon, node)
+    for period in range(1, 14):
+        nodes = len(horizon.cover(period))
+        assert tree.variance(period, 50) == nodes * node.variance(50, 0)
+        changed = [7] * nodes
+        assert tree.variance(period, 50, 0, sum(changed)) == sum(node.variance(50, each) for each in changed)
+        assert tree.largest_variance(period, 50) == tree.variance(period, 50, 0, min(3, nodes) * 50)
+
+
 @pytest.mark.parametrize("horizon", SMALL, ids=named)
-def test_local_epsilon_of_a_tree_covers_every_two_streams(horizon: Horizon) -> None:
-    signed = horizon.changes > 1
-    tree = Tree(horizon, tuple(Node(2**28 + 2**27 * level, 2**24, signed) for level in range(horizon.levels)))
-    worst = 0.0
-    for one, other in itertools.permutations(streams(horizon), 2):
-        ratio = 0.0
-        for level, node in enumerate(tree.nodes):
-            pairs = zip(node_values(one, level), node_values(other, level), strict=True)
-            ratio += sum(math.log(node.ratio(z, w)) for z, w in pairs)
-        worst = max(worst, ratio)
-    assert worst <= tree.epsilon_local() * (1 + 1e-12)
+def test_local_epsilon_of_a_tree_covers_every_two_streams_so_far(horizon: Horizon) -> None:
+    tree = Tree(horizon, Node(2**28, 2**24, horizon.changes > 1))
+    for period in range(1, horizon.periods + 1):
+        sent = {sent_values(horizon, states[:period]) for states in streams(horizon)}
+        pairs = itertools.permutations(sent, 2)
+        worst = max(sum(math.log(tree.node.ratio(z, w)) for z, w in zip(*pair, strict=True)) for pair in pairs)
+        assert worst <= tree.epsilon_local(period) * (1 + 1e-12)
     assert worst >= 0.5 * tree.epsilon_local()
 
 
-@pytest.mark.parametrize("horizon", HORIZONS, ids=named)
-def test_differences_cover_every_two_streams(horizon: Horizon) -> None:
-    for level in range(horizon.levels):
-        for period in range(1, horizon.periods + 1):
-            slots = differences(horizon, level, period)
-            for one, other in itertools.combinations(sorted({states[:period] for states in streams(horizon)}), 2):
-                sizes = [
-                    abs(z - w)
-                    for z, w in zip(node_values(one, level), node_values(other, level), strict=True)
-                    if z != w
-                ]
-                doubles, singles = sizes.count(2), sizes.count(1)
-                # Doubles fill what may hold one, then pairs; what is left must hold the singles, two to a pair.
-                in_pairs = max(0, doubles - slots.anything)
-                room = slots.singles + (slots.anything - min(doubles, slots.anything)) + 2 * (slots.pairs - in_pairs)
-                assert in_pairs <= slots.pairs
-                assert singles <= room
+def sent_values(horizon: Horizon, states: tuple[int, ...]) -> tuple[int, ...]:
+    """The values of the node of each period so far."""
+    places = [horizon.ending(period) for period in range(1, len(states) + 1)]
+    return tuple(node_values(states, level)[number - 1] for level, number in places)
 
 
 def test_covers_are_dyadic_and_add_up() -> None:
     horizon = Horizon(13, 3)
-    assert (horizon.padded, horizon.levels) == (16, 4)
+    assert horizon.levels == 4
     assert horizon.cover(13) == ((3, 1), (2, 3), (0, 13))
-    assert horizon.ending(12) == ((0, 12), (1, 6), (2, 3))
+    assert [horizon.ending(period) for period in (1, 8, 12, 13)] == [(0, 1), (3, 1), (2, 3), (0, 13)]
+    for period in range(1, 14):
+        assert horizon.cover(period)[-1] == horizon.ending(period)
     for states in itertools.islice(streams(horizon), 50):
         for period in range(1, 14):
             assert sum(node_values(states, h)[j - 1] for h, j in horizon.cover(period)) == states[period - 1]
-    assert [horizon.differing(level) for level in range(4)] == [6, 6, 3, 1]
 
 
 @pytest.mark.parametrize(
@@ -180,8 +174,7 @@ def test_covers_are_dyadic_and_add_up() -> None:
         (lambda: Horizon(4, 2).cover(5), "period is 5"),
         (lambda: Vector(Horizon(4, 2), 2**33, 2), "minuses is 2, must be from 0 to 1"),
         (lambda: Sampled(Horizon(4, 2), 2**32), "weight is 4294967296"),
-        (lambda: Tree(Horizon(4, 2), (Node(1, 1),)), "nodes are 1, must be 3"),
-        (lambda: Tree(Horizon(2, 2), (Node(1, 1), Node(1, 1, signed=False))), "make them signed"),
+        (lambda: Tree(Horizon(2, 2), Node(1, 1, signed=False)), "node has no -1, but 2 changes can make"),
         (lambda: Node(2**32, 1), "gamma is 4294967296"),
         (lambda: Node(1, 2**31), "side is 2147483648"),
         (lambda: weight_of(0.0), "epsilon_local is 0.0"),

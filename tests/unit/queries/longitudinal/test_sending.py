@@ -34,7 +34,7 @@ def asked(way: str, periods: int = 4, changes: int = 2) -> Query:
         "sampled": SendingOneChange(Sampled(horizon, EVEN), 100),
         "tree": SendingNodes(TreeNodes(periods, changes, 2**29, 2**28)),
     }
-    return Query(Longitudinal("active", changes, way, periods=periods), sendings[way])
+    return Query(Longitudinal("active", changes, way, steady_share=1.0, periods=periods), sendings[way])
 
 
 WAYS = ("direct", "vector", "sampled", "tree")
@@ -218,11 +218,29 @@ def test_states_are_typed_as_words() -> None:
         ("sampled", {"periods": 0}, "periods"),
         ("sampled", {"changes": 9}, "changes"),
         ("sampled", {"steady_share": 1.5}, "steady_share"),
+        (
+            "sampled",
+            {"steady_share": None},
+            "steady_share is missing, and strategy 'sampled' is certified by the people",
+        ),
+        ("vector", {"steady_share": None}, "steady_share is missing, and strategy 'vector' is certified by the people"),
     ],
 )
 def test_a_frozen_query_with_other_values_is_refused_by_name(way: str, change: dict[str, Any], problem: str) -> None:
     with pytest.raises(FieldError, match=problem):
         Query.read("query[0]", asked(way).content() | change)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_only_who_counts_on_steady_people_needs_to_know_them(way: str) -> None:
+    sending: Any = asked(way).randomizer
+    assert sending.counts_on_steady == (way in {"vector", "sampled"})
+    if sending.counts_on_steady:
+        with pytest.raises(FieldError, match="steady_share is missing"):
+            sending.check_crowd("query[0]", 10**6, None, 1e-6)
+    else:
+        content = asked(way).content() | {"steady_share": None}
+        assert Query.read("query[0]", content).content() == content
 
 
 def test_who_is_steady_is_part_of_the_law() -> None:
@@ -240,7 +258,7 @@ def truthful(count: int) -> bytes:
 def told(query: Query, states: dict[int, bool | None]) -> dict[int, int]:
     """The node values that a device sends, by round, where it always tells the truth."""
     memory, values = None, {}
-    lowest = query.randomizer.strategy.nodes[0].values[0]  # type: ignore[attr-defined]
+    lowest = query.randomizer.strategy.node.values[0]  # type: ignore[attr-defined]
     for number, state in states.items():
         encoded = query.encode_at(state, Moment(number, memory), truthful)
         values[number], memory = encoded.symbol + lowest, encoded.memory

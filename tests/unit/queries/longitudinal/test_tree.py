@@ -33,7 +33,7 @@ def test_a_count_is_the_sum_of_its_nodes_with_the_formulas_error(dummies: int) -
     for sending, minus in ((SIGNED, 4 * 1024), (RISING, 0)):
         whole, last = (mean_batch(sending, plus, minus, 64 * 1024, dummies) for plus in (16 * 1024, 8 * 1024))
         # [1, 6] is the node that ends with period 4 and the one that ends with period 6.
-        count, answered = sending.rows(5, {3: whole, 5: last, 4: last})
+        count, answered, *_ = sending.rows(5, {3: whole, 5: last, 4: last})
         assert count.estimate is not None
         assert answered.estimate is not None
         assert count.estimate.value == pytest.approx(24 * 1024 - 2 * minus)
@@ -50,3 +50,17 @@ def test_a_round_that_was_not_published_leaves_only_the_counts_that_need_it_with
         count, answered = SIGNED.rows(number, {place: batch for place in range(number + 1) if place != 3})
         assert (count.estimate is not None) == known
         assert answered.estimate is not None
+
+
+def test_counts_that_cannot_fall_have_a_series_that_does_not_and_others_have_none() -> None:
+    up, none = (mean_batch(RISING, plus, 0, 64 * 1024) for plus in (1024, 0))
+    _, _, *series = RISING.rows(4, {0: up, 1: none, 3: up, 4: none})
+    # Round 2 was not published: its count needs it, and no other does. The plain counts are 1024, 0, –, 1024, 1024.
+    found = {row.category: row.estimate for row in series}
+    assert [row.statistic for row in series] == ["smoothed_count"] * 4
+    assert [found[f"round {place}"].value for place in (0, 1, 3, 4)] == pytest.approx([512, 512, 1024, 1024])  # type: ignore[union-attr]
+    for row in series:
+        assert row.estimate is not None
+        assert row.estimate.standard_error is None
+        assert row.estimate.lower <= row.estimate.value <= row.estimate.upper
+    assert len(SIGNED.rows(0, {0: mean_batch(SIGNED, 1024, 1024, 64 * 1024)})) == 2

@@ -1,0 +1,256 @@
+"""The audit: plays a task's worst case on services of its own; what is learned is compared with what is certified.
+
+Everyone's answer is fixed but one: the victim's is one of two, as a fair coin of the operating system says. The
+attacker is the analyzer: it sees every report that is opened, in its order, and the certificate states what it may
+learn. What it does learn is bounded from below with confidence (`inference`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+
+from hubbub.accountant.certificate.minimum import parts_at_minimum
+from hubbub.accountant.certificate.terms import Terms
+from hubbub.accountant.composition import compose
+from hubbub.deploy.audit.inference import Shown, attack, most_visible, rounds_to_show
+from hubbub.deploy.audit.people import Victim
+from hubbub.deploy.audit.scores import Round, Scores, scored
+from hubbub.deploy.audit.stage import SHORT_SECONDS, Part, Played, Stage, TooSlow, epsilon_in
+from hubbub.deploy.audit.worst import Telling, telling
+from hubbub.deploy.errors import BadUse
+from hubbub.deploy.local import LocalPipeline
+from hubbub.deploy.verification import Pins, verify
+from hubbub.protos.draft import MINIMUM_DELTA
+from hubbub.protos.keys import Role
+from hubbub.protos.signed_task import SignedTask
+from hubbub.protos.task import Draft, Identities, Task
+
+MOST_EPSILON = 100.0
+"""Largest ε that a task may state."""
+
+SHORT_SHARE = 8
+"""One round in so many is played under the minimum, unless it was said how many are."""
+
+LEAST_ROUNDS = 8
+"""Fewest rounds: two with each answer to choose by, and two to judge by."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to audit: how many rounds with so many people each, at which δ and confidence, and how many of them short.
+
+    None is the task's own: its minimum of reports, and its δ; for `short`, one in `SHORT_SHARE`.
+    """
+
+    rounds: int = 400
+    people: int | None = None
+    delta: float | None = None
+    confidence: float = 0.999
+    short: int | None = None
+
+    @property
+    def under_minimum(self) -> int:
+        """How many rounds are played under the minimum."""
+        return self.rounds // SHORT_SHARE if self.short is None else self.short
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What tests replace with something broken: programs in the place of services, the class of the victim's device."""
+
+    programs: Mapping[Role, Sequence[str]] = field(default_factory=dict)
+    victim: type[Victim] = Victim
+
+
+@dataclass(frozen=True)
+class Attacked:
+    """An attack on rounds of one kind: what it showed, the scores it was made from, and how many were opened."""
+
+    short: bool
+    shown: Shown
+    scores: Scores
+    opened: int
+
+
+@dataclass(frozen=True)
+class Audit:
+    """What an audit found of the task `name`. `task` is what was played, `certificate` the one that states most."""
+
+    name: str
+    task: SignedTask
+    options: Options
+    certified: float
+    certificate: bytes
+    visible: float
+    attacks: tuple[Attacked, ...]
+
+    @property
+    def attained(self) -> float:
+        """The ε that the rounds show, with the confidence asked for."""
+        return max(each.shown.epsilon for each in self.attacks)
+
+    @property
+    def released_short(self) -> int:
+        """How many rounds under the minimum were opened."""
+        return sum(each.opened for each in self.attacks if each.short)
+
+    @property
+    def consistent(self) -> bool:
+        """Whether nothing contradicts the certificate: no larger ε was shown, and no round under the minimum opened."""
+        return self.attained <= self.certified and not self.released_short
+
+
+def check_single_rounds(asked: Draft | Task) -> None:
+    """Return only if the rounds of a task stand for themselves.
+
+    Raises:
+        BadUse: where some hang together.
+    """
+    if asked.horizon is not None:
+        raise BadUse(
+            f"task {asked.name} asks a question whose {asked.horizon} rounds hang together, an audit plays rounds by "
+            "themselves; leave that question out"
+        )
+
+
+def audited_task(task: Task, options: Options) -> Task:
+    """Return the task that is played: the same queries, with so many people, at that δ, promising what that gives.
+
+    Everybody is honest, so that a round of so many reports is what is certified; a budget is for many rounds.
+
+    Raises:
+        BadUse: where an option is out of its limits, rounds of the task hang together, or one of so many people gives
+            no ε that a task may state.
+    """
+    check_single_rounds(task)
+    if not 0 < options.confidence < 1:
+        raise BadUse(f"--confidence is {options.confidence}; give a number above 0 and below 1, such as 0.999")
+    if options.delta is not None and not MINIMUM_DELTA <= options.delta < 1:
+        raise BadUse(f"--delta is {options.delta}; it must be at least {MINIMUM_DELTA:g} and below 1")
+    people = task.minimum_reports if options.people is None else options.people
+    delta = task.privacy.delta if options.delta is None else options.delta
+    privacy = replace(task.privacy, epsilon=MOST_EPSILON, delta=delta, honest_share=1.0, epsilon_total=None)
+    # Its devices are enrolled by the audit's own operator alone.
+    stated = None if task.stated is None else replace(task.stated, second_authority=None)
+    played = replace(task, minimum_reports=people, privacy=privacy, stated=stated)
+    found = compose(parts_at_minimum(Terms.of(played), [query.mechanism for query in task.queries]), delta)
+    if not found.epsilon_upper < MOST_EPSILON:
+        raise BadUse(f"{people} people give ε = {found.epsilon_upper:g}, a task states less than {MOST_EPSILON:g}")
+    return replace(played, privacy=replace(privacy, epsilon=min(MOST_EPSILON, found.epsilon_upper * (1 + 1e-6))))
+
+
+def check_options(task: Task, options: Options) -> None:
+    """Return only if so many rounds could beat the certificate of the task that is played: else nothing is checked.
+
+    Raises:
+        BadUse: naming the option, and how many rounds would do.
+    """
+    full = options.rounds - options.under_minimum
+    if options.under_minimum < 0 or full < LEAST_ROUNDS:
+        limit = f"play {LEAST_ROUNDS} or more with all their people"
+        raise BadUse(f"--rounds {options.rounds} with --short {options.under_minimum} leaves {full}; {limit}")
+    error, delta = _error(options), task.privacy.delta
+    visible = most_visible(full, delta, error)
+    if visible > task.privacy.epsilon:
+        return
+    needed = full = rounds_to_show(task.privacy.epsilon, delta, error)
+    while needed - replace(options, rounds=needed).under_minimum < full:
+        needed += 1
+    raise BadUse(
+        f"--rounds {options.rounds} can show ε = {visible:.4g} at most, whatever the services do, and the certificate "
+        f"of {task.minimum_reports} people states {task.privacy.epsilon:.4g} at δ = {delta:g}: it could never be "
+        f"beaten; ask for {needed} rounds, for a lower --confidence, or for more --people"
+    )
+
+
+def _error(options: Options) -> float:
+    """Return the error probability of the attack on rounds of one kind: the kinds share what the confidence leaves."""
+    return (1 - options.confidence) / (2 if options.under_minimum else 1)
+
+
+async def run(
+    task: Task,
+    options: Options,
+    folder: Path,
+    progress: Callable[[], None] = lambda: None,
+    parts: Parts | None = None,
+) -> Audit:
+    """Audit a frozen task, `audited_task`'s, in a new folder; `progress` is called after every round.
+
+    Raises:
+        BadUse: where so many rounds could not beat the certificate.
+        HubbubError: where a service fails.
+    """
+    check_options(task, options)
+    playing = _Playing(task, folder, parts or Parts(), progress)
+    full, pipeline = await playing.full(options.rounds - options.under_minimum)
+    kinds = [full, await playing.short(options.under_minimum)] if options.under_minimum else [full]
+    attacks = [_attacked(playing.worst, played, task.privacy.delta, _error(options)) for played in kinds]
+    certificate = _checked(pipeline.task.task.identities, full)
+    visible = most_visible(len(full), task.privacy.delta, _error(options))
+    return Audit(task.name, pipeline.task, options, epsilon_in(certificate), certificate, visible, tuple(attacks))
+
+
+@dataclass(frozen=True)
+class _Playing:
+    task: Task
+    folder: Path
+    parts: Parts
+    progress: Callable[[], None]
+
+    @cached_property
+    def worst(self) -> tuple[Telling, ...]:
+        return tuple(telling(query) for query in self.task.queries)
+
+    async def full(self, rounds: int) -> tuple[tuple[Played, ...], LocalPipeline]:
+        """Play rounds with all their people; return what came of them, and the services, which are stopped."""
+        stage = self._stage("full", [Part(is_first, self.task.minimum_reports) for is_first in _coins(rounds)])
+        async with stage.pipeline() as pipeline:
+            return await stage.play(pipeline), pipeline
+
+    async def short(self, rounds: int) -> tuple[Played, ...]:
+        """Play rounds of the victim alone, which are under the minimum.
+
+        Raises:
+            TooSlow: where the machine cannot keep to their schedule.
+        """
+        parts = [Part(is_first, 1, short=True) for is_first in _coins(rounds)]
+        for seconds in SHORT_SECONDS[:-1]:
+            with contextlib.suppress(TooSlow):
+                return await self._short(parts, seconds)
+        return await self._short(parts, SHORT_SECONDS[-1])
+
+    async def _short(self, parts: Sequence[Part], seconds: int) -> tuple[Played, ...]:
+        stage = replace(self._stage(f"short-{seconds}", parts), seconds=seconds)
+        async with stage.pipeline() as pipeline:
+            return await stage.play(pipeline)
+
+    def _stage(self, name: str, parts: Sequence[Part]) -> Stage:
+        folder = self.folder / name
+        folder.mkdir()
+        return Stage(self.task, self.worst, parts, folder, self.parts.programs, self.parts.victim, self.progress)
+
+
+def _attacked(worst: Sequence[Telling], played: Sequence[Played], delta: float, error: float) -> Attacked:
+    scores = scored(worst, [Round(each.part.is_first, each.seen) for each in played])
+    opened = sum(any(seen is not None for seen in each.seen) for each in played)
+    return Attacked(played[0].part.short, attack(scores, delta, error), scores, opened)
+
+
+def _coins(rounds: int) -> list[bool]:
+    """Return which rounds have a victim that holds its first answer: half of them, in a random order."""
+    coins = [place % 2 == 0 for place in range(rounds)]
+    secrets.SystemRandom().shuffle(coins)
+    return coins
+
+
+def _checked(identities: Identities, played: Sequence[Played]) -> bytes:
+    """Return the certificate that states most, verified with its signers pinned."""
+    found = max((each.certificate for each in played if each.certificate is not None), key=epsilon_in)
+    verify(found, Pins(identities.operator, identities.shuffler, identities.analyzer))
+    return found

@@ -1,0 +1,91 @@
+"""`hubbub audit`: what it prints, keeps and draws, and what it refuses before anything is started."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from hubbub.deploy.cli import main
+from support.command import hubbub
+
+TASK = """
+[task]
+name = "kiosks"
+start = 2096-01-01T00:00:00Z
+length = "24h"
+grace = "10m"
+minimum_reports = 20
+
+[privacy]
+epsilon = 0.5
+delta = 0.05
+epsilon_local = 4
+
+[[query]]
+name = "theme"
+kind = "histogram"
+categories = ["light", "dark", "system"]
+"""
+
+
+@pytest.fixture
+def task(tmp_path: Path) -> Path:
+    path = tmp_path / "task.toml"
+    path.write_text(TASK)
+    return path
+
+
+OVER_TIME = """
+[[query]]
+name = "subscribed"
+kind = "longitudinal"
+changes = 1
+"""
+
+REFUSED = {
+    "too few rounds": (("--rounds", "10"), "it could never be beaten; ask for"),
+    "certain": (("--confidence", "1"), "--confidence is 1.0; give a number above 0 and below 1"),
+    "no delta": (("--delta", "2"), "--delta is 2.0"),
+    "hardly a round": (("--rounds", "7"), "--rounds"),
+    "no picture": (("--picture", "audit.gif"), "pictures are .svg or .png"),
+    "nobody else": (("--people", "1"), "--people"),
+}
+
+
+def error_of(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+    """The one member of the document that a refused audit prints; it ended with status 2."""
+    with pytest.raises(SystemExit) as ended:
+        main(["audit", *words, "--json"])
+    assert ended.value.code == 2
+    return str(json.loads(capsys.readouterr().out)["error"])
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_makes_no_sense_is_refused(task: Path, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    words, says = REFUSED[name]
+    assert says in error_of([str(task), *words], capsys)
+
+
+def test_a_question_over_time_is_refused(task: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    task.write_text(TASK.replace("minimum_reports", "rounds = 2\nminimum_reports") + OVER_TIME)
+    assert "task kiosks asks a question whose 2 rounds hang together" in error_of([str(task)], capsys)
+
+
+@pytest.mark.slow
+def test_an_audit_is_printed_kept_and_drawn(task: Path, tmp_path: Path) -> None:
+    """80 rounds at confidence 0.999: a right system is accused once in a thousand runs at most."""
+    words = ("--rounds", "80", "--short", "0", "--confidence", "0.999")
+    ran = hubbub("audit", task, *words, "--out", tmp_path / "kept", "--picture", tmp_path / "audit.svg", "--json")
+    assert ran.status == 0, ran.err
+    document = ran.json
+    assert document["consistent"] is True
+    assert document["epsilon_attained"] <= document["epsilon_certified"] < document["epsilon_visible"]
+    assert (document["rounds"], document["confidence"], document["people"]) == (80, 0.999, 20)
+    assert document["attacks"][0]["opened"] == 80
+    assert hubbub("verify", tmp_path / "kept" / "certificate.json", "--json").json["verified"]
+    assert (tmp_path / "kept" / "logs" / "full" / "analyzer.log").is_file()
+    drawn = (tmp_path / "audit.svg").read_text()
+    assert f"certificate: ε ≤ {document['epsilon_certified']:.4g}" in drawn
+    assert "attacker: " in drawn

@@ -1,0 +1,135 @@
+"""Texts by prefixes through real services: rounds for beginnings, what is found in them, and what is certified."""
+
+from __future__ import annotations
+
+import asyncio
+import csv
+import json
+import time
+from pathlib import Path
+
+import pytest
+
+from hubbub.client import Gateway
+from hubbub.deploy.discovering import discovered, prefix_rounds, read_alphabet
+from hubbub.deploy.errors import BadUse
+from hubbub.deploy.local import LocalPipeline
+from hubbub.deploy.verification import Pins, VerificationError, verify
+from hubbub.protos.keys import Role
+from hubbub.protos.results import RoundResults
+from hubbub.protos.task import Draft, Privacy, Schedule
+from hubbub.queries.histogram import Histogram
+from hubbub.queries.text import Text
+from support.command import Ran, hubbub
+
+pytestmark = pytest.mark.slow
+
+ROUNDS = 3
+HELD = {"straße": 120, "cat": 80, "catamaran": 60, None: 40}
+DEVICES = sum(HELD.values())
+CHARACTERS = "abcehmnorstß"
+
+
+def draft() -> Draft:
+    # All rounds began before now and are cut long after it, so they can be answered one after the other at once.
+    schedule = Schedule(int(time.time()) - 3600 * ROUNDS, 3600, 30 * 86_400, ROUNDS, "operator")
+    privacy = Privacy(epsilon=20.0, delta=1e-2, epsilon_local=20.0, dummies=100)
+    asked = Text("word", optional=True, prefixes=(3, 5)), Histogram("theme", ("light", "dark"))
+    return Draft("searches", schedule, DEVICES, privacy, asked)
+
+
+async def answered(pipeline: LocalPipeline, number: int) -> int:
+    gateway = Gateway(
+        pipeline.task.encode(),
+        operator_key=pipeline.operator_key,
+        shuffler_key=pipeline.shuffler_key,
+        state=pipeline.folder.of("client") / "gateway.db",
+        shuffler=pipeline.shuffler,
+        authority=pipeline.authority,
+        tickets=pipeline.ticket,
+    )
+    words = [word for word, people in HELD.items() for _ in range(people)]
+    async with gateway:
+        named = ((str(place), {"word": word, "theme": "dark"}) for place, word in enumerate(words))
+        return (await gateway.submit_many(named, number)).accepted
+
+
+def operator(pipeline: LocalPipeline, path: Path) -> Path:
+    """The settings file of somebody who reads results."""
+    control = pipeline.services[Role.SHUFFLER].addresses["control"]
+    results = pipeline.services[Role.ANALYZER].addresses["results"]
+    tls = pipeline.operator_tls
+    path.write_text(
+        f'shuffler_control = "{control}"\nanalyzer_results = "{results}"\n'
+        f'[tls]\nauthority = "{tls.authority}"\ncertificate = "{tls.certificate}"\nkey = "{tls.key}"\n'
+    )
+    return path
+
+
+async def test_texts_that_nobody_listed_are_found_over_rounds_of_real_services(tmp_path: Path) -> None:
+    async with asyncio.timeout(400), LocalPipeline(draft(), tmp_path / "pipeline") as pipeline:
+        rounds = []
+        for number in range(ROUNDS):
+            assert await answered(pipeline, number) == DEVICES
+            await pipeline.close_round(number)
+            rounds.append(await pipeline.results(number))
+        settings, table = operator(pipeline, tmp_path / "operator.toml"), tmp_path / "found.csv"
+        words = ("results", settings, "--prefixes", "--alphabet", CHARACTERS)
+        document = await asyncio.to_thread(hubbub, *words, "--json", "--csv", table)
+        shown = await asyncio.to_thread(hubbub, *words, "--round", "1")
+        identities = pipeline.task.task.identities
+    check_document(document, table)
+    assert "cat" in shown.out
+    assert "catam… (beginning, round 1)" in shown.out
+    check_stepping_over(rounds)
+    check_certificate(rounds[-1].certificate, Pins(identities.operator, identities.shuffler, identities.analyzer))
+
+
+def check_document(ran: Ran, table: Path) -> None:
+    assert ran.status == 0, ran.err
+    assert "round 0, 3 bytes:" in ran.err
+    word, theme = ran.json["queries"]
+    assert "notes" not in theme
+    found = {row["category"]: row for row in word["counts"]}
+    # "catamaran" is more than two bytes longer than the last prefix.
+    assert list(found) == ["straße", "cat"]
+    assert [(row["category"], row["at"]) for row in word["beginnings"]] == [("catam…", 1)]
+    for row, people in ((found["straße"], 120), (found["cat"], 80), (word["beginnings"][0], 60)):
+        assert abs(row["estimate"] - people) < 6 * row["standard_error"]
+        assert row["simultaneous_lower"] < row["lower"] < row["upper"] < row["simultaneous_upper"]
+    assert [note.partition(":")[0] for note in word["notes"][:3]] == [
+        "round 0, 3 bytes",
+        "round 1, 5 bytes",
+        "round 2, whole texts",
+    ]
+    with table.open(encoding="utf-8", newline="") as file:
+        rows = [row for row in csv.DictReader(file) if row["query"] == "word"]
+    assert [(row["statistic"], row["category"], row["at"]) for row in rows] == [
+        ("count", "straße", ""),
+        ("count", "cat", ""),
+        ("beginning", "catam…", "1"),
+        ("answered", "", ""),
+    ]
+
+
+def check_stepping_over(rounds: list[RoundResults]) -> None:
+    """Without the first round, the second continues the empty beginning by five bytes: few characters allow that."""
+    word, theme = discovered(rounds[1:], read_alphabet("cats"), lambda _: None).queries
+    assert word.estimates is not None
+    assert ("count", "cat") in [(row.statistic, row.category) for row in word.estimates.rows]
+    only = RoundResults(rounds[2].id, (theme,), rounds[2].certificate)
+    assert prefix_rounds(only) == range(2)
+    with pytest.raises(BadUse, match="round 2 has no texts to find: they were withheld"):
+        discovered([only], None, lambda _: None)
+
+
+def check_certificate(certificate: bytes, pins: Pins) -> None:
+    """Rounds for prefixes compose as any do, and a certificate of them does not outlive a changed byte."""
+    content = verify(certificate, pins).content
+    assert [query["mechanism"] for query in content["queries"]] == ["hashed", "krr"]
+    assert len(content["all_rounds"]["history"]) == ROUNDS
+    assert content["all_rounds"]["epsilon_upper"] > content["round_total"]["epsilon_upper"]
+    assert json.loads(certificate)["body"]["task"]["task"]["queries"][0]["prefixes"] == [3, 5]
+    assert b'"prefixes":[3,5]' in certificate
+    with pytest.raises(VerificationError):
+        verify(certificate.replace(b'"prefixes":[3,5]', b'"prefixes":[3,6]'), pins)

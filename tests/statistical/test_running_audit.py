@@ -1,0 +1,153 @@
+"""`hubbub audit`: right services are consistent with their certificates, and each broken part is caught.
+
+A right system is accused with probability `FALSE_ALARM` at most, which is what the confidence leaves. How likely a
+broken part is caught is computed for each from the exact law of the event that gives it away, judged on half of the
+rounds: see `power`. Randomness is the operating system's, so these numbers are those of every run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Mapping
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from hubbub.client.device import DeviceReceipt
+from hubbub.deploy.audit.audit import Audit, Options, Parts, audited_task, run
+from hubbub.deploy.audit.inference import epsilon_shown
+from hubbub.deploy.audit.people import ASKED, Victim
+from hubbub.deploy.verification import VerificationError
+from hubbub.protos.keys import Role
+from hubbub.protos.task import Identities, Privacy, Schedule, Task
+from hubbub.queries.draws import Random
+from hubbub.queries.histogram import Histogram
+from hubbub.queries.krr import KRandomizedResponse
+from support import broken
+from support.queries import krr_query
+
+pytestmark = pytest.mark.slow
+
+FALSE_ALARM = 1e-6
+"""Largest probability that the right system is accused here."""
+
+CONFIDENCE = 0.99
+"""With which broken parts are caught."""
+
+ROUNDS = 96
+DELTA = 0.05
+FIRST, SECOND = "yes", "no"
+
+
+def task(gamma: Fraction, dummies: int) -> Task:
+    """One question with two answers, for two people: what hides the victim is γ, or the dummies."""
+    query = krr_query(Histogram("seen", (FIRST, SECOND)), int(gamma * 2**32))
+    privacy = Privacy(1.0, DELTA, epsilon_local=8.0, dummies=dummies)
+    identities = Identities(b"operator", b"shuffler", b"analyzer")
+    return Task("small", Schedule(0, 3600, 0, 1), 2, privacy, (query,), identities)
+
+
+HIDDEN_BY_DUMMIES = task(Fraction(1, 50), 32)
+HIDDEN_BY_CHANCE = task(Fraction(4, 5), 0)
+
+
+def audited(asked: Task, folder: Path, options: Options, parts: Parts | None = None) -> Audit:
+    return asyncio.run(run(audited_task(asked, options), options, folder, parts=parts))
+
+
+def shuffler(fault: str) -> Parts:
+    return Parts({Role.SHUFFLER: broken.program(fault, "shuffler")})
+
+
+def both(fault: str) -> Parts:
+    return Parts({role: broken.program(fault, role.value) for role in (Role.SHUFFLER, Role.ANALYZER)})
+
+
+def power(right: float, wrong: float, certified: float, judged: int = ROUNDS // 4) -> float:
+    """The probability that an event of these rates is shown to beat the certificate."""
+    seen = np.arange(judged + 1)
+    masses = stats.binom.pmf(seen, judged, right), stats.binom.pmf(seen, judged, wrong)
+    shown = [epsilon_shown((np.full(judged + 1, hits), judged), (seen, judged), DELTA, 1 - CONFIDENCE) for hits in seen]
+    return float(masses[0] @ (np.array(shown) > certified) @ masses[1])
+
+
+def test_the_right_system_is_consistent(tmp_path: Path) -> None:
+    found = audited(HIDDEN_BY_DUMMIES, tmp_path, Options(128, confidence=1 - FALSE_ALARM, short=4))
+    assert found.consistent
+    assert found.attained <= found.certified < found.visible
+    assert [each.opened for each in found.attacks] == [124, 0]
+    assert found.released_short == 0
+
+
+def test_an_order_that_is_kept_is_caught(tmp_path: Path) -> None:
+    """The victim's report is the first, so its place gives it away. Missed with probability 10⁻⁶."""
+    options = Options(ROUNDS, confidence=CONFIDENCE, short=0)
+    found = audited(HIDDEN_BY_DUMMIES, tmp_path, options, shuffler("keep_order"))
+    assert power(0.99, 0.01, found.certified) > 1 - 1e-6
+    assert not found.consistent
+    assert found.attained > found.certified
+    assert found.attacks[0].shown.event.score == "place 0"
+
+
+def test_dummies_that_the_shuffler_knows_are_caught(tmp_path: Path) -> None:
+    """Only the other person's γ = 0.02 is left to hide the victim: 0.99 against 0.02. Missed with probability 10⁻⁵."""
+    options = Options(ROUNDS, confidence=CONFIDENCE, short=0)
+    found = audited(HIDDEN_BY_DUMMIES, tmp_path, options, shuffler("know_dummies"))
+    assert power(0.99, 0.02, found.certified) > 1 - 1e-5
+    assert not found.consistent
+
+
+def test_dummies_that_are_left_out_are_in_no_certificate_that_verifies(tmp_path: Path) -> None:
+    """Whatever the analyzer overlooks: the shuffler's record says how many there are."""
+    options = Options(24, confidence=0.9, short=0)
+    with pytest.raises(VerificationError, match="dummies"):
+        audited(HIDDEN_BY_DUMMIES, tmp_path, options, both("leave_dummies_out"))
+
+
+def test_a_biased_randomizer_is_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Devices draw with a fortieth of γ, that is 0.02: 0.99 against 0.02. Missed with probability 10⁻⁵."""
+    right = KRandomizedResponse.randomize
+
+    def biased(self: KRandomizedResponse, symbol: int, random: Random) -> bytes:
+        return right(KRandomizedResponse(self.symbols, self.gamma // 40), symbol, random)
+
+    monkeypatch.setattr(KRandomizedResponse, "randomize", biased)
+    found = audited(HIDDEN_BY_CHANCE, tmp_path, Options(ROUNDS, confidence=CONFIDENCE, short=0))
+    assert power(0.99, 0.02, found.certified) > 1 - 1e-5
+    assert not found.consistent
+
+
+class Forgetful(Victim):
+    """Broken: a device that does not know itself again, and draws anew whenever it is asked."""
+
+    async def submit(self, answers: Mapping[str, Any], *args: Any, **options: Any) -> DeviceReceipt:
+        self._name = secrets.token_hex(8)
+        return await super().submit(answers, *args, **options)
+
+
+def test_retries_that_are_randomized_anew_are_caught(tmp_path: Path) -> None:
+    """Twelve reports of the victim's, all of its answer, are seen among 32 dummies. Missed with probability 10⁻⁴."""
+    options = Options(ROUNDS, confidence=CONFIDENCE, short=0)
+    found = audited(HIDDEN_BY_DUMMIES, tmp_path, options, Parts(victim=Forgetful))
+    # The mean number of "yes" is 28 or 16, and half of them lies between.
+    assert power(_more_say_yes(22, 0.99), _more_say_yes(22, 0.01), found.certified) > 1 - 1e-4
+    assert not found.consistent
+
+
+def _more_say_yes(threshold: int, chance: float) -> float:
+    """P[more than `threshold` reports say "yes"], where each of the victim's does with this chance."""
+    victim = stats.binom.pmf(np.arange(ASKED + 1), ASKED, chance)
+    other, dummies = np.array([0.99, 0.01]), stats.binom.pmf(np.arange(33), 32, 0.5)
+    return float(np.convolve(np.convolve(victim, other), dummies)[threshold + 1 :].sum())
+
+
+def test_a_batch_under_the_minimum_is_caught(tmp_path: Path) -> None:
+    """One that is released is enough, whatever its numbers are."""
+    found = audited(HIDDEN_BY_CHANCE, tmp_path, Options(32, confidence=0.8, short=8), both("release_few"))
+    assert found.released_short == 8
+    assert not found.consistent

@@ -1,0 +1,127 @@
+"""Which task an audit plays, what it refuses before it plays anything, and how it says what it found."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from hubbub.accountant.bounds import epsilon_bracket
+from hubbub.deploy.audit.audit import Attacked, Audit, Options, audited_task, check_options
+from hubbub.deploy.audit.inference import Event, Shown
+from hubbub.deploy.audit.scores import Scores
+from hubbub.deploy.errors import BadUse
+from hubbub.deploy.pictures.draw import drawn
+from hubbub.deploy.views.audit import audit_document, audit_picture, print_audit
+from hubbub.protos.admission import ENROLLED, OPEN, Admission, Mode
+from hubbub.protos.signed_task import SignedTask
+from hubbub.protos.task import TASK_FORMAT, Privacy
+from hubbub.queries.histogram import Histogram
+from support.queries import krr_query
+from support.samples import Parties, sample_task
+
+QUERY = krr_query(Histogram("theme", ("light", "dark", "system")), 2**30)
+TASK = sample_task(
+    Parties.generate(),
+    minimum_reports=100,
+    queries=(QUERY,),
+    privacy=Privacy(1.0, 1e-6, epsilon_local=5.0, honest_share=0.5, epsilon_total=20.0),
+)
+
+
+def test_the_task_that_is_played_promises_what_so_many_honest_people_give() -> None:
+    played = audited_task(TASK, Options(people=30, delta=0.05))
+    given = epsilon_bracket(QUERY.mechanism, 30, 0.05).epsilon_upper
+    assert given <= played.privacy.epsilon <= given * (1 + 1e-5)
+    assert (played.minimum_reports, played.privacy.delta, played.queries) == (30, 0.05, TASK.queries)
+    assert (played.privacy.honest_share, played.privacy.epsilon_total) == (1.0, None)
+
+
+def test_the_admission_that_is_played_is_the_task_s_own_without_a_second_authority() -> None:
+    stated = Admission(Mode.ENROLLED, b"s" * 32)
+    for given, wanted in ((stated, ENROLLED), (OPEN, OPEN), (None, None)):
+        task = replace(TASK, format=TASK_FORMAT if given else TASK.format, stated=given)
+        assert audited_task(task, Options()).stated == wanted
+
+
+def test_people_and_delta_are_the_tasks_own_where_none_are_given() -> None:
+    played = audited_task(TASK, Options())
+    assert (played.minimum_reports, played.privacy.delta) == (100, 1e-6)
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (Options(confidence=1.0), "--confidence is 1.0; give a number above 0 and below 1"),
+        (Options(confidence=0.0), "--confidence is 0.0"),
+        (Options(delta=1.0), "--delta is 1.0; it must be at least 1e-15 and below 1"),
+        (Options(delta=0.0), "--delta is 0.0"),
+    ],
+)
+def test_options_out_of_their_limits_are_named(options: Options, says: str) -> None:
+    with pytest.raises(BadUse, match=says):
+        audited_task(TASK, options)
+
+
+def test_an_audit_that_could_not_fail_is_refused_with_the_rounds_that_would_do() -> None:
+    options = Options(20, people=30, delta=0.05)
+    played = audited_task(TASK, options)
+    with pytest.raises(BadUse, match=r"it could never be beaten; ask for [0-9]+ rounds") as refused:
+        check_options(played, options)
+    enough = int(str(refused.value).partition("ask for ")[2].partition(" ")[0])
+    check_options(played, replace(options, rounds=enough))
+
+
+def test_rounds_with_all_their_people_are_needed() -> None:
+    played = audited_task(TASK, Options())
+    with pytest.raises(BadUse, match="--rounds 100 with --short 95 leaves 5; play 8 or more"):
+        check_options(played, Options(100, short=95))
+
+
+def found(attained: float, released: int = 0) -> Audit:
+    played = audited_task(TASK, Options(people=30, delta=0.05))
+    scores = Scores(("counts",), np.array([[0.5], [-0.5], [1.0], [-1.0]]), np.array([True, False, True, False]))
+    kinds = ((False, attained, 200), (True, 0.0, released))
+    attacks = tuple(
+        Attacked(short, Shown(Event("counts", 0.0), (48, 50), (2, 50), epsilon), scores, opened)
+        for short, epsilon, opened in kinds
+    )
+    return Audit("kiosks", SignedTask(played), Options(208, short=8), 0.9, b"", 2.0, attacks)
+
+
+def said(audit: Audit) -> str:
+    console = Console(width=200, highlight=False)
+    with console.capture() as captured:
+        print_audit(console, audit_document(audit, 1.0))
+    return captured.get()
+
+
+def test_a_certificate_that_is_not_beaten_is_consistent() -> None:
+    document = audit_document(found(0.7), 1.0)
+    asked = {"epsilon_attained": 0.7, "confidence": 0.999, "epsilon_certified": 0.9, "rounds": 208, "consistent": True}
+    assert asked.items() <= document.items()
+    assert "consistent: the attacker shows ε ≥ 0.7 at δ = 0.05, with confidence 0.999" in said(found(0.7))
+
+
+def test_a_certificate_that_is_beaten_is_not() -> None:
+    assert not found(1.1).consistent
+    assert "NOT CONSISTENT: the attacker learns ε ≥ 1.1" in said(found(1.1))
+    assert "the certificate states ε ≤ 0.9" in said(found(1.1))
+
+
+def test_a_round_under_the_minimum_that_was_opened_is_enough() -> None:
+    assert not found(0.0, released=1).consistent
+    assert "1 rounds under the minimum were released" in said(found(0.0, released=1))
+
+
+def test_the_picture_has_the_certificate_and_the_attacker() -> None:
+    picture = audit_picture(found(0.7))
+    assert [panel.title for panel in picture.panels] == ["rounds of the certificate", "rounds under the minimum"]
+    promised, seen = picture.panels[0].series
+    assert promised.y[0] == pytest.approx(0.05)
+    assert (seen.x[0], seen.y[0], seen.x[-1], seen.y[-1]) == (0.0, 0.0, 1.0, 1.0)
+    svg = drawn(picture, "svg").decode()
+    assert "certificate: ε ≤ 0.9, δ = 0.05" in svg
+    assert "attacker: counts" in svg
