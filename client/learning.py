@@ -115,7 +115,7 @@ def _check_records(content: Mapping[str, Any], task: Task, learned: Learned) -> 
     expected |= {(number, 0) for number in learned.rounds}
     found = set()
     for document in (*content["batches"], *content["earlier"]):
-        record = BatchRecord.read(SignedDocument.from_json(document), task.identities.shuffler)
+        record = BatchRecord.read(SignedDocument.from_json(document), task.identities.shuffler, task.identities.hops)
         if record.batch.task_id != task.id or record.reports < task.minimum_reports:
             raise ValueError("a batch in it is another task's, or under the task's minimum")
         found.add((record.batch.round, record.batch.query))

@@ -4,6 +4,7 @@ operator/   identity, the authority's key, its certificate, everyone's public ke
 shuffler/   identity, its certificate, the operator's public key, settings
 analyzer/   identity, its certificate, the operator's and the shuffler's public keys, settings
 client/     the operator's and the shuffler's public keys, the authority's certificate, settings: nothing secret
+hop-2/      where there are more shufflers, each has a folder of its own (`deploy/chain.py`)
 
 A shuffler or an analyzer that somebody else runs makes its own identity and hands over only the public key. Its folder
 then holds no identity.
@@ -19,8 +20,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from hubbub.deploy.authority import Authority
+from hubbub.deploy.chain import Hops, add_hops
 from hubbub.deploy.errors import BadUse
 from hubbub.deploy.folders import new_folder
+from hubbub.deploy.trust import identities_in
 from hubbub.protos.hosts import bracketed, checked_host
 from hubbub.protos.keys import CORE_ROLES, Identity, Role, load_public, save_public
 
@@ -69,12 +72,14 @@ class Placement:
         listen: the host or address that its ports bind.
         data: the folder for the stores; each service's store is in a folder of its role's name there.
         public_keys: the PEM files of parties that made their identities themselves.
+        hops: the shufflers behind the first one.
     """
 
     hosts: Mapping[Role, Sequence[str]] = field(default_factory=dict)
     listen: Mapping[Role, str] = field(default_factory=dict)
     data: Path | None = None
     public_keys: Mapping[Role, Path] = field(default_factory=dict)
+    hops: Hops = field(default_factory=Hops)
 
 
 HERE = Placement()
@@ -111,6 +116,8 @@ def initialise(root: Path, placement: Placement = HERE, now: datetime | None = N
         _make_identities(folder, public)
         _issue(folder, authority, placement)
         _write_settings(folder, placement, now or datetime.now(UTC))
+        add_hops(root, placement.hops, authority, LOOPBACK, placement.data)
+        identities_in(folder.trust_of("operator"))
     return folder
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from hubbub.protos.envelope import FIRST_HOP
 from hubbub.protos.keys import CORE_ROLES, load_public
-from hubbub.protos.task import FIRST_HOP, Identities, hop_name
+from hubbub.protos.task import Identities, hop_name
 
 
 def identities_in(folder: Path) -> Identities:

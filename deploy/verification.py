@@ -41,11 +41,8 @@ class Pins:
     operator: bytes | None = None
     shuffler: bytes | None = None
     analyzer: bytes | None = None
-
-    @property
-    def complete(self) -> bool:
-        """Whether all three are pinned."""
-        return None not in (self.operator, self.shuffler, self.analyzer)
+    hops: tuple[bytes, ...] | None = None
+    """Those of the shufflers behind the first one, in their order; None where they are not known."""
 
 
 @dataclass(frozen=True)
@@ -60,12 +57,14 @@ class Verified:
     @property
     def pinned(self) -> bool:
         """Whether all signers are pinned."""
-        return self.pins.complete
+        return not self.unpinned
 
     @property
     def unpinned(self) -> tuple[str, ...]:
-        """The roles of the signers that are not."""
-        return tuple(role.value for role in CORE_ROLES if getattr(self.pins, role.value) is None)
+        """The parties among the signers that are not; hops are pinned all together."""
+        core = [role.value for role in CORE_ROLES if getattr(self.pins, role.value) is None]
+        named = self.task.identities.named
+        return (*core, *(name for name in named if name not in set(CORE_ROLES) and self.pins.hops is None))
 
     @property
     def admission(self) -> dict[str, str]:
@@ -74,8 +73,8 @@ class Verified:
 
     @property
     def fingerprints(self) -> dict[str, str]:
-        """The signers' fingerprints by role, for people to compare."""
-        return {role.value: fingerprint(self.task.identities.of(role)) for role in CORE_ROLES}
+        """The signers' fingerprints by party, for people to compare."""
+        return {name: fingerprint(identity) for name, identity in self.task.identities.named.items()}
 
 
 def verify(certificate: bytes, pins: Pins) -> Verified:
@@ -97,6 +96,7 @@ def verify(certificate: bytes, pins: Pins) -> Verified:
         records = _check_records(task, content)
         _check_admission(task, content)
         _check_numbers(task, content)
+        _check_hops(task, content, records)
         _check_earlier(task, content)
     except (SignatureError, AccountingError, HubbubError) as error:
         raise VerificationError(f"the certificate does not hold: {error}") from error
@@ -159,6 +159,20 @@ def _check_pins(named: Identities, pins: Pins) -> None:
                 f"its {role.value} is {fingerprint(named.of(role))}, not {fingerprint(pinned)} as pinned by "
                 f"--{role.value}-key"
             )
+    if pins.hops is not None and pins.hops != named.hops:
+        raise VerificationError(
+            f"its hops are {_printed(named.hops)}, not {_printed(pins.hops)} as pinned by --hop-key, in this order"
+        )
+
+
+def _printed(identities: tuple[bytes, ...]) -> str:
+    return " then ".join(map(fingerprint, identities)) or "none"
+
+
+def _read_record(task: Task, batch: Any) -> BatchRecord:
+    """Return a batch's record, checked to be signed by the shuffler and, around that, by each of the task's hops."""
+    identities = task.identities
+    return BatchRecord.read(SignedDocument.from_json(batch), identities.shuffler, identities.hops)
 
 
 def _check_records(task: Task, content: dict[str, Any]) -> tuple[BatchRecord, ...]:
@@ -171,7 +185,7 @@ def _check_records(task: Task, content: dict[str, Any]) -> tuple[BatchRecord, ..
         )
     records = []
     for index, (batch, stated) in enumerate(zip(batches, queries, strict=True)):
-        record = BatchRecord.read(SignedDocument.from_json(batch), task.identities.shuffler)
+        record = _read_record(task, batch)
         _check_record(task, content, record, index, stated)
         records.append(record)
     # A submission holds a report for every query, so whatever is true of the round is the same in all its records.
@@ -204,6 +218,14 @@ def _check_record(task: Task, content: dict[str, Any], record: BatchRecord, inde
         raise VerificationError(f"round {record.batch.round} is not one of the task's {task.schedule.rounds} rounds")
 
 
+def _check_hops(task: Task, content: dict[str, Any], records: tuple[BatchRecord, ...]) -> None:
+    """Check that what hops did not pass on is among the reports that are stated as left out."""
+    for query, stated, record in zip(task.queries, content["queries"], records, strict=True):
+        for reason, count in record.left_out.items():
+            if stated["left_out"].get(reason, 0) < count:
+                raise VerificationError(f"{query.name}: hops left out {count} reports as {reason}, fewer are stated")
+
+
 def _check_admission(task: Task, content: dict[str, Any]) -> None:
     """Check what the central numbers are said to rest on; only an earlier task's certificate may leave it out."""
     expected = task.admission.statement()
@@ -221,7 +243,7 @@ def _check_earlier(task: Task, content: dict[str, Any]) -> None:
     if not isinstance(earlier, list) or len(earlier) != len(history):
         raise VerificationError(f"it must hold one batch record of each of {len(history)} earlier rounds")
     for batch, stated in zip(earlier, history, strict=True):
-        record = BatchRecord.read(SignedDocument.from_json(batch), task.identities.shuffler)
+        record = _read_record(task, batch)
         for query in stated["queries"]:
             _check_record(task, {"round": stated["round"]}, record, 0, query)
 

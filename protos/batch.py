@@ -15,12 +15,12 @@ from enum import StrEnum
 from typing import Any
 
 from hubbub.protos.admission import Mode
-from hubbub.protos.envelope import NUMBER_LIMIT
+from hubbub.protos.envelope import FIRST_HOP, NUMBER_LIMIT
 from hubbub.protos.errors import SignatureError
 from hubbub.protos.keys import HASH_BYTES, Identity
 from hubbub.protos.refusals import Reason
 from hubbub.protos.signed import Label, SignedDocument, from_hex
-from hubbub.protos.task import FIRST_HOP, MAXIMUM_DUMMIES, MAXIMUM_HOPS, MAXIMUM_REPORTS, Close
+from hubbub.protos.task import MAXIMUM_DUMMIES, MAXIMUM_HOPS, MAXIMUM_REPORTS, Close
 
 BATCH_RECORD_FORMAT = "hubbub-batch/2"
 """The form of a record that states its task's admission."""

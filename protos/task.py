@@ -16,7 +16,7 @@ from functools import cached_property
 from typing import Any, Literal
 
 from hubbub.protos.admission import ENROLLED, OPEN, Admission
-from hubbub.protos.envelope import inner_bytes, outer_bytes
+from hubbub.protos.envelope import FIRST_HOP, inner_bytes, outer_bytes
 from hubbub.protos.errors import TaskError
 from hubbub.protos.forms import TASK_FORMS, UNSTATED, Form, form_named
 from hubbub.protos.keys import CORE_ROLES, Role
@@ -38,9 +38,6 @@ MAXIMUM_DUMMIES = 10_000_000
 
 MAXIMUM_HOPS = 7
 """Most shufflers behind the first one: for each of them a device seals every answer once more."""
-
-FIRST_HOP = 2
-"""The place in the chain of the first hop: the shuffler that devices submit to is the first."""
 
 Close = Literal["schedule", "operator"]
 
@@ -214,7 +211,17 @@ class Task:
     @cached_property
     def inner_bytes(self) -> tuple[int, ...]:
         """Lengths of the inner envelopes, in the order of the queries: each is as long as its randomizer's reports."""
-        return tuple(inner_bytes(query.report_bytes, self.hpke) for query in self.queries)
+        return self.arriving_bytes(FIRST_HOP)
+
+    @cached_property
+    def counted_bytes(self) -> tuple[int, ...]:
+        """Lengths of the envelopes as the analyzer gets them: every hop has taken its layer off."""
+        return self.arriving_bytes(FIRST_HOP + len(self.identities.hops))
+
+    def arriving_bytes(self, place: int) -> tuple[int, ...]:
+        """Lengths of the envelopes as they arrive at a place of the chain; behind the last hop is the analyzer's."""
+        layers = 1 + FIRST_HOP + len(self.identities.hops) - place
+        return tuple(inner_bytes(query.report_bytes, self.hpke, layers) for query in self.queries)
 
     @cached_property
     def outer_bytes(self) -> int:

@@ -25,10 +25,18 @@ class NewRoundKey:
 
 
 def make_key(
-    role: Role, task: Task, round_number: int, identity: Identity, new_key: NewKey = Suite.generate_key
+    role: Role,
+    task: Task,
+    round_number: int,
+    identity: Identity,
+    new_key: NewKey = Suite.generate_key,
+    behind: SignedDocument | None = None,
 ) -> NewRoundKey:
-    """Make the key of `role` for a round, of the task's suite, in a record signed by that service's `identity`."""
+    """Make the key of `role` for a round, of the task's suite, in a record signed by that service's `identity`.
+
+    A hop's record is made around the one of who comes `behind` it.
+    """
     private, public = new_key(task.hpke)
     valid = key_validity(task.schedule, round_number)
-    record = KeyRecord(role, task.id, round_number, task.suite, public, valid.not_before, valid.not_after)
+    record = KeyRecord(role, task.id, round_number, task.suite, public, valid.not_before, valid.not_after, behind)
     return NewRoundKey(private, record.signed_by(identity), valid.not_after)

@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
-from hubbub.protos.batch import BatchId, BatchRecord, left_out_by_hops, released_digest
+from hubbub.protos.batch import BatchId, BatchRecord, left_out_by_hops, released_digest, task_named
 from hubbub.protos.errors import KeyRecordError, SignatureError
 from hubbub.protos.keys import KeySet
 from hubbub.protos.messages import Committed, Envelopes
@@ -113,6 +113,18 @@ class Inbox(Protocol[D_co]):
 
 
 # What must hold for every receiver
+
+
+def task_of(document: SignedDocument) -> bytes:
+    """Return the id of the task that a batch record says it is of: it is read once the task's signers are known.
+
+    Raises:
+        Refusal: BAD_RECORD.
+    """
+    try:
+        return task_named(document)
+    except SignatureError as error:
+        raise Refusal(Reason.BAD_RECORD, str(error)) from error
 
 
 def read_record(document: SignedDocument, sender: bytes, before: Sequence[bytes] = ()) -> BatchRecord:
@@ -236,6 +248,20 @@ def new_part(delivery: Delivery | None, stretch: Envelopes) -> int:
         message = f"envelopes {stretch.offset} to {stretch.offset + count} of {delivery.envelopes}"
         raise Refusal(Reason.WRONG_OFFSET, f"{message}; go on from {delivery.next_offset}")
     return count if delivery.committed is not None else min(count, delivery.next_offset - stretch.offset)
+
+
+def check_width(task: Task, stretch: Envelopes, widths: Sequence[int]) -> None:
+    """Return only if the envelopes of a stretch are as long as all of their query are: `widths`, by query.
+
+    Raises:
+        Refusal: MALFORMED.
+    """
+    if stretch.batch.query >= len(task.queries):
+        message = f"task {task.name} has queries 0 to {len(task.queries) - 1}, not {stretch.batch.query}"
+        raise Refusal(Reason.MALFORMED, message)
+    width = widths[stretch.batch.query]
+    if any(len(envelope) != width for envelope in stretch.envelopes):
+        raise Refusal(Reason.MALFORMED, f"an inner envelope of this query has {width} bytes; others were sent")
 
 
 def another_envelope(offset: int) -> Refusal:

@@ -34,5 +34,5 @@ def make_keys(task: Task, round_number: int, identity: Identity, analyzer: Signe
     """
     made = make_key(Role.SHUFFLER, task, round_number, identity)
     key_set = KeySet(made.record, analyzer)
-    key_set.read(task.id, round_number, task.suite, identity.public, task.identities.analyzer)
+    key_set.read(*(task.id, round_number, task.suite), identity.public, task.identities.analyzer, task.identities.hops)
     return RoundKeys(made.private, key_set, os.urandom(PLACE_KEY_BYTES))

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 import structlog
@@ -60,6 +61,42 @@ class Analyzer(Protocol):
         """Have the batch counted."""
 
 
+@dataclass(frozen=True)
+class Parcel:
+    """A batch as it is handed over: its record and its round's key set, and the digest of its list."""
+
+    batch: BatchId
+    record: SignedDocument
+    key_set: KeySet
+    digest: bytes
+
+
+Stretch = Callable[[int], Awaitable[Sequence[bytes]]]
+"""Reads some of a batch's envelopes from an offset on; none at its end."""
+
+
+async def hand_over(
+    taker: Analyzer, parcel: Parcel, stretch: Stretch, parties: int = 1, moved: Callable[[], None] = lambda: None
+) -> Committed:
+    """Deliver a batch from where the other side has it, and have it committed; `moved` is told of each stretch.
+
+    `parties` is how many open the batch before the commit is answered.
+
+    Raises:
+        Refusal, Unreachable: what the calls raise; all of it may be done again.
+    """
+    offset = await taker.begin(parcel.record, parcel.key_set, CALL_SECONDS)
+    while envelopes := await stretch(offset):
+        following = await taker.put(Envelopes(parcel.batch, offset, tuple(envelopes)), CALL_SECONDS)
+        # Otherwise an analyzer that never moves on would be sent the same stretch for ever, without a pause.
+        if following <= offset:
+            raise Refusal(Reason.WRONG_OFFSET, f"the analyzer stays at offset {offset}")
+        offset = following
+        moved()
+    deadline = parties * (CALL_SECONDS + offset / COMMITS_PER_SECOND)
+    return await taker.commit(parcel.batch, parcel.digest, deadline)
+
+
 class Patience:
     """Pauses between tries of one thing, longer and longer."""
 
@@ -108,11 +145,16 @@ class Courier:
     async def _deliver_one(
         self, round_: Round, task: Task, key_set: KeySet, batch: StoredBatch, notice: Notice
     ) -> None:
-        width = task.inner_bytes[batch.query]
+        width, parties = task.inner_bytes[batch.query], 1 + len(task.identities.hops)
+        parcel = Parcel(BatchId(task.id, round_.number, batch.query), batch.record, key_set, batch.digest)
+
+        async def stretch(offset: int) -> Sequence[bytes]:
+            return await self._store.envelopes(round_, batch.query, offset, width)
+
         patience = Patience(self._pause)
         while True:
             try:
-                committed = await self._try(round_, key_set, batch, width, patience)
+                committed = await hand_over(self._analyzer, parcel, stretch, parties, patience.succeeded)
                 break
             except StoreError:
                 raise
@@ -124,21 +166,6 @@ class Courier:
         notice(None)
         query = task.queries[batch.query].name
         _LOG.info("delivered", task=task.name, round=round_.number, query=query, counted=committed.counted)
-
-    async def _try(
-        self, round_: Round, key_set: KeySet, batch: StoredBatch, width: int, patience: Patience
-    ) -> Committed:
-        batch_id = BatchId(round_.task_id, round_.number, batch.query)
-        offset = await self._analyzer.begin(batch.record, key_set, CALL_SECONDS)
-        while envelopes := await self._store.envelopes(round_, batch.query, offset, width):
-            following = await self._analyzer.put(Envelopes(batch_id, offset, tuple(envelopes)), CALL_SECONDS)
-            # Otherwise an analyzer that never moves on would be sent the same stretch for ever, without a pause.
-            if following <= offset:
-                raise Refusal(Reason.WRONG_OFFSET, f"the analyzer stays at offset {offset}")
-            offset = following
-            patience.succeeded()
-        deadline = CALL_SECONDS + offset / COMMITS_PER_SECOND
-        return await self._analyzer.commit(batch_id, batch.digest, deadline)
 
 
 def in_words(error: HubbubError) -> str:

@@ -21,6 +21,10 @@ Certificate = Annotated[Path, typer.Argument(help="The certificate's file.")]
 OperatorKey = Annotated[KeyFile, typer.Option("--operator-key", help="PEM file of the operator's public key.")]
 ShufflerKey = Annotated[KeyFile, typer.Option("--shuffler-key", help="PEM file of the shuffler's public key.")]
 AnalyzerKey = Annotated[KeyFile, typer.Option("--analyzer-key", help="PEM file of the analyzer's public key.")]
+HopKeys = Annotated[
+    list[Path] | None,
+    typer.Option("--hop-key", help="PEM file of hop-2's public key, where there are hops; repeat in their order."),
+]
 Rigorous = Annotated[
     bool,
     typer.Option("--rigorous", help="Also prove the numbers by an independent route, in ball arithmetic (slower)."),
@@ -32,6 +36,7 @@ def command(
     operator_key: OperatorKey = None,
     shuffler_key: ShufflerKey = None,
     analyzer_key: AnalyzerKey = None,
+    hop_key: HopKeys = None,
     rigorous: Rigorous = False,
     as_json: Json = False,
 ) -> None:
@@ -39,7 +44,8 @@ def command(
 
     Exits 0 where everything holds, 1 where something does not, saying what; 141 where the reader of its output left
     before the end, as head does. Without all three keys it says that the
-    signers are not pinned: then the certificate is sound, but anybody could have made it.
+    signers are not pinned: then the certificate is sound, but anybody could have made it. Where there are hops, their
+    keys are pinned too, each with --hop-key.
 
     With --rigorous every epsilon of the round's queries is also proven, in arithmetic that cannot round the wrong
     way, and totals as far as that goes. What was proven comes first: the stated epsilon, or at most 1 % more. With
@@ -55,8 +61,9 @@ def command(
         from hubbub.protos.keys import load_public
 
         keys = [load_public(path) if path is not None else None for path in (operator_key, shuffler_key, analyzer_key)]
+        hops = None if hop_key is None else tuple(map(load_public, hop_key))
         with naming(certificate):
-            verified = verify(certificate.read_bytes(), Pins(*keys))
+            verified = verify(certificate.read_bytes(), Pins(keys[0], keys[1], keys[2], hops))
         findings = _proven(verified) if rigorous else None
         if as_json:
             print_json(_document(verified, findings))

@@ -1,0 +1,25 @@
+"""Tasks: which signed tasks a hop takes part in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from hubbub.protos.errors import SignatureError
+from hubbub.protos.signed_task import SignedTask
+from hubbub.protos.task import Task
+from hubbub.service.tasks import read_tasks
+
+
+def load_tasks(paths: Iterable[Path], operator: bytes, shuffler: bytes, hop: bytes) -> Mapping[bytes, Task]:
+    """Return the tasks in those files and folders (`*.json`), by id, that these parties signed and that name the hop.
+
+    Raises:
+        TaskError: where a file holds another task, or there is none at all.
+    """
+
+    def check(signed: SignedTask) -> None:
+        if hop not in signed.check(operator, shuffler).identities.hops:
+            raise SignatureError("the task does not name this hop; plan it with this hop's public key in trust/")
+
+    return {task_id: signed.task for task_id, signed in read_tasks(paths, check).items()}
