@@ -16,7 +16,7 @@ from hubbub.protos.forms import CERTIFICATE_FORMS, Form, form_named, version_at
 from hubbub.protos.keys import CORE_ROLES
 from hubbub.protos.signed import SignedDocument, fingerprint, instead_of_json, parse_canonical, with_floats
 from hubbub.protos.signed_task import SignedTask
-from hubbub.protos.task import Identities, Task
+from hubbub.protos.task import Identities, Task, hop_name
 
 _MEMBERS = {"format", "task", "round", "batches", "earlier", "all_rounds", "honest_share", "queries", "round_total"}
 _OPTIONAL = {"admission", "horizon"}
@@ -65,6 +65,27 @@ class Verified:
         core = [role.value for role in CORE_ROLES if getattr(self.pins, role.value) is None]
         named = self.task.identities.named
         return (*core, *(name for name in named if name not in set(CORE_ROLES) and self.pins.hops is None))
+
+    @property
+    def hops(self) -> list[dict[str, Any]]:
+        """What each hop says of each query's batch: how many envelopes it received, left out and released."""
+        return [
+            {
+                "query": query.name,
+                "hop": hop_name(hop.place),
+                "received": hop.received,
+                "left_out": dict(hop.left_out),
+                "released": hop.released,
+            }
+            for query, record in zip(self.task.queries, self.records, strict=True)
+            for hop in record.hops
+        ]
+
+    @property
+    def colluders(self) -> str:
+        """Against whom together only the local ε is left, in words."""
+        shufflers = 1 + len(self.task.identities.hops)
+        return "shuffler and analyzer" if shufflers == 1 else f"all {shufflers} shufflers and the analyzer"
 
     @property
     def admission(self) -> dict[str, str]:

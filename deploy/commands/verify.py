@@ -107,6 +107,8 @@ def _document(verified: Verified, findings: list[Finding] | None) -> dict[str, A
         "round_total": content["round_total"],
         "all_rounds": content["all_rounds"],
     }
+    if verified.task.identities.hops:
+        document["hops"] = verified.hops
     if "horizon" in content:
         document["horizon"] = content["horizon"]
     if findings is not None:
@@ -130,7 +132,7 @@ def _print(verified: Verified) -> None:
         out.print(
             f"  {query['name']}: {query['valid']} valid reports of {query['reports']}, {query['state']}; "
             f"epsilon <= {query['epsilon_upper']} at delta {query['delta']:g} ({query['bound']}){assumed}, "
-            f"{query['epsilon_local']} if shuffler and analyzer collude",
+            f"{query['epsilon_local']} if {verified.colluders} collude",
             markup=False,
             soft_wrap=True,
         )
@@ -140,7 +142,8 @@ def _print(verified: Verified) -> None:
     which = f"all {held} rounds" if held > 1 else "one round"
     out.print(f"  {which} so far: epsilon <= {rounds['epsilon_upper']}{assumed}", markup=False, soft_wrap=True)
     if "horizon" in content:
-        out.print(_horizon(content["horizon"], assumed), markup=False, soft_wrap=True)
+        out.print(_horizon(content["horizon"], assumed, verified.colluders), markup=False, soft_wrap=True)
+    _print_hops(verified)
     suite = verified.task.hpke
     out.print(f"  reports were sealed with {suite.name} ({suite.words})", markup=False, soft_wrap=True)
     if not verified.pinned:
@@ -150,10 +153,23 @@ def _print(verified: Verified) -> None:
         out.print(f"  {role:<9} {digits}", markup=False, soft_wrap=True)
 
 
-def _horizon(stated: Mapping[str, Any], assumed: str) -> str:
+def _print_hops(verified: Verified) -> None:
+    for each in verified.hops:
+        reasons = ", ".join(f"{count} {reason}" for reason, count in each["left_out"].items())
+        passed = (
+            f"passed on {each['released']} of {each['received']} envelopes{f', left out {reasons}' * bool(reasons)}"
+        )
+        console().print(f"  {each['query']}: {each['hop']} {passed}", markup=False, soft_wrap=True)
+    if verified.hops:
+        dummies = " and keeps to itself what its dummies hold" if verified.task.privacy.dummies else ""
+        words = f"these hold while one of the shufflers is honest, and the first one is about whom it let in{dummies}"
+        console().print(f"  {words}", markup=False, soft_wrap=True)
+
+
+def _horizon(stated: Mapping[str, Any], assumed: str, colluders: str) -> str:
     epsilon = stated["epsilon_upper"]
     epsilon = "unknown, as a round was short of the minimum" if epsilon is None else epsilon
     return (
         f"  the whole horizon of {stated['rounds']} rounds, at the minimum: epsilon <= {epsilon}{assumed}, "
-        f"{stated['epsilon_local']} if shuffler and analyzer collude"
+        f"{stated['epsilon_local']} if {colluders} collude"
     )
