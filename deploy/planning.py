@@ -230,10 +230,10 @@ def _smallest_minimum(draft: Draft) -> int | None:
         except TaskError:
             return False
 
-    return _first(does, draft.minimum_reports, MAXIMUM_REPORTS)
+    return first_that(does, draft.minimum_reports, MAXIMUM_REPORTS)
 
 
-def _first(holds: Callable[[int], bool], low: int, limit: int) -> int | None:
+def first_that(holds: Callable[[int], bool], low: int, limit: int) -> int | None:
     """Return a number at which `holds` is true, at most an eighth above the first; None where none is up to `limit`.
 
     It is found by doubling, then halving, which takes for granted that `holds` stays true once it is.

@@ -18,7 +18,7 @@ from hubbub.accountant.certificate.minimum import parts_at_minimum
 from hubbub.accountant.certificate.terms import Terms
 from hubbub.accountant.composition import compose
 from hubbub.deploy.audit.inference import Shown, attack, most_visible, rounds_to_show
-from hubbub.deploy.audit.people import Victim
+from hubbub.deploy.audit.people import People, Victim
 from hubbub.deploy.audit.scores import Round, Scores, scored
 from hubbub.deploy.audit.stage import SHORT_SECONDS, Part, Played, Stage, TooSlow, epsilon_in
 from hubbub.deploy.audit.worst import Telling, telling
@@ -61,10 +61,11 @@ class Options:
 
 @dataclass(frozen=True)
 class Parts:
-    """What tests replace with something broken: programs in the place of services, the class of the victim's device."""
+    """What tests replace with something broken: programs in the place of services, the victim's device, the people."""
 
     programs: Mapping[Role, Sequence[str]] = field(default_factory=dict)
     victim: type[Victim] = Victim
+    people: type[People] = People
 
 
 @dataclass(frozen=True)
@@ -233,7 +234,8 @@ class _Playing:
     def _stage(self, name: str, parts: Sequence[Part]) -> Stage:
         folder = self.folder / name
         folder.mkdir()
-        return Stage(self.task, self.worst, parts, folder, self.parts.programs, self.parts.victim, self.progress)
+        given = self.parts
+        return Stage(self.task, self.worst, parts, folder, given.programs, given.victim, given.people, self.progress)
 
 
 def _attacked(worst: Sequence[Telling], played: Sequence[Played], delta: float, error: float) -> Attacked:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hubbub.protos.messages import Submission
 from hubbub.protos.refusals import Refusal
 from hubbub.shuffler.checks.capacity import capacity
-from hubbub.shuffler.checks.check import Arrival, Check, Verdict
+from hubbub.shuffler.checks.check import Arrival, Check, Verdict, passes
 from hubbub.shuffler.checks.credential import credential
 from hubbub.shuffler.checks.keys import keys
 from hubbub.shuffler.checks.size import size
@@ -17,7 +17,7 @@ CHECKS: tuple[Check, ...] = (size, time, keys, credential, capacity)
 
 def verdict_of(arrival: Arrival) -> Verdict:
     """Return what all checks together say of each submission of a call."""
-    verdicts = [check(arrival) for check in CHECKS]
+    verdicts = [verdict for verdict in (check(arrival) for check in CHECKS) if verdict is not passes]
 
     def verdict(submission: Submission) -> Refusal | None:
         # A plain loop: this runs for every submission of every call.
