@@ -68,7 +68,7 @@ def add_hops(root: Path, hops: Hops, authority: Authority, loopback: Sequence[st
         folder.chmod(0o700)
         authority.save_certificate(folder / "tls" / "authority.pem")
         hosts = tuple(dict.fromkeys((*hops.hosts[index : index + 1], *loopback)))
-        authority.issue(name, hosts, folder / "tls" / "hop.pem", folder / "tls" / "hop.key")
+        authority.issue(name, hosts, folder / "tls" / f"{name}.pem", folder / "tls" / f"{name}.key")
         save_public(root / "operator" / "trust" / f"{name}.pub.pem", _identity(folder, hops, index))
         for party in ("operator", "shuffler"):
             save_public(
@@ -91,6 +91,8 @@ def _settle(root: Path, hops: Hops, index: int, data: Path | None) -> None:
     path = root / hops.names[index] / "hop.toml"
     path.write_text(importlib.resources.files("hubbub.deploy").joinpath("samples", "hop.toml").read_text())
     port = LISTEN_PORT + 10 * index
+    for key, ending in (("certificate", "pem"), ("key", "key")):
+        change(path, key, f"tls/{hops.names[index]}.{ending}")
     change(path, "listen", f"127.0.0.1:{port}")
     change(path, "metrics_listen", f"127.0.0.1:{port + 2}")
     if index + 1 < hops.count:
