@@ -20,12 +20,14 @@ from hubbub.protos.envelope import Destination
 from hubbub.protos.keys import Identity, KeySet, Role, behind
 from hubbub.protos.messages import Committed, Envelopes
 from hubbub.protos.refusals import Reason, Refusal
+from hubbub.protos.releases import NO_RELEASES, Known, Stretch
 from hubbub.protos.signed import SignedDocument
 from hubbub.protos.suites import Suite
 from hubbub.protos.task import Task
 from hubbub.service.charges import Charges, LedgerMoved, TaskLocks
 from hubbub.service.keys import NewKey, make_key
-from hubbub.service.receiving import Receiver, check_key_set, check_record, check_width, erased, read_record, task_of
+from hubbub.service.receiving import Receiver, erased
+from hubbub.service.statements import check_key_set, check_record, check_width, read_record, task_of
 from hubbub.service.troubles import Troubles
 from hubbub.service.workers import Job, Workers
 
@@ -82,11 +84,20 @@ class Acceptor:
             raise erased(task, round_number)
         return stored.record
 
-    async def begin(self, record: SignedDocument, key_set: KeySet) -> int:
+    async def get_releases(self, task_id: bytes) -> Known:
+        """Return what is known of a task's releases.
+
+        Raises:
+            Refusal: UNKNOWN_TASK.
+        """
+        return await self._store.known(self._task(task_id, 0).id)
+
+    async def begin(self, record: SignedDocument, key_set: KeySet, releases: Stretch = NO_RELEASES) -> int:
         """Take a batch's announcement, checked, and return the offset to go on from.
 
         Raises:
-            Refusal: BAD_RECORD, KEY_SET_DIFFERS, BELOW_MINIMUM, DIGEST_DIFFERS, ERASED, OVER_BUDGET.
+            Refusal: BAD_RECORD, KEY_SET_DIFFERS, BELOW_MINIMUM, FORKED, INCOMPLETE, DIGEST_DIFFERS, ERASED,
+                OVER_BUDGET.
         """
         task = self._known(task_of(record))
         read = read_record(record, self._shuffler, task.identities.hops)
@@ -99,7 +110,7 @@ class Acceptor:
                 await self._charges(task, read.batch.round)
         own = behind(key_set.analyzer, len(task.identities.hops))
         try:
-            offset = await self.receiver.begin(task, read, record, key_set, own)
+            offset = await self.receiver.begin(task, read, record, key_set, own, releases)
         except Refusal as refusal:
             if refusal.reason is Reason.NOT_READY:
                 self.unannounced.add(read.batch)

@@ -26,6 +26,7 @@ from hubbub.protos.results import Progress
 from hubbub.protos.task import MAXIMUM_HOPS, Identities, hop_name
 from hubbub.service import listening
 from hubbub.service.certificates import Certificates
+from hubbub.service.chains import check_chains
 from hubbub.service.metrics import Conditions, Disk, Metrics
 from hubbub.service.ports import Announce, Ports
 from hubbub.service.run import run
@@ -132,11 +133,12 @@ def _load(settings: Settings) -> tuple[Identity, Tasks]:
 
 
 async def check_store(store: Store) -> None:
-    """Return only if the ledgers hold, and charge exactly what was counted.
+    """Return only if the ledgers hold, and charge exactly what was counted, and the releases hold what was announced.
 
     Raises:
         StoreError: where they do not.
     """
+    check_chains("analyzer", await store.chains(), await store.records(), own=False)
     ledgers, counted = await store.ledgers(), await store.counted()
     if not ledgers and not counted:
         return

@@ -17,6 +17,7 @@ from hubbub.client.budget import Proven
 from hubbub.protos.batch import BatchRecord
 from hubbub.protos.errors import SignatureError
 from hubbub.protos.forms import CERTIFICATE_FORMS, form_named, version_at
+from hubbub.protos.releases import attested
 from hubbub.protos.signed import SignedDocument, instead_of_json, parse_canonical
 from hubbub.protos.signed_task import SignedTask
 from hubbub.protos.task import Task
@@ -111,13 +112,22 @@ def _epsilon(value: Any) -> float:
 
 def _check_records(content: Mapping[str, Any], task: Task, learned: Learned) -> None:
     """Check that the shuffler released what the certificate is about: each query's batch, and each earlier round's."""
+    found = [_record(document, task) for document in content["batches"]]
     expected = {(learned.round, query) for query in range(len(task.queries))}
-    expected |= {(number, 0) for number in learned.rounds}
-    found = set()
-    for document in (*content["batches"], *content["earlier"]):
-        record = BatchRecord.read(SignedDocument.from_json(document), task.identities.shuffler, task.identities.hops)
-        if record.batch.task_id != task.id or record.reports < task.minimum_reports:
-            raise ValueError("a batch in it is another task's, or under the task's minimum")
-        found.add((record.batch.round, record.batch.query))
-    if found != expected:
+    if task.stated is None:
+        found += [_record(document, task) for document in content["earlier"]]
+        expected |= {(number, 0) for number in learned.rounds}
+    else:
+        # Attested by the records: a round that was released and is not in the history would not fit.
+        before = attested(task, content["releases"], (record.place for record in found))
+        if tuple(release.round for release in before) != learned.rounds[:-1]:
+            raise ValueError("its history is not of the rounds that were released before it")
+    if {(record.batch.round, record.batch.query) for record in found} != expected:
         raise ValueError("it does not hold the shuffler's records of exactly the batches that it is about")
+
+
+def _record(document: Any, task: Task) -> BatchRecord:
+    record = BatchRecord.read(SignedDocument.from_json(document), task.identities.shuffler, task.identities.hops)
+    if record.batch.task_id != task.id or record.reports < task.minimum_reports:
+        raise ValueError("a batch in it is another task's, or under the task's minimum")
+    return record

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,14 +15,16 @@ from hubbub.protos.batch import BatchRecord
 from hubbub.protos.errors import HubbubError, SignatureError
 from hubbub.protos.forms import CERTIFICATE_FORMS, Form, form_named, version_at
 from hubbub.protos.keys import CORE_ROLES
+from hubbub.protos.releases import Release, attested
 from hubbub.protos.signed import SignedDocument, fingerprint, instead_of_json, parse_canonical, with_floats
 from hubbub.protos.signed_task import SignedTask
 from hubbub.protos.task import Identities, Task, hop_name
 
-_MEMBERS = {"format", "task", "round", "batches", "earlier", "all_rounds", "honest_share", "queries", "round_total"}
-_OPTIONAL = {"admission", "horizon"}
-"""Members that not every certificate has: of tasks that state their admission, and of those with a question over time,
-where the statement's check says whether it must."""
+_MEMBERS = {"format", "task", "round", "batches", "all_rounds", "honest_share", "queries", "round_total"}
+_OPTIONAL = {"admission", "horizon", "earlier", "releases", "uncounted"}
+"""Members that not every certificate has: of tasks that state their admission, whose rounds before are attested as
+releases, in place of `earlier`; and of those with a question over time, where the statement's check says whether it
+must."""
 
 _version_of = version_at(CERTIFICATE_FORMS, "body")
 
@@ -47,12 +50,16 @@ class Pins:
 
 @dataclass(frozen=True)
 class Verified:
-    """A valid certificate: its task, its content, and the records of its batches."""
+    """A valid certificate: its task, its content, the records of its batches, and the releases before its round.
+
+    `releases` is None where the task's batch records attest none.
+    """
 
     task: Task
     content: dict[str, Any]
     records: tuple[BatchRecord, ...]
     pins: Pins
+    releases: tuple[Release, ...] | None = None
 
     @property
     def pinned(self) -> bool:
@@ -88,6 +95,15 @@ class Verified:
         return "shuffler and analyzer" if shufflers == 1 else f"all {shufflers} shufflers and the analyzer"
 
     @property
+    def release(self) -> Release | None:
+        """The round's own release; None where the task's batch records attest none."""
+        if self.releases is None:
+            return None
+        documents = [SignedDocument.from_json(batch) for batch in self.content["batches"]]
+        record = self.records[0]
+        return Release.signed(record.batch.round, record.reports, record.dummies, documents)
+
+    @property
     def admission(self) -> dict[str, str]:
         """The mode of admission, and what the central numbers rest on because of it."""
         return self.task.admission.statement()
@@ -118,21 +134,21 @@ def verify(certificate: bytes, pins: Pins) -> Verified:
         _check_admission(task, content)
         _check_numbers(task, content)
         _check_hops(task, content, records)
-        _check_earlier(task, content)
+        releases = _check_before(task, content, records)
     except (SignatureError, AccountingError, HubbubError) as error:
         raise VerificationError(f"the certificate does not hold: {error}") from error
-    return Verified(task, content, records, pins)
+    return Verified(task, content, records, pins, releases)
 
 
 def _check_kind(certificate: bytes) -> None:
-    found = instead_of_json(certificate) or _other_document(certificate)
+    found = instead_of_json(certificate) or other_document(certificate)
     if found:
         raise NotACertificate(
             f"not a certificate of a round, it is {found}; `hubbub results --certificate FILE` saves one"
         )
 
 
-def _other_document(document: bytes) -> str | None:
+def other_document(document: bytes) -> str | None:
     """Say what other document than a certificate this is; None where it may be one, be it changed or cut short."""
     try:
         members = json.loads(document).keys()
@@ -257,10 +273,48 @@ def _check_admission(task: Task, content: dict[str, Any]) -> None:
         )
 
 
+def _check_before(task: Task, content: dict[str, Any], records: Sequence[BatchRecord]) -> tuple[Release, ...] | None:
+    """Check the rounds before; return their releases, None where the task's batch records attest none."""
+    expected = {"earlier"} if task.stated is None else {"releases", "uncounted"}
+    if {"earlier", "releases", "uncounted"} & set(content) != expected:
+        names = " and ".join(sorted(expected))
+        raise VerificationError(f"the rounds before it are to be attested by the members {names}, and no other")
+    if task.stated is None:
+        _check_earlier(task, content)
+        return None
+    releases = attested(task, content["releases"], (record.place for record in records))
+    _check_history(task, content, releases)
+    return releases
+
+
+def _check_history(task: Task, content: dict[str, Any], releases: Sequence[Release]) -> None:
+    """Check that all releases are composed: as they were counted, or at the minimum where they never were."""
+    history = content["all_rounds"]["history"][:-1]
+    rounds, composed = [release.round for release in releases], [stated["round"] for stated in history]
+    if composed != rounds:
+        raise VerificationError(f"rounds {composed} are composed with it, the shuffler released {rounds} before it")
+    uncounted = content["uncounted"]
+    # By type: true is no round's number, though it equals 1 to Python.
+    whole = isinstance(uncounted, list) and all(type(number) is int for number in uncounted)
+    if not whole or uncounted != [number for number in rounds if number in uncounted]:
+        raise VerificationError("uncounted must list rounds that were released before, in that order")
+    for release, stated in zip(releases, history, strict=True):
+        for query, counts in zip(task.queries, stated["queries"], strict=True):
+            name = f"{query.name} of round {release.round}"
+            if release.round in uncounted:
+                if {counts["reports"], counts["valid"]} != {task.minimum_reports}:
+                    raise VerificationError(f"{name} was never counted, and does not stand at the minimum")
+            elif counts["reports"] != release.reports:
+                raise VerificationError(f"{name}: {release.reports} reports were released, {counts['reports']} stated")
+
+
 def _check_earlier(task: Task, content: dict[str, Any]) -> None:
     """Check the number of reports stated for each earlier round against the shuffler's record of that round."""
     # The record of the first query (index 0) is enough: all queries of a round have the same number of reports.
     earlier, history = content["earlier"], content["all_rounds"]["history"][:-1]
+    rounds = [stated["round"] for stated in content["all_rounds"]["history"]]
+    if rounds != sorted(rounds):
+        raise VerificationError(f"the rounds so far are {rounds}; they must rise")
     if not isinstance(earlier, list) or len(earlier) != len(history):
         raise VerificationError(f"it must hold one batch record of each of {len(history)} earlier rounds")
     for batch, stated in zip(earlier, history, strict=True):

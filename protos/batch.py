@@ -19,17 +19,15 @@ from hubbub.protos.envelope import FIRST_HOP, NUMBER_LIMIT
 from hubbub.protos.errors import SignatureError
 from hubbub.protos.keys import HASH_BYTES, Identity
 from hubbub.protos.refusals import Reason
+from hubbub.protos.releases import HOP_RECORD_FORMAT, Place
 from hubbub.protos.signed import Label, SignedDocument, from_hex
 from hubbub.protos.task import MAXIMUM_DUMMIES, MAXIMUM_HOPS, MAXIMUM_REPORTS, Close
 
 BATCH_RECORD_FORMAT = "hubbub-batch/2"
-"""The form of a record that states its task's admission."""
+"""The form of a record that states its task's admission, and its round's place among the task's releases."""
 
 UNSTATED_FORMAT = "hubbub-batch/1"
 """The form of the records of tasks that do not state it."""
-
-HOP_RECORD_FORMAT = "hubbub-hop/1"
-"""The form of a hop's record."""
 
 _KNOWN = f"{UNSTATED_FORMAT} or {BATCH_RECORD_FORMAT}"
 
@@ -141,8 +139,12 @@ class BatchRecord:
     The released list holds `envelopes` envelopes: those of the `reports`, and `dummies` more with uniform reports that
     the shuffler made. `digest` is the list's `released_digest`. `refusals` counts submissions that were refused, by
     reason. `closed_by` says how the round was cut. `key_set_hash` is the hash that all its envelopes are bound to.
-    `admission` is the mode in which the shuffler let submissions in, None in a task that does not state it. `hops` are
-    the records that hops signed around this one, in their order: what they say is no part of what the shuffler signs.
+    `admission` is the mode in which the shuffler let submissions in, `place` the round's place among the task's
+    releases; both None in a task that does not state its admission. `hops` are the records that hops signed around this
+    one, in their order: what they say is no part of what the shuffler signs.
+
+    Raises:
+        ValueError: where one of admission and place is there without the other, which no form has.
     """
 
     batch: BatchId
@@ -153,7 +155,12 @@ class BatchRecord:
     refusals: Mapping[str, int] = field(default_factory=dict)
     dummies: int = 0
     admission: str | None = None
+    place: Place | None = None
     hops: tuple[HopRecord, ...] = ()
+
+    def __post_init__(self) -> None:
+        if (self.admission is None) is not (self.place is None):
+            raise ValueError("a batch record states admission and place, or neither")
 
     @property
     def envelopes(self) -> int:
@@ -176,9 +183,12 @@ class BatchRecord:
         return SignedDocument.make(label, self._content(), identity.key)
 
     def _content(self) -> dict[str, Any]:
+        place = self.place
+        placed = {} if place is None else {"place": place.number, "previous": place.head.hex()}
         stated = {} if self.admission is None else {"admission": self.admission}
         return {
             **stated,
+            **placed,
             "closed_by": self.closed_by,
             "digest": self.digest.hex(),
             "dummies": self.dummies,
@@ -231,7 +241,8 @@ class BatchRecord:
     @classmethod
     def _from_content(cls, content: dict[str, Any]) -> BatchRecord:
         refusals = content["refusals"]
-        numbers = [content["query"], content["round"], content["reports"], content["dummies"], *refusals.values()]
+        counts = [content["query"], content["round"], content["reports"], content["dummies"], content.get("place", 0)]
+        numbers = [*counts, *refusals.values()]
         if any(type(number) is not int or not 0 <= number <= MAXIMUM_REPORTS for number in numbers):
             raise ValueError(f"counts are whole numbers up to {MAXIMUM_REPORTS}")
         if max(content["query"], content["round"]) >= NUMBER_LIMIT:
@@ -241,6 +252,9 @@ class BatchRecord:
             "operator",
         ):
             raise ValueError("unknown reason")
+        place = None
+        if "admission" in content:
+            place = Place(content["place"], from_hex(content["previous"], HASH_BYTES, "previous"))
         return cls(
             batch=BatchId(from_hex(content["task"], HASH_BYTES, "task"), content["round"], content["query"]),
             reports=content["reports"],
@@ -250,6 +264,7 @@ class BatchRecord:
             refusals=dict(refusals),
             dummies=content["dummies"],
             admission=None if "admission" not in content else Mode(content["admission"]).value,
+            place=place,
         )
 
 

@@ -39,6 +39,7 @@ class Reason(StrEnum):
     BAD_TICKET = "bad_ticket"
     TICKET_EXPIRED = "ticket_expired"
     TICKET_SPENT = "ticket_spent"
+    FORKED = "forked"
     TOO_LARGE = "too_large"
 
 

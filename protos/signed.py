@@ -60,6 +60,7 @@ class Label(StrEnum):
     BATCH_RECORD_V2 = "hubbub/v2 batch record"
     BATCH_DIGEST = "hubbub/v1 batch digest"
     HOP_RECORD = "hubbub/v1 hop record"
+    RELEASES = "hubbub/v1 releases"
     TICKET = "hubbub/v1 enrolment ticket"
     CERTIFICATE = "hubbub/v2 certificate"
     CERTIFICATE_V1 = "hubbub/v1 certificate"

@@ -19,6 +19,7 @@ from hubbub.protos.batch import BatchId, BatchRecord
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.messages import Envelopes
 from hubbub.protos.refusals import Reason, Refusal
+from hubbub.protos.releases import NO_RELEASES, Stretch
 from hubbub.protos.signed import SignedDocument
 from hubbub.protos.stored import Layout
 from hubbub.service.commits import GroupCommit, Outcome
@@ -165,9 +166,16 @@ class InboxStore(Generic[Made, D]):
         """Return a round's announced batches, in the task's order of queries."""
         return await self._do(lambda tables: tables.batches(task_id, round_number))
 
-    async def announce(self, record: BatchRecord, document: SignedDocument, key_set_hash: bytes, check: Check) -> int:
+    async def announce(
+        self,
+        record: BatchRecord,
+        document: SignedDocument,
+        key_set_hash: bytes,
+        check: Check,
+        releases: Stretch = NO_RELEASES,
+    ) -> int:
         """Have `check` decide, and store the announcement; return the offset to go on from."""
-        return await self._do(lambda tables: tables.announce(record, document, key_set_hash, check))
+        return await self._do(lambda tables: tables.announce(record, document, key_set_hash, check, releases))
 
     async def append(self, stretch: Envelopes) -> int:
         """Store the part of a stretch that is new, and return the offset to go on from."""

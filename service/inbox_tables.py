@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Generic
 from hubbub.protos.batch import BatchId, BatchRecord
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.messages import Envelopes
+from hubbub.protos.releases import Release, Stretch
 from hubbub.protos.signed import SignedDocument
 from hubbub.service.erasing import put_away, taken_out
 from hubbub.service.keys import NewRoundKey
@@ -114,13 +115,24 @@ class InboxTables(ABC, Generic[D]):
 
     # Batches
 
-    def announce(self, record: BatchRecord, document: SignedDocument, key_set_hash: bytes, check: Check) -> int:
-        """Have `check` decide on an announcement, and store it; return the offset to go on from."""
+    def _releases(self, _task_id: bytes) -> Sequence[Release]:
+        """The task's releases as they are stored; a receiver that only passes batches on stores none."""
+        return ()
+
+    def _add_releases(self, _task_id: bytes, _releases: Sequence[Release]) -> None:
+        """Store releases behind those of the task that are stored."""
+
+    def announce(
+        self, record: BatchRecord, document: SignedDocument, key_set_hash: bytes, check: Check, sent: Stretch
+    ) -> int:
+        """Have `check` decide on an announcement, and store it with what is new of the releases that came with it."""
         batch = record.batch
         known = self.batch(batch)
         stored = self.batches(batch.task_id, batch.round)
         others = [other for other in stored if other.id != batch]
-        check(Announced(self.key(batch.task_id, batch.round), known, others))
+        releases = self._releases(batch.task_id)
+        check(Announced(self.key(batch.task_id, batch.round), known, others, releases))
+        self._add_releases(batch.task_id, sent.releases[max(0, len(releases) - sent.first) :])
         if known is not None:
             return known.position
         round_row = self._round(batch.task_id, batch.round)

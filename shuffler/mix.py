@@ -24,6 +24,7 @@ from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
 
 from hubbub.protos.batch import BatchId, BatchRecord, released_digest
 from hubbub.protos.keys import Identity
+from hubbub.protos.releases import Place, Release
 from hubbub.protos.signed import SignedDocument
 from hubbub.protos.task import Task
 from hubbub.shuffler.buckets import Buckets, Column, Keys
@@ -69,6 +70,12 @@ class Inners(Protocol):
     def put_batch(self, query: int, digest: bytes, record: SignedDocument) -> None:
         """Store a permuted list's digest and signed record."""
 
+    def place(self) -> Place:
+        """Return where the round stands among the releases of its task."""
+
+    def put_release(self, release: Release) -> None:
+        """Store the round's release, at the place that `place` gave."""
+
 
 def keystream(random: Random = os.urandom) -> Draw:
     """Return a source of keys: each call a ChaCha20 keystream under a fresh key of 32 bytes from `random`."""
@@ -99,10 +106,14 @@ def mix(
 ) -> None:
     """Permute each query's envelopes, `dummies` among them; store the lists, their digests and their signed records.
 
+    The records state the round's place among its task's releases, which is stored too, where the task's records do.
+
     Raises:
         StoreError: where the store does not hold as many submissions as were acknowledged, or there are not as many
             dummies as the task wants.
     """
+    place = None if task.stated is None else inners.place()
+    documents = []
     for query in range(len(task.queries)):
         none: Column = np.empty((0, task.inner_bytes[query]), dtype=np.uint8)
         added = dummies[query] if dummies else none
@@ -114,7 +125,10 @@ def mix(
         mixed = in_uniform_order(rows, count, width, inners.folder, random)
         # The digest pulls the blocks through `_stored`: the list is stored and hashed in one pass.
         digest = released_digest(_stored(inners, query, mixed, width))
-        inners.put_batch(query, digest, _record(task, round_, query, digest, len(added)).signed_by(identity))
+        documents.append(_record(task, round_, query, digest, len(added), place).signed_by(identity))
+        inners.put_batch(query, digest, documents[-1])
+    if place is not None:
+        inners.put_release(Release.signed(round_.number, round_.submissions, task.privacy.dummies, documents))
 
 
 def in_uniform_order(rows: Rows, count: int, width: int, folder: Path, random: Random = os.urandom) -> Iterator[Column]:
@@ -209,7 +223,7 @@ def blocks(mixed: Rows, width: int) -> Iterator[bytes]:
         yield held
 
 
-def _record(task: Task, round_: Round, query: int, digest: bytes, dummies: int) -> BatchRecord:
+def _record(task: Task, round_: Round, query: int, digest: bytes, dummies: int, place: Place | None) -> BatchRecord:
     if round_.keys is None or round_.closed_by is None:
         raise StoreError("a round without keys or without a cut cannot be mixed; is the store damaged?")
     return BatchRecord(
@@ -221,4 +235,5 @@ def _record(task: Task, round_: Round, query: int, digest: bytes, dummies: int) 
         refusals=round_.refusals_at_cut,
         dummies=dummies,
         admission=task.stated_mode,
+        place=place,
     )

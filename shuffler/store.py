@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Protocol
 
 from hubbub.protos.messages import RoundState, Step
+from hubbub.protos.releases import Release
 from hubbub.protos.task import Close
 from hubbub.service.charges import Charges
 from hubbub.shuffler.keys import RoundKeys
@@ -62,6 +63,9 @@ class Store(Protocol):
     async def charges(self, task_id: bytes) -> Charges:
         """Return a task's ledger, oldest charge first."""
 
+    async def releases(self, task_id: bytes) -> Sequence[Release]:
+        """Return a task's releases, the first of them first; none of a task whose records state no place."""
+
     # Counting
 
     def count(self, task_id: bytes, number: int, names: Mapping[str, int]) -> None:
@@ -104,7 +108,8 @@ class Store(Protocol):
 
         In one transaction with that, what the lists came from is deleted, and the private key is destroyed. `work` runs
         in a thread, reads what arrived, and may be called again where a transaction has to be begun anew: it draws its
-        permutation each time. A round that is MIXED already stays as it is, and is not charged again.
+        permutation each time. The place among the task's releases that it is told is the one that it stores at.
+        A round that is MIXED already stays as it is, and is not charged again.
 
         Raises:
             LedgerMoved: where the charges do not follow the task's last; nothing was done.

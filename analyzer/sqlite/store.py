@@ -9,16 +9,20 @@ from __future__ import annotations
 
 import functools
 import sqlite3
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
-from hubbub.analyzer.records import History, RoundProgress, StoredBatch
+from hubbub.analyzer.records import History, Past, RoundProgress, StoredBatch
+from hubbub.analyzer.sqlite.past import known, past
 from hubbub.analyzer.sqlite.schema import FILE_NAME, LAYOUT
 from hubbub.analyzer.sqlite.tables import Tables
 from hubbub.protos.batch import BatchId
 from hubbub.protos.messages import Committed
+from hubbub.protos.releases import Known, Release
 from hubbub.protos.results import RoundId
 from hubbub.protos.signed_task import SignedTask
+from hubbub.service.chain_table import all_chains
+from hubbub.service.chains import Signed
 from hubbub.service.charges import Charges
 from hubbub.service.commits import GroupCommit
 from hubbub.service.inbox_store import InboxStore, TablesTransaction
@@ -70,6 +74,20 @@ class SqliteStore(InboxStore[Tables, StoredBatch]):
         """Return a task that was ever added."""
         return await self._do(functools.partial(Tables.task, task_id=task_id))
 
+    # Releases
+
+    async def known(self, task_id: bytes) -> Known:
+        """Return what is known of a task's releases."""
+        return await self._do(lambda _: known(self._database.writer, task_id))
+
+    async def chains(self) -> Mapping[bytes, Sequence[tuple[Release, bytes]]]:
+        """Return the releases of all tasks that have any, in order, each with its stored head."""
+        return await self._do(lambda _: all_chains(self._database.writer))
+
+    async def records(self) -> Sequence[Signed]:
+        """Return the records of all batches that were announced."""
+        return await self._do(Tables.records)
+
     # Counting
 
     async def commit(self, batch: BatchId, counts: bytes, committed: Committed, charges: Charges) -> Committed:
@@ -95,8 +113,12 @@ class SqliteStore(InboxStore[Tables, StoredBatch]):
         return await self._do(Tables.uncertified)
 
     async def history(self, task_id: bytes, round_number: int) -> History:
-        """Return what a round's certificate composes."""
+        """Return the task's certified rounds below a round, rising, then itself."""
         return await self._do(lambda tables: tables.history(task_id, round_number))
+
+    async def past(self, task_id: bytes, round_number: int) -> Past:
+        """Return what the certificate of a round that is counted composes."""
+        return await self._do(lambda tables: past(self._database.writer, tables, task_id, round_number))
 
     async def certify(self, task_id: bytes, round_number: int, document: bytes, withheld: Collection[int]) -> None:
         """Store a round's certificate, destroy its private key, and erase the counts of the queries `withheld`."""

@@ -10,9 +10,11 @@ from hubbub.analyzer.records import BatchProgress, RoundProgress, StoredBatch
 from hubbub.protos.batch import BatchId, left_out_by_hops
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.messages import Committed
+from hubbub.protos.releases import Release
 from hubbub.protos.results import RoundId
 from hubbub.protos.signed import SignedDocument
 from hubbub.protos.signed_task import SignedTask
+from hubbub.service.chain_table import insert_releases, releases_of
 from hubbub.service.charges import Charges
 from hubbub.service.inbox_tables import InboxTables
 from hubbub.service.ledger_table import insert_charges
@@ -47,6 +49,22 @@ class Tables(InboxTables[StoredBatch]):
         """A task that was ever added."""
         row = self._one("SELECT document FROM tasks WHERE task_id = ?", task_id)
         return None if row is None else SignedTask.decode(row[0])
+
+    # Releases
+
+    def _releases(self, task_id: bytes) -> Sequence[Release]:
+        return releases_of(self._connection, task_id)
+
+    def _add_releases(self, task_id: bytes, releases: Sequence[Release]) -> None:
+        insert_releases(self._connection, task_id, releases)
+
+    def records(self) -> list[tuple[bytes, int, SignedDocument]]:
+        """The records of all batches that were announced: the task's id, the query, the document."""
+        rows = self._all(
+            "SELECT task_id, query, batches.record, batches.signature FROM batches"
+            " JOIN rounds ON rounds.id = batches.round JOIN tasks ON tasks.id = rounds.task"
+        )
+        return [(task_id, query, SignedDocument(body, signature)) for task_id, query, body, signature in rows]
 
     # Counting
 

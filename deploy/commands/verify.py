@@ -1,4 +1,4 @@
-"""`hubbub verify CERTIFICATE`."""
+"""`hubbub verify CERTIFICATE...`: one certificate, or a whole history of them."""
 
 from __future__ import annotations
 
@@ -11,13 +11,17 @@ import typer
 from hubbub.deploy.output import Json, console, fail, failures, print_json, progress_console
 
 if TYPE_CHECKING:
+    from hubbub.deploy.histories import Problem
     from hubbub.deploy.proving import Finding
-    from hubbub.deploy.verification import Verified
+    from hubbub.deploy.verification import Pins, Verified
 
 KeyFile = Path | None
 
 
-Certificate = Annotated[Path, typer.Argument(help="The certificate's file.")]
+Certificates = Annotated[
+    list[Path],
+    typer.Argument(metavar="CERTIFICATE...", help="The certificate's file; several files or a folder for a history."),
+]
 OperatorKey = Annotated[KeyFile, typer.Option("--operator-key", help="PEM file of the operator's public key.")]
 ShufflerKey = Annotated[KeyFile, typer.Option("--shuffler-key", help="PEM file of the shuffler's public key.")]
 AnalyzerKey = Annotated[KeyFile, typer.Option("--analyzer-key", help="PEM file of the analyzer's public key.")]
@@ -32,7 +36,7 @@ Rigorous = Annotated[
 
 
 def command(
-    certificate: Certificate,
+    certificates: Certificates,
     operator_key: OperatorKey = None,
     shuffler_key: ShufflerKey = None,
     analyzer_key: AnalyzerKey = None,
@@ -53,17 +57,63 @@ def command(
     one is beside it as epsilon_upper_stated. It exits 1 where a query's is not proven, and needs the extra
     hubbub[rigorous].
 
+    Given a folder, or several files, it checks each certificate, and that together they are the whole history of their
+    tasks: one chain of releases without a gap, and no round with two certificates. A folder's .json files are taken.
+
     Example: hubbub verify certificate-flights-0.json --operator-key operator.pub.pem --rigorous
     """
     with failures(as_json):
-        from hubbub.deploy.files import naming
-        from hubbub.deploy.verification import Pins, verify
+        from hubbub.deploy.errors import BadUse
+        from hubbub.deploy.verification import Pins
         from hubbub.protos.keys import load_public
 
         keys = [load_public(path) if path is not None else None for path in (operator_key, shuffler_key, analyzer_key)]
         hops = None if hop_key is None else tuple(map(load_public, hop_key))
+        pins = Pins(keys[0], keys[1], keys[2], hops)
+        whole = len(certificates) > 1 or certificates[0].is_dir()
+        if whole and rigorous:
+            raise BadUse("--rigorous proves one certificate at a time; name one file")
+        problems = _verify_histories(certificates, pins, as_json) if whole else []
+    if problems:
+        fail(_told(problems))
+    if not whole:
+        _verify_one(certificates[0], pins, rigorous, as_json)
+
+
+def _verify_histories(paths: list[Path], pins: Pins, as_json: bool) -> list[Problem]:
+    """Check all certificates and print what they say; return what does not hold."""
+    from hubbub.deploy.histories import read_histories
+    from hubbub.deploy.views.histories import document_of, in_words, table_of
+    from hubbub.deploy.views.tables import print_table
+
+    with progress_console().status("verifying") as status:
+        found = read_histories(paths, pins, lambda file: status.update(f"verifying {file}"))
+    if as_json:
+        print_json(document_of(found))
+        return list(found.problems)
+    out = console()
+    for history in found.histories:
+        print_table(out, table_of(history))
+        out.print(in_words(history), markup=False, soft_wrap=True)
+        _print_signers(history.last.verified)
+    for path in found.skipped:
+        out.print(f"skipped, not a certificate: {path}", markup=False, soft_wrap=True)
+    return list(found.problems)
+
+
+def _told(problems: list[Problem]) -> str:
+    if len(problems) == 1:
+        return str(problems[0])
+    return "\n  ".join([f"{len(problems)} things do not hold", *map(str, problems)])
+
+
+def _verify_one(certificate: Path, pins: Pins, rigorous: bool, as_json: bool) -> None:
+    with failures(as_json):
+        from hubbub.deploy.files import naming
+        from hubbub.deploy.verification import verify
+
         with naming(certificate):
-            verified = verify(certificate.read_bytes(), Pins(keys[0], keys[1], keys[2], hops))
+            verified = verify(certificate.read_bytes(), pins)
         findings = _proven(verified) if rigorous else None
         if as_json:
             print_json(_document(verified, findings))
@@ -111,6 +161,8 @@ def _document(verified: Verified, findings: list[Finding] | None) -> dict[str, A
         document["hops"] = verified.hops
     if "horizon" in content:
         document["horizon"] = content["horizon"]
+    if verified.releases is not None:
+        document |= {name: content[name] for name in ("releases", "uncounted")}
     if findings is not None:
         from hubbub.deploy.proving import proven_content
 
@@ -141,11 +193,21 @@ def _print(verified: Verified) -> None:
     held = len(rounds["history"])
     which = f"all {held} rounds" if held > 1 else "one round"
     out.print(f"  {which} so far: epsilon <= {rounds['epsilon_upper']}{assumed}", markup=False, soft_wrap=True)
+    if verified.releases is not None:
+        never = f"; {len(content['uncounted'])} of them never counted, at the minimum" if content["uncounted"] else ""
+        out.print(
+            f"  no other round was released so far, by the shuffler's records{never}", markup=False, soft_wrap=True
+        )
     if "horizon" in content:
         out.print(_horizon(content["horizon"], assumed, verified.colluders), markup=False, soft_wrap=True)
     _print_hops(verified)
     suite = verified.task.hpke
     out.print(f"  reports were sealed with {suite.name} ({suite.words})", markup=False, soft_wrap=True)
+    _print_signers(verified)
+
+
+def _print_signers(verified: Verified) -> None:
+    out = console()
     if not verified.pinned:
         which = "" if len(verified.unpinned) == len(verified.fingerprints) else f" ({' and '.join(verified.unpinned)})"
         out.print(f"signers not pinned{which}: compare these with what the parties told you", markup=False)

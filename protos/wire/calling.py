@@ -25,6 +25,7 @@ from hubbub.protos.messages import (
     Step,
     Submission,
 )
+from hubbub.protos.releases import Known, Stretch
 from hubbub.protos.results import RoundId, RoundResults, RoundStanding
 from hubbub.protos.signed import SignedDocument
 from hubbub.protos.transport import MAXIMUM_MESSAGE_BYTES
@@ -47,6 +48,7 @@ from hubbub.protos.wire.enrolment import (
     write_redemptions,
     write_step,
 )
+from hubbub.protos.wire.releases import read_known, write_begin
 from hubbub.protos.wire.results import read_results
 from hubbub.protos.wire.standings import read_standing
 from hubbub.protos.wire.statuses import call
@@ -173,11 +175,14 @@ class DeliveryCaller:
         answer = await call(self._stub.GetKey(request, timeout=deadline), "the analyzer")
         return codec.read_key_record(answer.record)
 
-    async def begin(self, record: SignedDocument, key_set: KeySet, deadline: float) -> int:
-        """Announce a batch; return the offset to go on from."""
-        request = delivery_pb2.BeginDeliveryRequest(
-            record=codec.write_batch_record(record), key_set=codec.write_key_set(key_set)
-        )
+    async def get_releases(self, task_id: bytes, deadline: float) -> Known:
+        """Return what the analyzer knows of a task's releases."""
+        request = delivery_pb2.GetReleasesRequest(task_id=task_id)
+        return read_known(await call(self._stub.GetReleases(request, timeout=deadline), "the analyzer"))
+
+    async def begin(self, record: SignedDocument, key_set: KeySet, releases: Stretch, deadline: float) -> int:
+        """Announce a batch, with the releases up to its round's; return the offset to go on from."""
+        request = _fitting(write_begin((record, key_set, releases)))
         return (await call(self._stub.BeginDelivery(request, timeout=deadline), "the analyzer")).next_offset
 
     async def put(self, stretch: Envelopes, deadline: float) -> int:

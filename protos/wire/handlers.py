@@ -20,6 +20,7 @@ from hubbub.protos.messages import (
     Submission,
 )
 from hubbub.protos.refusals import Reason
+from hubbub.protos.releases import Known, Stretch
 from hubbub.protos.results import RoundId, RoundResults, RoundStanding
 from hubbub.protos.signed import SignedDocument
 from hubbub.protos.wire.enrolment import Enrolled
@@ -63,8 +64,11 @@ class DeliveryHandler(Protocol):
     async def get_key(self, task_id: bytes, round_number: int) -> SignedDocument:
         """Return the analyzer's key record for a round."""
 
-    async def begin(self, record: SignedDocument, key_set: KeySet) -> int:
-        """Take a batch's announcement; return the offset to go on from."""
+    async def get_releases(self, task_id: bytes) -> Known:
+        """Return what is known of a task's releases."""
+
+    async def begin(self, record: SignedDocument, key_set: KeySet, releases: Stretch) -> int:
+        """Take a batch's announcement, with the releases up to its round's; return the offset to go on from."""
 
     async def put(self, stretch: Envelopes) -> int:
         """Store a stretch; return the offset to go on from."""

@@ -26,6 +26,7 @@ from hubbub.protos.v1 import (
 from hubbub.protos.wire.conditions import write_condition
 from hubbub.protos.wire.enrolment import read_redemptions, read_step, write_credential_status, write_enrolled
 from hubbub.protos.wire.handlers import ControlHandler, DeliveryHandler, ResultsHandler, SubmissionHandler
+from hubbub.protos.wire.releases import read_begin, write_known
 from hubbub.protos.wire.results import write_results
 from hubbub.protos.wire.standings import write_standing
 from hubbub.protos.wire.statuses import Context, answer
@@ -177,13 +178,21 @@ class _DeliveryServicer(delivery_pb2_grpc.DeliveryServiceServicer):
 
         return await answer(context, work)
 
+    async def GetReleases(  # noqa: N802 - gRPC's name
+        self, request: delivery_pb2.GetReleasesRequest, context: Context
+    ) -> delivery_pb2.GetReleasesResponse:
+        async def work() -> delivery_pb2.GetReleasesResponse:
+            _check_peer(context, self._allowed)
+            return write_known(await self._handler.get_releases(codec.read_task_id(request.task_id)))
+
+        return await answer(context, work)
+
     async def BeginDelivery(  # noqa: N802 - gRPC's name
         self, request: delivery_pb2.BeginDeliveryRequest, context: Context
     ) -> delivery_pb2.BeginDeliveryResponse:
         async def work() -> delivery_pb2.BeginDeliveryResponse:
             _check_peer(context, self._allowed)
-            record, key_set = codec.read_batch_record(request.record), codec.read_key_set(request.key_set)
-            return delivery_pb2.BeginDeliveryResponse(next_offset=await self._handler.begin(record, key_set))
+            return delivery_pb2.BeginDeliveryResponse(next_offset=await self._handler.begin(*read_begin(request)))
 
         return await answer(context, work)
 

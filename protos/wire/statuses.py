@@ -31,6 +31,7 @@ STATUS = {
     Reason.CLOSED_BY_SCHEDULE: grpc.StatusCode.FAILED_PRECONDITION,
     Reason.BAD_RECORD: grpc.StatusCode.INVALID_ARGUMENT,
     Reason.DIGEST_DIFFERS: grpc.StatusCode.ALREADY_EXISTS,
+    Reason.FORKED: grpc.StatusCode.FAILED_PRECONDITION,
     Reason.WRONG_OFFSET: grpc.StatusCode.OUT_OF_RANGE,
     Reason.INCOMPLETE: grpc.StatusCode.FAILED_PRECONDITION,
     Reason.NO_RESULTS: grpc.StatusCode.NOT_FOUND,

@@ -20,20 +20,13 @@ from hubbub.protos.errors import HubbubError, KeyRecordError, SignatureError, Un
 from hubbub.protos.keys import Identity, KeySet, Role, behind, read_behind
 from hubbub.protos.messages import Committed, Envelopes
 from hubbub.protos.refusals import Reason, Refusal
+from hubbub.protos.releases import Known, Stretch
 from hubbub.protos.signed import SignedDocument
 from hubbub.protos.suites import Suite
 from hubbub.protos.task import Task
 from hubbub.service.keys import NewKey, make_key
-from hubbub.service.receiving import (
-    FINAL,
-    Receiver,
-    check_key_set,
-    check_record,
-    check_width,
-    erased,
-    read_record,
-    task_of,
-)
+from hubbub.service.receiving import FINAL, Receiver, erased
+from hubbub.service.statements import check_key_set, check_record, check_width, read_record, task_of
 from hubbub.service.troubles import Troubles
 from hubbub.service.workers import Job, Workers
 from hubbub.shuffler.hop.passing import opened
@@ -83,7 +76,7 @@ class Hop:
         self._taker_name = taker_name
         self._random = random
         self._new_key = new_key
-        self._key_sets: dict[tuple[bytes, int], KeySet] = {}
+        self._announced: dict[BatchId, tuple[KeySet, Stretch]] = {}
         self._receiver = _Receiver(store, self._pass_on, troubles)
 
     async def get_key(self, task_id: bytes, round_number: int) -> SignedDocument:
@@ -103,8 +96,18 @@ class Hop:
             raise erased(task, round_number)
         return stored.record
 
-    async def begin(self, record: SignedDocument, key_set: KeySet) -> int:
+    async def get_releases(self, task_id: bytes) -> Known:
+        """Return what the analyzer knows of a task's releases.
+
+        Raises:
+            Refusal: NOT_READY where who comes after did not answer.
+        """
+        return await self._asked(self._taker.get_releases(self._known(task_id).id, CALL_SECONDS))
+
+    async def begin(self, record: SignedDocument, key_set: KeySet, releases: Stretch) -> int:
         """Take a batch's announcement, checked, and return the offset to go on from.
+
+        The releases are passed on: who counts them is the analyzer.
 
         Raises:
             Refusal: BAD_RECORD, KEY_SET_DIFFERS, BELOW_MINIMUM, DIGEST_DIFFERS, ERASED.
@@ -114,8 +117,9 @@ class Hop:
         self._task(task.id, read.batch.round)
         check_record(task, read)
         check_key_set(task, read, key_set)
-        offset = await self._receiver.begin(task, read, record, key_set, behind(key_set.analyzer, self._index(task)))
-        self._key_sets[task.id, read.batch.round] = key_set
+        own = behind(key_set.analyzer, self._index(task))
+        offset = await self._receiver.begin(task, read, record, key_set, own, None)
+        self._announced[read.batch] = key_set, releases
         if offset < read.envelopes:
             self._workers.warm_up(read.envelopes)
         _LOG.info("batch announced", **_names(task, read.batch), envelopes=read.envelopes, offset=offset)
@@ -143,19 +147,19 @@ class Hop:
     # Passing on
 
     async def _pass_on(self, task: Task, stored: Passing) -> Committed:
-        key_set = self._key_sets.get((task.id, stored.id.round))
-        if key_set is None:
+        if stored.id not in self._announced:
             raise Refusal(Reason.NOT_READY, "this hop was started again; begin the delivery again", RETRY_SECONDS)
         if stored.mixed is None:
             stored = await self._mix(task, stored)
         try:
-            counted = await self._asked(self._deliver(task, stored, key_set))
+            counted = await self._asked(self._deliver(task, stored))
         except Refusal as refusal:
             if refusal.reason in FINAL:
                 # The round has ended for good: nothing of it stays here.
                 await self._store.abandon(task.id, stored.id.round)
             raise
         committed = await self._store.passed_on(stored.id, counted)
+        self._announced.pop(stored.id, None)
         _LOG.info("batch passed on", **_names(task, stored.id), counted=committed.counted)
         return committed
 
@@ -182,17 +186,17 @@ class Hop:
         _LOG.info("batch mixed", **_names(task, stored.id), received=stored.envelopes, **opening.left_out)
         return mixed
 
-    async def _deliver(self, task: Task, stored: Passing, key_set: KeySet) -> Committed:
+    async def _deliver(self, task: Task, stored: Passing) -> Committed:
         if stored.mixed is None:
             raise HubbubError("a batch is to be passed on that is not mixed; is the store damaged?")
         place = self._place(task)
         width = task.arriving_bytes(place + 1)[stored.id.query]
 
-        async def stretch(offset: int) -> Sequence[bytes]:
+        async def read(offset: int) -> Sequence[bytes]:
             return await self._store.envelopes(stored.id, offset, width)
 
-        parcel = Parcel(stored.id, stored.mixed, key_set, stored.mixed_digest)
-        return await hand_over(self._taker, parcel, stretch, FIRST_HOP + len(task.identities.hops) - place)
+        parcel = Parcel(stored.id, stored.mixed, *self._announced[stored.id], stored.mixed_digest)
+        return await hand_over(self._taker, parcel, read, FIRST_HOP + len(task.identities.hops) - place)
 
     async def _key_behind(self, task: Task, round_number: int) -> SignedDocument:
         """Return the signed key record of who comes after, checked to hold those of all the others."""

@@ -15,6 +15,7 @@ from hubbub.protos.batch import BatchId
 from hubbub.protos.keys import KeySet
 from hubbub.protos.messages import Committed, Envelopes
 from hubbub.protos.refusals import Reason, Refusal
+from hubbub.protos.releases import Known, Stretch
 from hubbub.protos.signed import SignedDocument
 from hubbub.protos.task import Task
 from hubbub.service.collecting import TASK, PictureCollector, names
@@ -48,10 +49,15 @@ class TimedHop:
         with self._counted():
             return await self._hop.get_key(task_id, round_number)
 
-    async def begin(self, record: SignedDocument, key_set: KeySet) -> int:
+    async def get_releases(self, task_id: bytes) -> Known:
+        """Return what the analyzer knows of a task's releases."""
+        with self._counted():
+            return await self._hop.get_releases(task_id)
+
+    async def begin(self, record: SignedDocument, key_set: KeySet, releases: Stretch) -> int:
         """Take a batch's announcement; return the offset to go on from."""
         with self._counted():
-            return await self._hop.begin(record, key_set)
+            return await self._hop.begin(record, key_set, releases)
 
     async def put(self, stretch: Envelopes) -> int:
         """Store a stretch; return the offset to go on from."""

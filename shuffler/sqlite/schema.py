@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 
 from hubbub.protos.stored import Layout, statements
+from hubbub.service.chain_table import CHAIN_TABLE
 from hubbub.service.ledger_table import LEDGER_TABLE
 from hubbub.shuffler.sqlite.enrolled import ENROLLED_TABLES
 
@@ -12,8 +13,11 @@ FILE_NAME = "shuffler.db"
 
 
 def _from_2(connection: sqlite3.Connection) -> None:
-    """Version 2 admitted whoever came. Its rounds hold submissions under their own ids, and go on doing so."""
-    for statement in statements(ENROLLED_TABLES):
+    """Version 2 admitted whoever came. Its rounds hold submissions under their own ids, and go on doing so.
+
+    Its tasks' batch records state no place among releases, and never will: their chains stay empty.
+    """
+    for statement in statements(ENROLLED_TABLES + CHAIN_TABLE):
         connection.execute(statement)
 
 
@@ -58,6 +62,7 @@ CREATE TABLE batch (
 ) STRICT;
 {LEDGER_TABLE}
 {ENROLLED_TABLES}
+{CHAIN_TABLE}
 """,
     migrations={2: _from_2},
 )

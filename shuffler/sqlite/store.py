@@ -18,9 +18,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
+from hubbub.protos.errors import SignatureError
 from hubbub.protos.messages import KeyState, RoundState, Step
 from hubbub.protos.refusals import Reason, Refusal
+from hubbub.protos.releases import Release
 from hubbub.protos.task import Close
+from hubbub.service.chain_table import all_chains, releases_of
+from hubbub.service.chains import check_chains
 from hubbub.service.charges import Charges
 from hubbub.service.commits import GroupCommit
 from hubbub.service.database import Database
@@ -82,17 +86,19 @@ class SqliteStore:
 
         Raises:
             StoreError: where there is none, another process uses it, or another version wrote it; then nothing was
-                made or touched. Also where a task's ledger does not hold.
+                made or touched. Also where a task's ledger or releases do not hold.
         """
         self._folder = folder
         self._database = Database(folder, FILE_NAME, LAYOUT, connection)
         try:
             self._view = tables.load(self._database.writer)
-            check_ledgers("shuffler", self._view.charges, tables.batches_by_round(self._database.writer))
+            writer = self._database.writer
+            check_ledgers("shuffler", self._view.charges, tables.batches_by_round(writer))
+            check_chains("shuffler", all_chains(writer), tables.all_records(writer), own=True)
         except StoreError:
             self._database.close()
             raise
-        except (sqlite3.Error, ValueError) as error:
+        except (sqlite3.Error, ValueError, SignatureError) as error:
             self._database.close()
             path = self._database.path
             # A ValueError: the rows are there, and hold what no version writes.
@@ -154,6 +160,10 @@ class SqliteStore:
     async def charges(self, task_id: bytes) -> Charges:
         """Return a task's ledger, oldest charge first."""
         return self._view.charges.get(task_id, [])
+
+    async def releases(self, task_id: bytes) -> Sequence[Release]:
+        """Return a task's releases, the first of them first."""
+        return await asyncio.to_thread(self._read, lambda: releases_of(self._database.reader, task_id))
 
     # Counting
 

@@ -11,8 +11,10 @@ from pathlib import Path
 from hubbub.protos.envelope import SUBMISSION_ID_BYTES
 from hubbub.protos.keys import KeySet
 from hubbub.protos.messages import RoundState
+from hubbub.protos.releases import Place, Release
 from hubbub.protos.signed import SignedDocument
 from hubbub.protos.task import Close
+from hubbub.service.chain_table import insert_releases, last_of
 from hubbub.service.erasing import put_away, taken_out
 from hubbub.service.ledger_table import all_charges
 from hubbub.shuffler.keys import RoundKeys
@@ -186,6 +188,14 @@ class RoundTables:
             (_first_key(self._round.key, query), query, digest, record.body, record.signature),
         )
 
+    def place(self) -> Place:
+        """Where the round stands among the releases of its task."""
+        return Place(*last_of(self._connection, self._round.task_id))
+
+    def put_release(self, release: Release) -> None:
+        """Store the round's release behind those before it."""
+        insert_releases(self._connection, self._round.task_id, [release])
+
 
 def batches(connection: sqlite3.Connection, round_: Round) -> list[StoredBatch]:
     """Return a round's batches, by query."""
@@ -202,6 +212,13 @@ def batches_by_round(connection: sqlite3.Connection) -> dict[tuple[bytes, int], 
         "SELECT task, number, count(*) FROM batch JOIN round ON round.key = batch.key >> ? GROUP BY task, number"
     )
     return {(task, number): count for task, number, count in connection.execute(statement, (_ROUND_SHIFT,))}
+
+
+def all_records(connection: sqlite3.Connection) -> Iterator[tuple[bytes, int, SignedDocument]]:
+    """Give every batch record: its task's id, its query, the document."""
+    statement = "SELECT task, query, body, signature FROM batch JOIN round ON round.key = batch.key >> ?"
+    for task, query, body, signature in connection.execute(statement, (_ROUND_SHIFT,)):
+        yield task, query, SignedDocument(body, signature)
 
 
 def envelopes(connection: sqlite3.Connection, round_: Round, query: int, offset: int, width: int) -> list[bytes]:

@@ -21,6 +21,7 @@ from hubbub.protos.batch import BatchId, BatchRecord, released_digest
 from hubbub.protos.envelope import FIRST_HOP, Destination, _inner_info
 from hubbub.protos.keys import Identity, KeyRecord, KeySet, Role
 from hubbub.protos.messages import Committed, Envelopes
+from hubbub.protos.releases import NO_RELEASES, Known, Stretch, first_head, place_after
 from hubbub.protos.signed import SignedDocument
 from hubbub.protos.suites import DEFAULT
 from hubbub.protos.task import TASK_FORMAT, Identities, Privacy, Schedule, Task
@@ -47,7 +48,10 @@ class _Taker:
     async def get_key(self, _task_id: bytes, round_number: int, _deadline: float) -> SignedDocument:
         return make_key(Role.ANALYZER, self._task, round_number, self._analyzer).record
 
-    async def begin(self, _record: SignedDocument, _key_set: KeySet, _deadline: float) -> int:
+    async def get_releases(self, task_id: bytes, _deadline: float) -> Known:
+        return Known(0, first_head(task_id))
+
+    async def begin(self, _record: SignedDocument, _key_set: KeySet, _releases: Stretch, _deadline: float) -> int:
         self.taken = 0
         return 0
 
@@ -85,11 +89,11 @@ class _Sender:
         width, batch = self.task.inner_bytes[0], BatchId(self.task.id, number, 0)
         parts = [envelopes[start : start + width] for start in range(0, len(envelopes), width)]
         blocks = [tuple(parts[first : first + RELEASED_BLOCK]) for first in range(0, len(parts), RELEASED_BLOCK)]
-        digest = released_digest([envelopes])
-        record = BatchRecord(batch, REPORTS, digest, key_set.hash, "operator", admission="enrolled")
+        digest, place = released_digest([envelopes]), place_after(self.task.id, ())
+        record = BatchRecord(batch, REPORTS, digest, key_set.hash, "operator", admission="enrolled", place=place)
         document, offset = record.signed_by(self.shuffler), 0
         started = time.perf_counter()
-        await self.hop.begin(document, key_set)
+        await self.hop.begin(document, key_set, NO_RELEASES)
         for block in blocks:
             offset = await self.hop.put(Envelopes(batch, offset, block))
         committed = await self.hop.commit(batch, digest)

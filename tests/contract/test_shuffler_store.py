@@ -19,6 +19,7 @@ from hubbub.protos.keys import Role
 from hubbub.protos.messages import RoundState
 from hubbub.protos.messages import Step as KeyStep
 from hubbub.protos.refusals import Reason
+from hubbub.protos.releases import Release, place_after
 from hubbub.protos.suites import SUITES, Suite
 from hubbub.service.charges import Charge, LedgerMoved
 from hubbub.service.errors import StoreError
@@ -56,7 +57,7 @@ def mixing(round_: Round) -> Any:
     """Work that gives the lists back in the order of their arrival; the real one draws, and nobody could compare."""
 
     def work(inners: Inners) -> None:
-        arrived = b"".join(inners.arrived())
+        arrived, place, records = b"".join(inners.arrived()), inners.place(), []
         width = INNER_BYTES * QUERIES
         for query in range(QUERIES):
             starts = range(query * INNER_BYTES, len(arrived), width)
@@ -64,8 +65,12 @@ def mixing(round_: Round) -> Any:
             inners.put_released(query, 0, envelopes)
             digest = released_digest([envelopes])
             batch = BatchId(round_.task_id, round_.number, query)
-            record = BatchRecord(batch, len(arrived) // width, digest, b"k" * 32, "schedule")
-            inners.put_batch(query, digest, record.signed_by(PARTIES.shuffler))
+            record = BatchRecord(
+                batch, len(arrived) // width, digest, b"k" * 32, "schedule", admission="open", place=place
+            )
+            records.append(record.signed_by(PARTIES.shuffler))
+            inners.put_batch(query, digest, records[-1])
+        inners.put_release(Release.signed(round_.number, len(arrived) // width, 0, records))
 
     return work
 
@@ -320,6 +325,34 @@ async def test_a_round_is_mixed_and_charged_once(store: Store) -> None:
     assert len(await store.charges(TASK.id)) == QUERIES
 
 
+async def test_a_release_is_stored_with_its_lists_behind_those_before_it(store: Store) -> None:
+    assert list(await store.releases(TASK.id)) == []
+    for number in (1, 0):
+        round_ = await mixed(store, number)
+        releases = list(await store.releases(TASK.id))
+        before, own = releases[:-1], releases[-1]
+        records = [BatchRecord.read(each.record, PARTIES.shuffler.public) for each in await store.batches(round_)]
+        assert {record.place for record in records} == {place_after(TASK.id, before)}
+        assert own == Release.signed(number, 3, 0, [batch.record for batch in await store.batches(round_)])
+    assert [release.round for release in releases] == [1, 0]
+    # What is erased was released all the same.
+    await store.erase(round_, RoundState.EXPIRED, "the analyzer refused it")
+    assert list(await store.releases(TASK.id)) == releases
+    assert list(await store.releases(bytes(32))) == []
+
+
+async def test_work_that_fails_after_its_release_releases_nothing(store: Store) -> None:
+    cut = await store.cut(await a_round(store), "schedule", 0)
+
+    def to_the_end(inners: Inners) -> None:
+        mixing(cut)(inners)
+        raise StoreError("the disk is full")
+
+    with pytest.raises(StoreError):
+        await store.mix(cut, to_the_end, charges(0))
+    assert list(await store.releases(TASK.id)) == []
+
+
 async def test_a_round_that_is_not_cut_is_not_mixed(store: Store) -> None:
     round_ = await a_round(store)
     assert (await store.mix(round_, mixing(round_), charges(0))).state is RoundState.OPEN
@@ -428,7 +461,7 @@ async def describe(store: Store) -> Any:
         lists = [await store.envelopes(round_, batch.query, 0, INNER_BYTES) for batch in batches]
         held = await store.submissions(round_)
         rounds.append((round_, held, await store.known(round_, ids), batches, lists))
-    return rounds, list(await store.charges(TASK.id))
+    return rounds, list(await store.charges(TASK.id)), list(await store.releases(TASK.id))
 
 
 def a_life() -> Story[Store]:
@@ -481,8 +514,8 @@ def a_life() -> Story[Store]:
 
 async def describe_life(store: Store) -> Any:
     """As `describe`, without what was refused until the cut, to which a step that is done again adds."""
-    rounds, paid = await describe(store)
-    return [(replace(round_, refusals_at_cut={}), *rest) for round_, *rest in rounds], paid
+    rounds, *rest = await describe(store)
+    return [(replace(round_, refusals_at_cut={}), *of) for round_, *of in rounds], *rest
 
 
 def an_enrolment() -> Story[Store]:

@@ -83,6 +83,9 @@ class Willing:
     async def get_key(self, *_: Any) -> Any:
         return self._samples["document"]
 
+    async def get_releases(self, *_: Any) -> Any:
+        return self._samples["known"]
+
     async def begin(self, *_: Any) -> int:
         return 0
 

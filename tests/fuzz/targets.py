@@ -51,7 +51,8 @@ from hubbub.deploy.reading import read_table
 from hubbub.deploy.settings import ClientSettings, OperatorSettings
 from hubbub.deploy.verification import Pins, VerificationError, verify
 from hubbub.protos import codec
-from hubbub.protos.batch import BatchId, BatchRecord
+from hubbub.protos.admission import OPEN
+from hubbub.protos.batch import BATCH_RECORD_FORMAT, BatchId, BatchRecord
 from hubbub.protos.credentials import CREDENTIAL_BYTES, Credential
 from hubbub.protos.envelope import Destination, InnerOpener, OuterOpener, Sealer
 from hubbub.protos.errors import (
@@ -79,6 +80,7 @@ from hubbub.protos.messages import (
     Trouble,
 )
 from hubbub.protos.refusals import Reason, Refusal
+from hubbub.protos.releases import Known, Release, Stretch
 from hubbub.protos.results import (
     Progress,
     QueryResult,
@@ -102,6 +104,7 @@ from hubbub.protos.suites import DEFAULT
 from hubbub.protos.task import Task, task_content
 from hubbub.protos.tickets import Ticket
 from hubbub.protos.v1 import condition_pb2, control_pb2, delivery_pb2, results_pb2, submission_pb2
+from hubbub.protos.wire.releases import write_begin
 from hubbub.queries.decoding import Cells
 from hubbub.queries.hashed import HashedResponse
 from hubbub.queries.histogram import Histogram
@@ -195,6 +198,7 @@ SUITE = Suite(KEM.X25519, KDF.HKDF_SHA256, AEAD.CHACHA20_POLY1305)
 RECORD = KeyRecord(Role.SHUFFLER, TASK.id, 1, TASK.suite, PUBLIC.public_bytes_raw(), 1_767_225_600, 1_767_232_800)
 BATCH = BatchRecord(BatchId(TASK.id, 1, 0), 20, bytes(32), bytes(32), "schedule", {"too_late": 2}, 3)
 
+RELEASES = Stretch(1, (Release(0, 20, 3, (bytes(32),)), Release.signed(1, 20, 3, [BATCH.signed_by(PARTIES.shuffler)])))
 
 # Messages
 
@@ -227,6 +231,8 @@ def _documents() -> dict[str, Any]:
         "batch_id": BatchId(TASK.id, 1, 2),
         "envelopes": Envelopes(BatchId(TASK.id, 1, 2), 5, (bytes(INNER_BYTES), bytes(INNER_BYTES))),
         "committed": Committed(20, {"unopenable": 1}),
+        "begin": (BATCH.signed_by(PARTIES.shuffler), KeySet(document, document), RELEASES),
+        "known": Known(2, bytes(32), (1,)),
         "round_id": round_id,
         "results": RoundResults(round_id, queries, b"{}"),
         "standing": RoundStanding(
@@ -283,7 +289,6 @@ def _requests() -> dict[str, Message]:
     to = codec.write_destination(DESTINATION)
     sent = codec.write_submission(Submission(ID, bytes(200)))
     batch = codec.write_batch_id(BATCH.batch)
-    record = codec.write_batch_record(BATCH.signed_by(PARTIES.shuffler))
     return {
         "GetRound": submission.GetRoundRequest(task_id=TASK.id, round=1),
         "Submit": submission.SubmitRequest(destination=to, submission=sent),
@@ -291,9 +296,8 @@ def _requests() -> dict[str, Message]:
         "CloseRound": control_pb2.CloseRoundRequest(task_id=TASK.id, round=1),
         "GetStatus": control_pb2.GetStatusRequest(task_id=TASK.id),
         "GetKey": delivery_pb2.GetKeyRequest(task_id=TASK.id, round=1),
-        "BeginDelivery": delivery_pb2.BeginDeliveryRequest(
-            record=record, key_set=codec.write_key_set(_documents()["key_set"])
-        ),
+        "GetReleases": delivery_pb2.GetReleasesRequest(task_id=TASK.id),
+        "BeginDelivery": write_begin(_documents()["begin"]),
         "PutEnvelopes": codec.write_envelopes(_documents()["envelopes"]),
         "CommitDelivery": delivery_pb2.CommitDeliveryRequest(batch=batch, digest=bytes(32)),
         "GetResults": results_pb2.GetResultsRequest(task_id=TASK.id, round=1, wait_seconds=1.5),
@@ -520,20 +524,23 @@ def _record_again(record: Any) -> Any:
     if not isinstance(record, dict) or "body" not in record:
         return record
     body = canonical(record["body"])
-    return {**record, "signature": sign(Label.BATCH_RECORD, body, PARTIES.shuffler.key).hex()}
+    stated = isinstance(record["body"], dict) and record["body"].get("format") == BATCH_RECORD_FORMAT
+    label = Label.BATCH_RECORD_V2 if stated else Label.BATCH_RECORD
+    return {**record, "signature": sign(label, body, PARTIES.shuffler.key).hex()}
 
 
 @cache
 def _certificate(task_form: Form, form: Form) -> dict[str, Any]:
     queries = (krr_query(Histogram("carrier", ("AA", "B6", "UA")), HALF),)
-    task = replace(TASK, queries=queries, format=task_form.name)
+    task = replace(TASK, queries=queries, format=task_form.name, stated=OPEN if task_form is TASK_FORMS[-1] else None)
     return content_of(task, PARTIES, [counts(task, 0, 25), counts(task, 1, 30, left_out=2)], form=form.name)
 
 
 def _certificates() -> list[dict[str, Any]]:
-    """One of each version, and one of the newest for a task of version 1."""
-    (old, new), (old_task, new_task, _) = CERTIFICATE_FORMS, TASK_FORMS
-    return [_certificate(new_task, new), _certificate(old_task, new), _certificate(old_task, old)]
+    """One of each version, and of the newest one for a task of version 1 and one that attests releases."""
+    (old, new), (old_task, new_task, attesting) = CERTIFICATE_FORMS, TASK_FORMS
+    earlier = [_certificate(new_task, new), _certificate(old_task, new), _certificate(old_task, old)]
+    return [*earlier, _certificate(attesting, new)]
 
 
 # Keys, settings, data

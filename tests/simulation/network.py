@@ -18,6 +18,7 @@ from hubbub.protos.errors import Unreachable
 from hubbub.protos.keys import KeySet
 from hubbub.protos.messages import Answer, Committed, Envelopes, Receipt, Redemption, Submission
 from hubbub.protos.refusals import Refusal
+from hubbub.protos.releases import Known, Stretch
 from hubbub.protos.signed import SignedDocument
 from hubbub.protos.wire.enrolment import Enrolled
 from hubbub.protos.wire.serving import _answer_each
@@ -162,9 +163,13 @@ class DeliveryLine:
 
         return await self._call("get_key", work, deadline)
 
-    async def begin(self, record: SignedDocument, key_set: KeySet, deadline: float) -> int:
+    async def get_releases(self, task_id: bytes, deadline: float) -> Known:
         analyzer = self._world.analyzer
-        return await self._call("begin", lambda: analyzer.acceptor.begin(record, key_set), deadline)
+        return await self._call("get_releases", lambda: analyzer.acceptor.get_releases(task_id), deadline)
+
+    async def begin(self, record: SignedDocument, key_set: KeySet, releases: Stretch, deadline: float) -> int:
+        analyzer = self._world.analyzer
+        return await self._call("begin", lambda: analyzer.acceptor.begin(record, key_set, releases), deadline)
 
     async def put(self, stretch: Envelopes, deadline: float) -> int:
         self._world.model.released(stretch)

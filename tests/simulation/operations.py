@@ -68,6 +68,15 @@ ENROLLING = {
 }
 """Those that only devices come to which are enrolled."""
 
+RELEASING = {
+    "shuffler": (
+        *(f"{when} INSERT chain" for when in ("before", "after")),
+        *(f"{when} get_releases" for when in ("before sending", "after the answer to")),
+    ),
+    "analyzer": tuple(f"{when} {what}" for what in ("INSERT chain", "get_releases") for when in ("before", "after")),
+}
+"""Those that services come to only where a task's records state their places among its releases."""
+
 
 @dataclass(frozen=True)
 class Submit:

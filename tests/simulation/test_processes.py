@@ -218,7 +218,7 @@ async def test_a_full_disk_is_answered_with_a_hint_and_nothing_acknowledged_is_l
         await _said_to_work(running, Role.ANALYZER)
 
 
-async def _condition(running: LocalPipeline, role: Role) -> Condition:
+async def condition(running: LocalPipeline, role: Role) -> Condition:
     name, caller = {
         Role.SHUFFLER: ("control", ControlCaller),
         Role.ANALYZER: ("results", ResultsCaller),
@@ -227,7 +227,7 @@ async def _condition(running: LocalPipeline, role: Role) -> Condition:
         return await caller(channel).get_condition(10.0)
 
 
-async def _metric(running: LocalPipeline, role: Role, name: str, **labels: str) -> float:
+async def metric(running: LocalPipeline, role: Role, name: str, **labels: str) -> float:
     scraped = await scrape(running.services[role].addresses["metrics"])
     return scraped.value(f"hubbub_{role.value}_{name}", **labels)
 
@@ -239,11 +239,11 @@ async def _health(running: LocalPipeline, role: Role) -> Ran:
 
 async def _said_to_be_full(running: LocalPipeline, role: Role) -> None:
     """Status, health and metrics name the store, its file and what to do."""
-    (trouble,) = [each for each in (await _condition(running, role)).troubles if each.kind == "store"]
+    (trouble,) = [each for each in (await condition(running, role)).troubles if each.kind == "store"]
     assert str(data(running, role)) in trouble.text
     assert "make room on its disk" in trouble.text
     assert trouble.count >= 1
-    assert await _metric(running, role, "troubles", kind="store") == 1
+    assert await metric(running, role, "troubles", kind="store") == 1
     while (asked := await _health(running, role)).status == 0:
         pass
     assert asked.status == 1
@@ -251,8 +251,8 @@ async def _said_to_be_full(running: LocalPipeline, role: Role) -> None:
 
 
 async def _said_to_work(running: LocalPipeline, role: Role) -> None:
-    assert (await _condition(running, role)).troubles == ()
-    assert await _metric(running, role, "troubles", kind="store") == 0
+    assert (await condition(running, role)).troubles == ()
+    assert await metric(running, role, "troubles", kind="store") == 0
     while (await _health(running, role)).status != 0:
         pass
 

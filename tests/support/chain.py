@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 from hubbub.analyzer.accept import Acceptor
 from hubbub.analyzer.certify import Certifier
-from hubbub.analyzer.records import History
+from hubbub.analyzer.records import Past
 from hubbub.analyzer.sqlite import SqliteStore as AnalyzerStore
 from hubbub.protos.admission import ENROLLED
 from hubbub.protos.batch import BatchId, BatchRecord, released_digest
@@ -19,6 +19,7 @@ from hubbub.protos.envelope import Destination, Sealer
 from hubbub.protos.errors import HubbubError, Unreachable
 from hubbub.protos.keys import KeyRecord, KeySet, Role
 from hubbub.protos.messages import Committed, Envelopes
+from hubbub.protos.releases import Known, Release, Stretch, place_after
 from hubbub.protos.signed import SignedDocument
 from hubbub.protos.task import Privacy, Schedule, Task
 from hubbub.service.workers import Workers
@@ -32,7 +33,7 @@ from support.stores import store_in
 T = TypeVar("T")
 
 
-def no_numbers(_task: Task, _history: History) -> dict[str, Any]:
+def no_numbers(_task: Task, _past: Past) -> dict[str, Any]:
     """No numbers of the accountant's, which take seconds."""
     return {}
 
@@ -55,8 +56,12 @@ class Link:
         found: SignedDocument = await self._call("get_key", task_id, round_number)
         return found
 
-    async def begin(self, record: SignedDocument, key_set: KeySet, _deadline: float) -> int:
-        return int(await self._call("begin", record, key_set))
+    async def get_releases(self, task_id: bytes, _deadline: float) -> Known:
+        known: Known = await self._call("get_releases", task_id)
+        return known
+
+    async def begin(self, record: SignedDocument, key_set: KeySet, releases: Stretch, _deadline: float) -> int:
+        return int(await self._call("begin", record, key_set, releases))
 
     async def put(self, stretch: Envelopes, _deadline: float) -> int:
         return int(await self._call("put", stretch))
@@ -77,6 +82,7 @@ class Chain:
         self.task = sample_task(self.parties, minimum_reports=5, schedule=schedule, privacy=privacy, stated=ENROLLED)
         self.workers = Workers(1)
         self._key = self.task.hpke.generate_key()
+        self.released: list[Release] = []
         self.troubled: Callable[[str], None] = lambda _point: None
         self._open = contextlib.ExitStack()
 
@@ -142,18 +148,37 @@ class Chain:
         return [sealer.inner(report(symbol), query) for symbol in symbols]
 
     async def parcel(self, envelopes: Sequence[bytes], query: int = 0, number: int = 0, **changes: Any) -> Parcel:
-        key_set, digest = await self.key_set(number), released_digest(envelopes)
-        batch = BatchId(self.task.id, number, query)
-        dummies = self.task.privacy.dummies
-        record = BatchRecord(batch, len(envelopes) - dummies, digest, key_set.hash, "schedule", {}, dummies, "enrolled")
-        record = dataclasses.replace(record, **changes)
-        return Parcel(batch, record.signed_by(self.parties.shuffler), key_set, record.digest)
+        """One query's batch of a round, of whose other queries nothing will be delivered."""
+        return (await self.parcels({query: envelopes}, number, **changes))[query]
+
+    async def parcels(
+        self, batches: Mapping[int, Sequence[bytes]], number: int = 0, **changes: Any
+    ) -> dict[int, Parcel]:
+        """The batches of a round, signed together and released after the rounds before."""
+        key_set, before = await self.key_set(number), [each for each in self.released if each.round != number]
+        place, dummies = place_after(self.task.id, before), self.task.privacy.dummies
+        reports = len(next(iter(batches.values()))) - dummies
+        records = []
+        for query in range(len(self.task.queries)):
+            digest = released_digest(batches.get(query, ()))
+            stated = {"admission": "enrolled", "place": place}
+            record = BatchRecord(
+                BatchId(self.task.id, number, query), reports, digest, key_set.hash, "schedule", {}, dummies, **stated
+            )
+            records.append(dataclasses.replace(record, **changes))
+        documents = [record.signed_by(self.parties.shuffler) for record in records]
+        self.released = [*before, Release.signed(number, records[0].reports, dummies, documents)]
+        releases = Stretch(0, tuple(self.released))
+        return {
+            query: Parcel(record.batch, documents[query], key_set, releases, record.digest)
+            for query, record in enumerate(records)
+        }
 
     async def deliver(self, parcel: Parcel, envelopes: Sequence[bytes]) -> Committed:
-        async def stretch(offset: int) -> Sequence[bytes]:
+        async def read(offset: int) -> Sequence[bytes]:
             return envelopes[offset : offset + 4]
 
-        return await hand_over(self.links[0], parcel, stretch)
+        return await hand_over(self.links[0], parcel, read)
 
     async def delivered(self, symbols: Sequence[int], query: int = 0, number: int = 0) -> Committed:
         """Seal, and deliver."""

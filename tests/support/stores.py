@@ -36,7 +36,14 @@ async def shuffler_content(store: ShufflerStore) -> dict[str, Any]:
     found = await store.rounds()
     tasks = sorted({round_.task_id for round_ in found})
     charges = {task.hex(): [charge.digest for charge in await store.charges(task)] for task in tasks}
-    return {"rounds": [await _shuffler_round(store, round_) for round_ in found], "charges": charges}
+    releases = {task.hex(): [release.content() for release in await store.releases(task)] for task in tasks}
+    rounds = [await _shuffler_round(store, round_) for round_ in found]
+    return {"rounds": rounds, "charges": charges} | _releases(releases)
+
+
+def _releases(found: dict[str, Any]) -> dict[str, Any]:
+    """Those of tasks that have any; earlier versions stored none."""
+    return {"releases": found} if any(found.values()) else {}
 
 
 async def _shuffler_round(store: ShufflerStore, round_: ShufflerRound) -> dict[str, Any]:
@@ -65,7 +72,9 @@ async def analyzer_content(store: AnalyzerStore) -> dict[str, Any]:
     rounds = [await _analyzer_round(store, progress.id) for progress in await store.progress(None)]
     tasks = sorted({round_["task"] for round_ in rounds})
     charges = {task: [charge.digest for charge in await store.charges(bytes.fromhex(task))] for task in tasks}
-    return {"rounds": rounds, "charges": charges}
+    chains = await store.chains()
+    releases = {task.hex(): [release.content() for release, _ in chain] for task, chain in chains.items()}
+    return {"rounds": rounds, "charges": charges} | _releases(releases)
 
 
 async def _analyzer_round(store: AnalyzerStore, of: RoundId) -> dict[str, Any]:

@@ -33,6 +33,7 @@ from hubbub.client.budget import Proven  # noqa: E402
 from hubbub.client.memory import Step  # noqa: E402
 from hubbub.client.state import DONE, Drawn, Round, State  # noqa: E402
 from hubbub.client.state_file import STATE  # noqa: E402
+from hubbub.protos.admission import OPEN  # noqa: E402
 from hubbub.protos.messages import RoundState, Submission  # noqa: E402
 from hubbub.shuffler.sqlite.schema import LAYOUT as SHUFFLER  # noqa: E402
 from support.bills import BILL  # noqa: E402
@@ -56,7 +57,7 @@ def keep(name: str, version: int, database: Path, content: dict[str, Any]) -> No
 
 async def shuffler(folder: Path) -> None:
     """Round 0 erased, round 1 mixed and undelivered, round 2 open with submissions and refusals."""
-    world = World(folder)
+    world = World(folder, stated=OPEN)
     await world.start()
     await world.live(0)
     world.analyzer.trouble = unreachable("begin")
@@ -77,11 +78,12 @@ async def shuffler(folder: Path) -> None:
 
 async def analyzer(folder: Path) -> None:
     """Round 0 certified, round 1 half delivered."""
-    bench = Bench(folder)
+    bench = Bench(folder, stated=OPEN)
     await bench.start()
     await bench.deliver_round()
     envelopes = await bench.seal(0, SYMBOLS[0], 1)
-    await bench.begin(await bench.record(0, envelopes, 1))
+    records, releases = await bench.released([envelopes, await bench.seal(1, SYMBOLS[1], 1)], 1)
+    await bench.begin(records[0], releases=releases)
     await bench.put(0, 0, envelopes[:5], 1)
     content = await analyzer_content(bench.store)
     await bench.stop()

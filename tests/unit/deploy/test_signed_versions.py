@@ -18,7 +18,7 @@ from hubbub.accountant.certificate.members import CERTIFICATE_FORMAT
 from hubbub.client.trust import trusted_task
 from hubbub.deploy.verification import Pins, VerificationError, verify
 from hubbub.protos.admission import ENROLLED
-from hubbub.protos.batch import BATCH_RECORD_FORMAT, UNSTATED_FORMAT
+from hubbub.protos.batch import BATCH_RECORD_FORMAT, HOP_RECORD_FORMAT, UNSTATED_FORMAT
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.forms import CERTIFICATE_FORMS, TASK_FORMS, Form, version_at
 from hubbub.protos.keys import CORE_ROLES, KEY_RECORD_FORMAT, Role
@@ -284,6 +284,7 @@ def test_document_of_the_forms_has_a_row_for_each() -> None:
         (KEY_RECORD_FORMAT, Label.KEY_RECORD.value),
         (UNSTATED_FORMAT, Label.BATCH_RECORD.value),
         (BATCH_RECORD_FORMAT, Label.BATCH_RECORD_V2.value),
+        (HOP_RECORD_FORMAT, Label.HOP_RECORD.value),
         (TICKET_FORMAT, Label.TICKET.value),
     ]
     assert rows == [*((form.name, form.label.value) for form in (*TASK_FORMS, *CERTIFICATE_FORMS)), *records]

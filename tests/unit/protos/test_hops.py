@@ -11,6 +11,7 @@ from hubbub.protos.admission import ENROLLED
 from hubbub.protos.batch import BatchId, BatchRecord, HopRecord, left_out_by_hops, task_named
 from hubbub.protos.errors import KeyRecordError, SignatureError, TaskError
 from hubbub.protos.keys import Identity, KeyRecord, KeySet, Role, behind
+from hubbub.protos.releases import Place, first_record, record_hash
 from hubbub.protos.signed import Label, SignedDocument
 from hubbub.protos.signed_task import SignedTask, read_task
 from hubbub.protos.task import MAXIMUM_HOPS, Identities, task_content
@@ -20,7 +21,8 @@ PARTIES = Parties.generate(2)
 TASK = sample_task(PARTIES, stated=ENROLLED)
 HOPS = TASK.identities.hops
 BATCH = BatchId(TASK.id, 1, 0)
-RECORD = BatchRecord(BATCH, 30, b"d" * 32, b"k" * 32, "schedule", {}, 5, "enrolled")
+PLACE = Place(3, b"h" * 32)
+RECORD = BatchRecord(BATCH, 30, b"d" * 32, b"k" * 32, "schedule", {}, 5, "enrolled", place=PLACE)
 
 
 def around(document: SignedDocument, index: int, received: int, **left_out: int) -> SignedDocument:
@@ -42,6 +44,9 @@ def test_the_last_record_holds_all_of_them() -> None:
     assert (found.envelopes, found.last_digest) == (29, bytes([1]) * 32)
     assert found.left_out == left_out_by_hops(LAST) == {"unopenable": 5, "duplicate": 1}
     assert task_named(LAST) == TASK.id
+    # What is released is what the first shuffler signed, whatever lies around it.
+    assert first_record(LAST) == RECORD.signed_by(PARTIES.shuffler)
+    assert record_hash(LAST) == record_hash(FIRST) == record_hash(RECORD.signed_by(PARTIES.shuffler))
 
 
 def test_without_hops_nothing_is_left_out_and_nothing_is_parsed() -> None:

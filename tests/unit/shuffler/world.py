@@ -16,6 +16,7 @@ from hubbub.protos.errors import Unreachable
 from hubbub.protos.keys import KeyRecord, KeySet, Role
 from hubbub.protos.messages import Answer, Committed, Envelopes, Receipt, RoundState, RoundStatus, Submission
 from hubbub.protos.refusals import Reason, Refusal
+from hubbub.protos.releases import NO_RELEASES, Known, Release, Stretch, head_after
 from hubbub.protos.signed import SignedDocument
 from hubbub.protos.task import Privacy, Schedule, Task
 from hubbub.shuffler.admit import Admission
@@ -57,6 +58,9 @@ class FakeAnalyzer:
     records: dict[BatchId, BatchRecord] = field(default_factory=dict)
     committed: dict[BatchId, Committed] = field(default_factory=dict)
     calls: list[str] = field(default_factory=list)
+    sent: list[Stretch] = field(default_factory=list)
+    releases: list[Release] = field(default_factory=list)
+    uncounted: tuple[int, ...] = ()
     deliverable: asyncio.Event = field(default_factory=asyncio.Event)
 
     def _enter(self, call: str) -> None:
@@ -71,8 +75,16 @@ class FakeAnalyzer:
             self.keys[round_number] = private, record.signed_by(self.parties.analyzer)
         return self.keys[round_number][1]
 
-    async def begin(self, record: SignedDocument, key_set: KeySet, _deadline: float = 0) -> int:
+    async def get_releases(self, task_id: bytes, _deadline: float = 0) -> Known:
+        self._enter("get_releases")
+        return Known(len(self.releases), head_after(task_id, self.releases), self.uncounted)
+
+    async def begin(
+        self, record: SignedDocument, key_set: KeySet, releases: Stretch = NO_RELEASES, _deadline: float = 0
+    ) -> int:
         self._enter("begin")
+        self.sent.append(releases)
+        self.releases[releases.first :] = releases.releases
         read = BatchRecord.read(record, self.parties.shuffler.public)
         if read.key_set_hash != key_set.hash:
             raise Refusal(Reason.BAD_RECORD, "another key set")

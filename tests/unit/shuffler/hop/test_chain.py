@@ -15,6 +15,7 @@ from hubbub.protos.errors import Unreachable
 from hubbub.protos.keys import Identity, KeyRecord, Role
 from hubbub.protos.messages import Committed, Envelopes
 from hubbub.protos.refusals import Reason, Refusal
+from hubbub.protos.releases import head_after
 from hubbub.protos.signed import SignedDocument
 from hubbub.shuffler.release import Parcel, hand_over
 from support.chain import Chain, Once, strangers
@@ -106,9 +107,10 @@ async def test_after_a_round_a_hop_holds_neither_key_nor_envelope(chain: Chain) 
     assert key is not None
     assert key.private is not None
     sent = [await chain.seal([0, 1, 2, 0, 1, 2], query) for query in range(2)]
+    parcels = await chain.parcels(dict(enumerate(sent)))
     for query, envelopes in enumerate(sent):
         assert key.private in chain.files("hop-2")
-        await chain.deliver(await chain.parcel(envelopes, query), envelopes)
+        await chain.deliver(parcels[query], envelopes)
     left = chain.files("hop-2")
     assert key.private not in left
     assert not [envelope for envelopes in sent for envelope in envelopes if envelope in left]
@@ -171,17 +173,19 @@ async def test_what_only_the_first_shuffler_may_say_is_checked_at_each_hop(chain
         ({"key_set_hash": bytes(32)}, Reason.KEY_SET_DIFFERS),
     ):
         parcel = await chain.parcel(envelopes, **changes)
-        await refused(chain.links[0].begin(parcel.record, parcel.key_set, 1), reason)
+        await refused(chain.links[0].begin(parcel.record, parcel.key_set, parcel.releases, 1), reason)
     stranger = BatchRecord.read(good.record, chain.parties.shuffler.public).signed_by(Identity.generate())
-    await refused(chain.links[0].begin(stranger, good.key_set, 1), Reason.BAD_RECORD)
-    await refused(chain.links[0].begin(SignedDocument(b"{}", bytes(64)), good.key_set, 1), Reason.BAD_RECORD)
+    await refused(chain.links[0].begin(stranger, good.key_set, good.releases, 1), Reason.BAD_RECORD)
+    await refused(
+        chain.links[0].begin(SignedDocument(b"{}", bytes(64)), good.key_set, good.releases, 1), Reason.BAD_RECORD
+    )
 
 
 async def test_a_batch_that_passed_a_hop_by_is_refused(chain: Chain) -> None:
     """The analyzer takes no batch from the first shuffler itself, where the task names hops."""
     envelopes = await chain.seal(SYMBOLS)
     parcel = await chain.parcel(envelopes)
-    await refused(chain.acceptor.begin(parcel.record, parcel.key_set), Reason.BAD_RECORD)
+    await refused(chain.acceptor.begin(parcel.record, parcel.key_set, parcel.releases), Reason.BAD_RECORD)
 
 
 async def _last_record(chain: Chain) -> tuple[Parcel, HopRecord]:
@@ -211,13 +215,13 @@ async def test_a_hop_cannot_drop_reports_in_silence_or_speak_for_another(chain: 
         record.previous,
     ]
     for lie in lies:
-        await refused(chain.acceptor.begin(lie, parcel.key_set), Reason.BAD_RECORD)
-    assert await chain.acceptor.begin(parcel.record, parcel.key_set) == 0
+        await refused(chain.acceptor.begin(lie, parcel.key_set, parcel.releases), Reason.BAD_RECORD)
+    assert await chain.acceptor.begin(parcel.record, parcel.key_set, parcel.releases) == 0
 
 
 async def test_a_hop_that_delivers_other_bytes_than_it_signed_is_refused(chain: Chain) -> None:
     parcel, record = await _last_record(chain)
-    await chain.acceptor.begin(parcel.record, parcel.key_set)
+    await chain.acceptor.begin(parcel.record, parcel.key_set, parcel.releases)
     others = tuple(strangers(record.released, chain.task.counted_bytes[0]))
     await chain.acceptor.put(Envelopes(parcel.batch, 0, others))
     await refused(chain.acceptor.commit(parcel.batch, record.digest), Reason.DIGEST_DIFFERS)
@@ -234,7 +238,9 @@ async def test_a_hop_that_drops_reports_and_says_so_is_counted(chain: Chain) -> 
     async def stretch(offset: int) -> list[bytes]:
         return kept[offset:]
 
-    committed = await hand_over(chain.links[-1], Parcel(parcel.batch, signed, parcel.key_set, said.digest), stretch)
+    committed = await hand_over(
+        chain.links[-1], Parcel(parcel.batch, signed, parcel.key_set, parcel.releases, said.digest), stretch
+    )
     assert committed == Committed(6, {"unopenable": 2})
 
 
@@ -284,6 +290,15 @@ class _Stranger:
         task = self._chain.task
         record = KeyRecord(Role.ANALYZER, task_id, round_number, task.suite, task.hpke.generate_key()[1], 0, 2**33)
         return record.signed_by(Identity.generate())
+
+
+async def test_what_the_analyzer_knows_of_releases_is_asked_through_the_chain(chain: Chain) -> None:
+    assert (await chain.links[0].get_releases(chain.task.id, 1)).count == 0
+    await chain.delivered(SYMBOLS)
+    known = await chain.links[0].get_releases(chain.task.id, 1)
+    assert (known.count, known.head) == (1, head_after(chain.task.id, chain.released))
+    chain.links[-1].trouble = _broken_at("get_releases")
+    await refused(chain.links[0].get_releases(chain.task.id, 1), Reason.NOT_READY)
 
 
 async def test_what_a_hop_does_not_know_is_refused(chain: Chain) -> None:
