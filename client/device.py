@@ -64,6 +64,8 @@ class Device(Participant):
         authority: the authority of the shuffler's TLS certificate, a PEM file or its bytes. It is read at once.
         ticket: the ticket by which the operator enrolled this device, as bytes or as the file that holds it, for tasks
             that take enrolled devices. The device redeems it by itself, once, and keeps its credential in `state`.
+        certificate, key: the device's TLS certificate and its key, PEM files, which it shows in tasks that admit by
+            them (`mtls`), and in no others.
         name: which device this is, where several share a state file; it is never sent.
         pacing: how long to try, with which clock, pauses and jitter, and what to call before each pause.
         limits: the most ε to spend in a day and on a task; none by default.
@@ -87,6 +89,8 @@ class Device(Participant):
         shuffler: str,
         authority: Path | bytes,
         ticket: Path | bytes | None = None,
+        certificate: Path | None = None,
+        key: Path | None = None,
         name: str = "",
         pacing: Pacing | None = None,
         limits: Limits | None = None,
@@ -105,6 +109,7 @@ class Device(Participant):
             random=random,
             clock=clock,
             tickets=ticket_of(ticket),
+            shown=(certificate, key),
         )
         try:
             self._name = checked_name(name)

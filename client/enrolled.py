@@ -77,7 +77,7 @@ class Enrolled:
         try:
             return await submit(link.caller, to, proven, pacing)
         except Refusal as refusal:
-            if refusal.reason is not Reason.NOT_ENROLLED:
+            if refusal.reason is not Reason.NOT_ENROLLED or self._task.admission.mode is not Mode.ENROLLED:
                 raise
         # The master key of the credential is gone by now; the same ticket gives one under the key that is active.
         renewed = await self._proven(link, to, device, submission, pacing, anew=True)

@@ -26,7 +26,14 @@ from hubbub.client.seal import seal
 from hubbub.client.spent import Budget, budget_of
 from hubbub.client.state import Drawn, Round, State
 from hubbub.client.submit import Link, Pacing
-from hubbub.client.trust import checked_bytes, checked_path, checked_shuffler, trusted_authority, trusted_task
+from hubbub.client.trust import (
+    certificate_shown,
+    checked_bytes,
+    checked_path,
+    checked_shuffler,
+    trusted_authority,
+    trusted_task,
+)
 from hubbub.protos.envelope import SUBMISSION_ID_BYTES, Sealer
 from hubbub.protos.keys import KeySet
 from hubbub.protos.messages import Submission
@@ -61,12 +68,13 @@ class Participant:
         random: Random = os.urandom,
         clock: Callable[[], float] = time.time,
         tickets: Mapping[str, bytes] | Tickets | None = None,
+        shown: tuple[Path | None, Path | None] = (None, None),
     ) -> None:
         """See `Device` and `Gateway`."""
         self.task = trusted_task(task, operator_key, shuffler_key)
         self._state = State(checked_path(state, "state"))
         self._address = checked_shuffler(shuffler)
-        self._tls = TLS(trusted_authority(authority))
+        self._tls = TLS(trusted_authority(authority), *certificate_shown(self.task, *shown))
         self._pacing = Pacing() if pacing is None else checked_type(pacing, Pacing, "pacing", "a Pacing(…), or None")
         self._limits = NO_LIMITS if limits is None else checked_type(limits, Limits, "limits", "Limits(…), or None")
         self._random: Random = checked_function(random, "random", "bytes")

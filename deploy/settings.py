@@ -28,6 +28,8 @@ class ClientSettings(Table):
     state: File = Field(description="what this device answered, and keeps to send")
     authority: File = Field(description="whose TLS certificates are trusted")
     ticket: File | None = Field(default=None, description="the ticket by which the operator enrolled this device")
+    certificate: File | None = Field(default=None, description="its TLS certificate, for tasks that admit by it")
+    key: File | None = Field(default=None, description="private key of that certificate")
     limits: LimitSettings = LimitSettings()
 
 

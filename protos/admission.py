@@ -20,9 +20,18 @@ class Mode(StrEnum):
 
     ENROLLED = "enrolled"
     """Devices with a credential, which the shuffler gives once for a ticket of the operator: one submission a round."""
+    MTLS = "mtls"
+    """Devices that show a TLS certificate of an authority that the shuffler trusts: one submission a round for each."""
     OPEN = "open"
     """Whoever reaches the shuffler, as often as they like."""
 
+
+_FAKES = {
+    Mode.ENROLLED: "devices are enrolled, so each made-up report needs a ticket of its own, and others are refused",
+    Mode.MTLS: "devices show certificates, so each made-up report needs one of its own, and others are refused",
+    Mode.OPEN: "the task is open, so whoever reaches the shuffler can do so",
+}
+"""What somebody needs who makes reports up, in words."""
 
 _RESTS = {
     Mode.ENROLLED: (
@@ -30,6 +39,13 @@ _RESTS = {
         (
             "Each device that holds a ticket of the operator submits once a round. The central numbers hold at the "
             "honest share of the reports; that the tickets went to different people is the operator's word."
+        ),
+    ),
+    Mode.MTLS: (
+        "certificates",
+        (
+            "Each TLS certificate that the devices' authority issued submits once a round. The central numbers hold at "
+            "the honest share of the reports; that the certificates went to different people is that authority's word."
         ),
     ),
     Mode.OPEN: (
@@ -61,6 +77,11 @@ class Admission:
     def assumed(self) -> bool:
         """Whether the central numbers rest on an assumption that nothing checks."""
         return self.mode is Mode.OPEN
+
+    @property
+    def fakes(self) -> str:
+        """What somebody needs who makes reports up, in words."""
+        return _FAKES[self.mode]
 
     def statement(self) -> dict[str, str]:
         """Return a certificate's member `admission`: the mode, and what the central numbers rest on because of it."""

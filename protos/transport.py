@@ -48,8 +48,8 @@ class TLS:
     certificate: Path | None = None
     key: Path | None = None
 
-    def server(self, *, mutual: bool) -> grpc.ServerCredentials:
-        """Credentials of a server; with `mutual`, clients must show a certificate of the same authority.
+    def server(self, *, mutual: bool, clients: Path | None = None) -> grpc.ServerCredentials:
+        """Credentials of a server; with `mutual`, clients must show a certificate of the same authority, or `clients`'.
 
         Raises:
             HubbubError: where a file is missing.
@@ -57,7 +57,9 @@ class TLS:
         """
         self.check(time.time(), own=True)
         pair = (_read(self.key), _read(self.certificate))
-        return grpc.ssl_server_credentials([pair], _read(self.authority), require_client_auth=mutual)
+        trusted = _read(self.authority if clients is None else clients)
+        certificates_in(trusted, str(clients or "the authority's certificate"))
+        return grpc.ssl_server_credentials([pair], trusted, require_client_auth=mutual)
 
     def client(self) -> grpc.ChannelCredentials:
         """Credentials of a client, with its own certificate where there is one.

@@ -111,8 +111,13 @@ class Admission:
 
     # Submissions
 
-    async def submit(self, destination: Destination, submissions: Sequence[Submission]) -> list[Answer]:
-        """Answer each submission, in order; a receipt means that it is on disk."""
+    async def submit(
+        self, destination: Destination, submissions: Sequence[Submission], shown: bytes | None = None
+    ) -> list[Answer]:
+        """Answer each submission, in order; a receipt means that it is on disk.
+
+        `shown` is the fingerprint of the certificate that the caller showed, None where it showed none.
+        """
         task = self._tasks.get(destination.task_id)
         try:
             known_task = self._task(destination.task_id)
@@ -122,7 +127,7 @@ class Admission:
             task_id = b"" if task is None else task.id
             self._store.count(task_id, ANY_ROUND, {refusal.reason.value: len(submissions)})
             return [refusal] * len(submissions)
-        places = self._places(known_task, round_, destination, submissions)
+        places = self._places(known_task, round_, destination, submissions, shown)
         answers, fresh = await self._look_up(known_task, round_, destination, submissions, places)
         if fresh:
             taken = [(submissions[index], places[index] or b"") for index in fresh]
@@ -139,18 +144,25 @@ class Admission:
         self._store.count(destination.task_id, destination.round, {reason.value: count})
 
     def _places(
-        self, task: Task, round_: Round, destination: Destination, submissions: Sequence[Submission]
+        self,
+        task: Task,
+        round_: Round,
+        destination: Destination,
+        submissions: Sequence[Submission],
+        shown: bytes | None,
     ) -> list[bytes | None]:
-        """Return the ids under which submissions are held; None for those that no enrolled device is proven to send.
+        """Return the ids under which submissions are held; None for those that no admitted device is proven to send.
 
-        Where devices are enrolled, it is their place in the round, so that each has one; elsewhere it is the
-        submission's own id.
+        Where devices are enrolled or show certificates, it is their place in the round, so that each has one; elsewhere
+        it is the submission's own id.
         """
         keys = round_.keys
         # Without keys, or over, nothing is held or taken whoever sends it; the checks say why.
-        if task.admission.mode is not Mode.ENROLLED or keys is None or is_over(round_):
+        mode = task.admission.mode
+        if mode is Mode.OPEN or keys is None or is_over(round_):
             return [submission.id for submission in submissions]
-        numbers = self._credentials.numbers(destination, submissions)
+        certified = mode is Mode.MTLS
+        numbers = [shown] * len(submissions) if certified else self._credentials.numbers(destination, submissions)
         return [None if number is None else place_of(keys.place_key, number) for number in numbers]
 
     async def _look_up(
@@ -173,7 +185,7 @@ class Admission:
         for index, (submission, place) in enumerate(zip(submissions, places, strict=True)):
             # A retry is not a new submission: it gets its receipt again, whatever the checks would say by now.
             answer = (
-                not_enrolled()
+                not_enrolled(task.admission)
                 if place is None
                 else _known(task, round_, submission, next(known)) or refused(submission)
             )
@@ -241,7 +253,7 @@ def _known(task: Task, round_: Round, submission: Submission, digest: bytes | No
 
 
 def _conflict(task: Task) -> Refusal:
-    if task.admission.mode is Mode.ENROLLED:
+    if task.admission.mode is not Mode.OPEN:
         message = "this device has submitted other bytes to this round, and has one submission in it; answer the next"
         return Refusal(Reason.ID_CONFLICT, message)
     return Refusal(Reason.ID_CONFLICT, "other bytes are held under this id; resend the same bytes, or use a new id")

@@ -81,12 +81,19 @@ def timed_steps(stage: Callable[[str], Observe]) -> Callable[[RoundState, float]
 
 
 class TimedAdmission:
-    """An `Admission` whose answers are timed, beside the `Enrolment` (`wire.SubmissionHandler`)."""
+    """An `Admission` whose answers are timed, beside the `Enrolment` (`wire.CertifiedHandler`)."""
 
-    def __init__(self, admission: Admission, enrolment: Enrolment, observe: Observe) -> None:
+    def __init__(
+        self, admission: Admission, enrolment: Enrolment, observe: Observe, shown: bytes | None = None
+    ) -> None:
         self._admission = admission
         self._enrolment = enrolment
         self._observe = observe
+        self._shown = shown
+
+    def showing(self, fingerprint: bytes) -> TimedAdmission:
+        """Return what answers the device whose certificate has this fingerprint."""
+        return TimedAdmission(self._admission, self._enrolment, self._observe, fingerprint)
 
     async def get_round(self, task_id: bytes, round_number: int) -> KeySet:
         """Return a round's keys."""
@@ -96,7 +103,7 @@ class TimedAdmission:
         """Answer each submission, in order."""
         started = perf_counter()
         try:
-            return await self._admission.submit(destination, submissions)
+            return await self._admission.submit(destination, submissions, self._shown)
         finally:
             self._observe(perf_counter() - started)
 

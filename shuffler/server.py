@@ -18,6 +18,7 @@ from hubbub.service.ports import Announce, Ports
 from hubbub.service.run import run
 from hubbub.service.troubles import Troubles
 from hubbub.shuffler.admit import Admission
+from hubbub.shuffler.certified import certified_devices, check_devices
 from hubbub.shuffler.control import Control
 from hubbub.shuffler.credentials import Credentials
 from hubbub.shuffler.enrolment import Enrolment, Rate
@@ -74,6 +75,11 @@ class _Shuffler:
         wire.serve_submissions(devices, self.admission)
         wire.serve_control(operators, self.control, OPERATORS)
         await ports.open("submission", settings.listen, wire.SUBMISSION_SERVICE, devices, tls.server(mutual=False))
+        if settings.devices_listen:
+            certified = listening.new_server(SUBMISSION_CALLS)
+            wire.serve_certified(certified, self.admission)
+            service, credentials = wire.SUBMISSION_SERVICE, certified_devices(settings)
+            await ports.open("devices", settings.devices_listen, service, certified, credentials)
         await ports.open("control", settings.control_listen, wire.CONTROL_SERVICE, operators, tls.server(mutual=True))
         await ports.open_metrics(settings.metrics_listen, self.metrics.registry, tls)
 
@@ -89,6 +95,7 @@ async def _assembled(settings: Settings, clock: Callable[[], float]) -> AsyncIte
     identity = _identity(settings)
     certificates = Certificates(Role.SHUFFLER, settings.tls.paths(), settings.identity, clock)
     tasks = load_tasks(settings.tasks, load_public(settings.operator_key), identity.public)
+    check_devices(settings, tasks)
     channel = transport.open_channel(settings.analyzer, settings.tls.paths())
     metrics = Metrics("shuffler", Stage)
     troubles = Troubles()

@@ -17,6 +17,13 @@ class Settings(Table):
         default="127.0.0.1:7301",
         description="host:port where devices submit; port 0 takes a free one",
     )
+    devices_listen: OptionalListen = Field(
+        default="",
+        description="host:port where devices submit that show a certificate, for tasks with mode mtls; empty for none",
+    )
+    devices_authority: File | None = Field(
+        default=None, description="PEM certificate of the authority that issued the devices'"
+    )
     control_listen: Listen = Field(
         default="127.0.0.1:7302",
         description="host:port where the operator controls rounds; port 0 takes a free one",

@@ -25,6 +25,7 @@ from hubbub.deploy.audit.worst import Telling, telling
 from hubbub.deploy.errors import BadUse
 from hubbub.deploy.local import LocalPipeline
 from hubbub.deploy.verification import Pins, verify
+from hubbub.protos.admission import ENROLLED, OPEN
 from hubbub.protos.draft import MINIMUM_DELTA
 from hubbub.protos.keys import Role
 from hubbub.protos.signed_task import SignedTask
@@ -136,8 +137,8 @@ def audited_task(task: Task, options: Options) -> Task:
     people = task.minimum_reports if options.people is None else options.people
     delta = task.privacy.delta if options.delta is None else options.delta
     privacy = replace(task.privacy, epsilon=MOST_EPSILON, delta=delta, honest_share=1.0, epsilon_total=None)
-    # Its devices are enrolled by the audit's own operator alone.
-    stated = None if task.stated is None else replace(task.stated, second_authority=None)
+    # Whoever is admitted otherwise is enrolled here, by the audit's own operator alone.
+    stated = None if task.stated is None else OPEN if task.stated.assumed else ENROLLED
     played = replace(task, minimum_reports=people, privacy=privacy, stated=stated)
     found = compose(parts_at_minimum(Terms.of(played), [query.mechanism for query in task.queries]), delta)
     if not found.epsilon_upper < MOST_EPSILON:

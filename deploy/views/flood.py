@@ -35,14 +35,8 @@ def print_flood(printer: Console, plan: Plan) -> None:
     for each in floods_of(plan):
         table.add_row(str(each.fakes), str(each.honest), f"{each.epsilon_upper:.4f}")
     print_table(printer, table)
-    printer.print(_who(plan), markup=False, soft_wrap=True)
+    printer.print(plan.draft.admission.fakes, markup=False, soft_wrap=True)
     printer.print(_shield_text(plan, shield_of(plan)), markup=False, soft_wrap=True)
-
-
-def _who(plan: Plan) -> str:
-    if plan.draft.admission.assumed:
-        return "the task is open, so whoever reaches the shuffler can do so"
-    return "devices are enrolled, so each made-up report needs a ticket of its own, and others are refused"
 
 
 def _shield_text(plan: Plan, shield: Shield | None) -> str:

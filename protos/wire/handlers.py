@@ -42,6 +42,13 @@ class SubmissionHandler(Protocol):
         """Count submissions that were refused before `submit` was called; None where their destination is unknown."""
 
 
+class CertifiedHandler(SubmissionHandler, Protocol):
+    """What the shuffler does for devices, also for those that show a certificate."""
+
+    def showing(self, fingerprint: bytes) -> SubmissionHandler:
+        """Return what answers the device whose certificate has this SHA-256 (32 bytes)."""
+
+
 class ControlHandler(Protocol):
     """What the shuffler does for the operator."""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import ssl
 from collections.abc import Collection, Sequence
 
 import grpc
@@ -25,7 +27,13 @@ from hubbub.protos.v1 import (
 )
 from hubbub.protos.wire.conditions import write_condition
 from hubbub.protos.wire.enrolment import read_redemptions, read_step, write_credential_status, write_enrolled
-from hubbub.protos.wire.handlers import ControlHandler, DeliveryHandler, ResultsHandler, SubmissionHandler
+from hubbub.protos.wire.handlers import (
+    CertifiedHandler,
+    ControlHandler,
+    DeliveryHandler,
+    ResultsHandler,
+    SubmissionHandler,
+)
 from hubbub.protos.wire.releases import read_begin, write_known
 from hubbub.protos.wire.results import write_results
 from hubbub.protos.wire.standings import write_standing
@@ -45,11 +53,15 @@ class _SubmissionServicer(submission_pb2_grpc.SubmissionServiceServicer):
     def __init__(self, handler: SubmissionHandler) -> None:
         self._handler = handler
 
+    def _handler_of(self, _context: Context) -> SubmissionHandler:
+        """Return what answers a call."""
+        return self._handler
+
     async def GetRound(  # noqa: N802 - gRPC's name
         self, request: submission_pb2.GetRoundRequest, context: Context
     ) -> submission_pb2.GetRoundResponse:
         async def work() -> submission_pb2.GetRoundResponse:
-            key_set = await self._handler.get_round(codec.read_task_id(request.task_id), request.round)
+            key_set = await self._handler_of(context).get_round(codec.read_task_id(request.task_id), request.round)
             return submission_pb2.GetRoundResponse(key_set=codec.write_key_set(key_set))
 
         return await answer(context, work)
@@ -58,8 +70,9 @@ class _SubmissionServicer(submission_pb2_grpc.SubmissionServiceServicer):
         self, request: submission_pb2.SubmitRequest, context: Context
     ) -> submission_pb2.SubmitResponse:
         async def work() -> submission_pb2.SubmitResponse:
-            destination = _destination(self._handler, request.destination, 1)
-            (answer,) = await _answer_each(self._handler, destination, [request.submission])
+            handler = self._handler_of(context)
+            destination = _destination(handler, request.destination, 1)
+            (answer,) = await _answer_each(handler, destination, [request.submission])
             if isinstance(answer, Refusal):
                 raise answer
             return submission_pb2.SubmitResponse(receipt=codec.write_receipt(answer))
@@ -70,8 +83,9 @@ class _SubmissionServicer(submission_pb2_grpc.SubmissionServiceServicer):
         self, request: submission_pb2.SubmitBatchRequest, context: Context
     ) -> submission_pb2.SubmitBatchResponse:
         async def work() -> submission_pb2.SubmitBatchResponse:
-            destination = _destination(self._handler, request.destination, len(request.submissions))
-            answers = await _answer_each(self._handler, destination, request.submissions)
+            handler = self._handler_of(context)
+            destination = _destination(handler, request.destination, len(request.submissions))
+            answers = await _answer_each(handler, destination, request.submissions)
             return codec.write_answers(answers)
 
         return await answer(context, work)
@@ -80,9 +94,21 @@ class _SubmissionServicer(submission_pb2_grpc.SubmissionServiceServicer):
         self, request: submission_pb2.EnrolRequest, context: Context
     ) -> submission_pb2.EnrolResponse:
         async def work() -> submission_pb2.EnrolResponse:
-            return write_enrolled(await self._handler.enrol(read_redemptions(request)))
+            return write_enrolled(await self._handler_of(context).enrol(read_redemptions(request)))
 
         return await answer(context, work)
+
+
+class _CertifiedServicer(_SubmissionServicer):
+    """Answers those who show a certificate, which TLS has checked; each is known by its certificate's fingerprint."""
+
+    def __init__(self, handler: CertifiedHandler) -> None:
+        super().__init__(handler)
+        self._certified = handler
+
+    def _handler_of(self, context: Context) -> SubmissionHandler:
+        (pem,) = context.auth_context()["x509_pem_cert"]
+        return self._certified.showing(hashlib.sha256(ssl.PEM_cert_to_DER_cert(pem.decode())).digest())
 
 
 def _destination(handler: SubmissionHandler, message: submission_pb2.Destination, count: int) -> Destination:
@@ -283,6 +309,11 @@ def _optional_task(task_id: bytes) -> bytes | None:
 def serve_submissions(server: grpc.aio.Server, handler: SubmissionHandler) -> None:
     """Answer devices on this server."""
     submission_pb2_grpc.add_SubmissionServiceServicer_to_server(_SubmissionServicer(handler), server)
+
+
+def serve_certified(server: grpc.aio.Server, handler: CertifiedHandler) -> None:
+    """Answer devices on this server, whose credentials must ask for certificates."""
+    submission_pb2_grpc.add_SubmissionServiceServicer_to_server(_CertifiedServicer(handler), server)
 
 
 def serve_control(server: grpc.aio.Server, handler: ControlHandler, allowed: Collection[str]) -> None:

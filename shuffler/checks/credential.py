@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hubbub.protos.admission import Mode
+from hubbub.protos.admission import Admission, Mode
 from hubbub.protos.credentials import authority_tag, parted
 from hubbub.protos.messages import Submission
 from hubbub.protos.refusals import Reason, Refusal
@@ -31,8 +31,11 @@ def credential(arrival: Arrival) -> Verdict:
     return verdict
 
 
-def not_enrolled() -> Refusal:
-    """Return the refusal of what no enrolled device is proven to have sent."""
+def not_enrolled(admission: Admission) -> Refusal:
+    """Return the refusal of what no device that is admitted is proven to have sent."""
+    if admission.mode is Mode.MTLS:
+        message = "this task takes devices that show a certificate, at the port for them; call that one, with yours"
+        return Refusal(Reason.NOT_ENROLLED, message)
     message = "this task takes enrolled devices, and no credential proves this submission; redeem a ticket, sign again"
     return Refusal(Reason.NOT_ENROLLED, message)
 

@@ -176,6 +176,7 @@ def test_a_round_that_has_a_certificate_was_counted(folder: Path) -> None:
     assert any("never counted by this one, and there is a certificate of it" in each for each in problems(folder))
 
 
+@pytest.mark.slow
 def test_two_certificates_of_one_round_that_differ_are_named(folder: Path) -> None:
     other = content_of(TASK, PARTIES, [ROUNDS[0], counts(TASK, 2, 130, left_out=9)])
     (folder / "other.json").write_bytes(encode(other, PARTIES))
@@ -223,6 +224,7 @@ def test_nothing_to_check_is_said(tmp_path: Path) -> None:
         read(tmp_path)
 
 
+@pytest.mark.slow
 def test_certificates_that_attest_no_releases_are_compared_as_far_as_they_go(tmp_path: Path) -> None:
     rounds = [counts(UNATTESTED, number, 120 + number) for number in range(3)]
     for end in range(3):

@@ -63,7 +63,7 @@ def test_a_record_that_states_its_admission_is_of_a_form_of_its_own() -> None:
     assert content == {**CONTENT, **placed, "admission": "enrolled", "format": "hubbub-batch/2"}
     assert (CONTENT["format"], "admission" in CONTENT) == ("hubbub-batch/1", False)
     for wrong in (
-        {**content, "admission": "mtls"},
+        {**content, "admission": "known"},
         {**content, "admission": None},
         {**content, "place": -1},
         {**content, "place": True},

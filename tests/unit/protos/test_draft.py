@@ -257,8 +257,9 @@ KEY = "-".join(["0123abcd"] * 8)
             f'[admission]\nmode = "enrolled"\nsecond_authority = "{KEY}"\n',
             Admission(Mode.ENROLLED, bytes.fromhex(KEY.replace("-", ""))),
         ),
+        ('[admission]\nmode = "mtls"\n', Admission(Mode.MTLS)),
     ],
-    ids=range(4),
+    ids=range(5),
 )
 def test_a_draft_says_who_may_submit_and_enrols_devices_where_it_does_not(table: str, admission: Admission) -> None:
     assert read_draft(GOOD + table).admission == admission
@@ -267,7 +268,8 @@ def test_a_draft_says_who_may_submit_and_enrols_devices_where_it_does_not(table:
 @pytest.mark.parametrize(
     ("table", "says"),
     [
-        ('mode = "mtls"', "admission.mode is 'mtls'; it must be 'enrolled' or 'open'"),
+        ('mode = "known"', "admission.mode is 'known'; it must be 'enrolled' or 'mtls' or 'open'"),
+        (f'mode = "mtls"\nsecond_authority = "{KEY}"', "is for enrolled devices, and the mode is 'mtls'"),
         ("mode = 1", "admission.mode is 1; it must be"),
         ("", "admission.mode is missing"),
         ('mode = "open"\nmore = 1', "admission.more is not a key hubbub knows"),
@@ -275,7 +277,7 @@ def test_a_draft_says_who_may_submit_and_enrols_devices_where_it_does_not(table:
         ('mode = "enrolled"\nsecond_authority = "0123"', "give the fingerprint of its public key"),
         ('mode = "enrolled"\nsecond_authority = 7', "give the fingerprint of its public key"),
     ],
-    ids=range(7),
+    ids=range(8),
 )
 def test_an_admission_that_cannot_be_is_refused_with_what_can(table: str, says: str) -> None:
     assert says in refusal(GOOD + "[admission]\n" + table)

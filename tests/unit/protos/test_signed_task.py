@@ -192,7 +192,9 @@ def test_new_tasks_have_the_newest_version_and_others_state_no_admission() -> No
             replace(TASK, format=format_, stated=stated)
 
 
-@pytest.mark.parametrize("admission", [ENROLLED, OPEN, Admission(Mode.ENROLLED, b"s" * 32)], ids=range(3))
+@pytest.mark.parametrize(
+    "admission", [ENROLLED, OPEN, Admission(Mode.ENROLLED, b"s" * 32), Admission(Mode.MTLS)], ids=range(4)
+)
 def test_a_stated_admission_is_signed_and_read_again(admission: Admission) -> None:
     task = replace(STATED, stated=admission)
     again = SignedTask.decode(signed(task, PARTIES).encode())
@@ -204,7 +206,7 @@ def test_a_stated_admission_is_signed_and_read_again(admission: Admission) -> No
 @pytest.mark.parametrize(
     ("content", "says"),
     [
-        ({"mode": "mtls", "second_authority": None}, "'mtls' is not a valid Mode"),
+        ({"mode": "known", "second_authority": None}, "'known' is not a valid Mode"),
         ({"mode": "open", "second_authority": "ab" * 32}, "leave one of them out"),
         ({"mode": "enrolled", "second_authority": "ab"}, "must be 64 lower-case hex digits"),
         ({"mode": "enrolled", "second_authority": PARTIES.operator.public.hex()}, "is the operator or the shuffler"),

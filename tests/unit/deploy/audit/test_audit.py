@@ -41,7 +41,7 @@ def test_the_task_that_is_played_promises_what_so_many_honest_people_give() -> N
 
 def test_the_admission_that_is_played_is_the_task_s_own_without_a_second_authority() -> None:
     stated = Admission(Mode.ENROLLED, b"s" * 32)
-    for given, wanted in ((stated, ENROLLED), (OPEN, OPEN), (None, None)):
+    for given, wanted in ((stated, ENROLLED), (Admission(Mode.MTLS), ENROLLED), (OPEN, OPEN), (None, None)):
         task = replace(TASK, format=TASK_FORMAT if given else TASK.format, stated=given)
         assert audited_task(task, Options()).stated == wanted
 
