@@ -19,12 +19,12 @@ from hubbub.analyzer.settings import Settings
 from hubbub.analyzer.sqlite import SqliteStore
 from hubbub.analyzer.store import Store
 from hubbub.analyzer.tasks import Tasks, load_tasks
-from hubbub.analyzer.workers import Workers
 from hubbub.protos import wire
+from hubbub.protos.envelope import FIRST_HOP
 from hubbub.protos.keys import Identity, Role, load_public
 from hubbub.protos.results import Progress
 from hubbub.protos.successions import Succession
-from hubbub.protos.task import Identities
+from hubbub.protos.task import MAXIMUM_HOPS, Identities, hop_name
 from hubbub.service import listening
 from hubbub.service.certificates import Certificates
 from hubbub.service.chains import check_chains
@@ -33,9 +33,10 @@ from hubbub.service.ports import Announce, Ports
 from hubbub.service.run import run
 from hubbub.service.successions import load_successions, own_identity
 from hubbub.service.troubles import Kind, Troubles
+from hubbub.service.workers import Workers
 
-DELIVERERS = frozenset({"shuffler"})
-"""Common names that may deliver batches."""
+DELIVERERS = frozenset({"shuffler", *(hop_name(FIRST_HOP + index) for index in range(MAXIMUM_HOPS))})
+"""Common names that may deliver batches: any shuffler's. Whose batch it is its record says, which is signed."""
 
 READERS = frozenset({"operator", "reader"})
 """Common names that may read results."""

@@ -132,7 +132,8 @@ def _check_records(content: Mapping[str, Any], task: Task, learned: Learned) -> 
 
 
 def _record(document: Any, task: Task) -> BatchRecord:
-    record = BatchRecord.read(SignedDocument.from_json(document), signers(task, document["body"]["round"]).shuffler)
+    identities = signers(task, document["body"]["round"])
+    record = BatchRecord.read(SignedDocument.from_json(document), identities.shuffler, identities.hops)
     if record.batch.task_id != task.id or record.reports < task.minimum_reports:
         raise ValueError("a batch in it is another task's, or under the task's minimum")
     return record

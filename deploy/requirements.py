@@ -46,6 +46,7 @@ NEEDS: dict[str, Extra] = {
     "enroll": COMMAND_LINE,
     "keys": COMMAND_LINE,
     "shuffler": SERVICES,
+    "hop": SERVICES,
     "analyzer": SERVICES,
     "health": SERVICES,
     "submit": COMMAND_LINE,

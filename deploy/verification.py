@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from hubbub.accountant.certificate.check import check_statement
 from hubbub.accountant.certificate.members import FLOATS
 from hubbub.accountant.certificate.terms import Terms
 from hubbub.accountant.errors import AccountingError
-from hubbub.protos.batch import BatchRecord
+from hubbub.protos.batch import BatchRecord, round_named
 from hubbub.protos.errors import HubbubError, SignatureError
 from hubbub.protos.forms import CERTIFICATE_FORMS, Form, form_named, version_at
-from hubbub.protos.keys import Role
+from hubbub.protos.keys import CORE_ROLES, Role
 from hubbub.protos.releases import Release, attested
 from hubbub.protos.signed import SignedDocument, fingerprint, instead_of_json, parse_canonical, with_floats
 from hubbub.protos.signed_task import SignedTask
 from hubbub.protos.signers import followed, signers
 from hubbub.protos.successions import Succession
-from hubbub.protos.task import Task
+from hubbub.protos.task import Task, hop_name
 from hubbub.queries.errors import shown
 
 _MEMBERS = {"format", "task", "round", "batches", "all_rounds", "honest_share", "queries", "round_total"}
@@ -47,11 +47,8 @@ class Pins:
     operator: bytes | None = None
     shuffler: bytes | None = None
     analyzer: bytes | None = None
-
-    @property
-    def complete(self) -> bool:
-        """Whether all three are pinned."""
-        return None not in (self.operator, self.shuffler, self.analyzer)
+    hops: tuple[bytes, ...] | None = None
+    """Those of the shufflers behind the first one, in their order; None where they are not known."""
 
     def of(self, role: Role) -> bytes | None:
         """The identity of a role; None where it is not pinned."""
@@ -74,12 +71,35 @@ class Verified:
     @property
     def pinned(self) -> bool:
         """Whether all signers are pinned."""
-        return self.pins.complete
+        return not self.unpinned
 
     @property
     def unpinned(self) -> tuple[str, ...]:
-        """The roles of the signers that are not."""
-        return tuple(role.value for role in Role if getattr(self.pins, role.value) is None)
+        """The parties among the signers that are not; hops are pinned all together."""
+        core = [role.value for role in CORE_ROLES if getattr(self.pins, role.value) is None]
+        named = self.task.identities.named
+        return (*core, *(name for name in named if name not in set(CORE_ROLES) and self.pins.hops is None))
+
+    @property
+    def hops(self) -> list[dict[str, Any]]:
+        """What each hop says of each query's batch: how many envelopes it received, left out and released."""
+        return [
+            {
+                "query": query.name,
+                "hop": hop_name(hop.place),
+                "received": hop.received,
+                "left_out": dict(hop.left_out),
+                "released": hop.released,
+            }
+            for query, record in zip(self.task.queries, self.records, strict=True)
+            for hop in record.hops
+        ]
+
+    @property
+    def colluders(self) -> str:
+        """Against whom together only the local ε is left, in words."""
+        shufflers = 1 + len(self.task.identities.hops)
+        return "shuffler and analyzer" if shufflers == 1 else f"all {shufflers} shufflers and the analyzer"
 
     @property
     def release(self) -> Release | None:
@@ -97,9 +117,9 @@ class Verified:
 
     @property
     def fingerprints(self) -> dict[str, str]:
-        """The signers' fingerprints by role, for people to compare: the task's operator, the round's others."""
-        named, of_round = self.task.identities, signers(self.task, self.content["round"])
-        return {role.value: fingerprint((named if role is Role.OPERATOR else of_round).of(role)) for role in Role}
+        """The signers' fingerprints by party, for people to compare: the task's operator, the round's others."""
+        of_round = replace(signers(self.task, self.content["round"]), operator=self.task.identities.operator)
+        return {name: fingerprint(identity) for name, identity in of_round.named.items()}
 
 
 def verify(certificate: bytes, pins: Pins, successions: Sequence[Succession] = ()) -> Verified:
@@ -124,6 +144,7 @@ def verify(certificate: bytes, pins: Pins, successions: Sequence[Succession] = (
         records = _check_records(task, content)
         _check_admission(task, content)
         _check_numbers(task, content)
+        _check_hops(task, content, records)
         releases = _check_before(task, content, records)
     except (SignatureError, AccountingError, HubbubError) as error:
         raise VerificationError(f"the certificate does not hold: {error}") from error
@@ -190,7 +211,7 @@ def _stated(content: dict[str, Any], form: Form) -> dict[str, Any]:
 
 
 def _check_pins(task: Task, pins: Pins) -> None:
-    for role in Role:
+    for role in CORE_ROLES:
         pinned, named = pins.of(role), task.identities.of(role)
         # A pin stands for the identities that follow it and those before it, as far as successions are known.
         if pinned not in (None, named) and not (task.lineage and task.lineage.holds(role, pinned)):
@@ -198,6 +219,22 @@ def _check_pins(task: Task, pins: Pins) -> None:
                 f"its {role.value} is {fingerprint(named)}, not {fingerprint(pinned)} as pinned by "
                 f"--{role.value}-key; where one followed the other, name the succession with --succession"
             )
+    hops = task.identities.hops
+    if pins.hops is not None and pins.hops != hops:
+        raise VerificationError(
+            f"its hops are {_printed(hops)}, not {_printed(pins.hops)} as pinned by --hop-key, in this order"
+        )
+
+
+def _printed(identities: tuple[bytes, ...]) -> str:
+    return " then ".join(map(fingerprint, identities)) or "none"
+
+
+def _read_record(task: Task, batch: Any) -> BatchRecord:
+    """Return a batch's record, checked to be signed by the shuffler and, around that, by each of the task's hops."""
+    document = SignedDocument.from_json(batch)
+    identities = signers(task, round_named(document)[1])
+    return BatchRecord.read(document, identities.shuffler, identities.hops)
 
 
 def _check_records(task: Task, content: dict[str, Any]) -> tuple[BatchRecord, ...]:
@@ -210,8 +247,7 @@ def _check_records(task: Task, content: dict[str, Any]) -> tuple[BatchRecord, ..
         )
     records = []
     for index, (batch, stated) in enumerate(zip(batches, queries, strict=True)):
-        shuffler = signers(task, content["round"]).shuffler
-        record = BatchRecord.read(SignedDocument.from_json(batch), shuffler)
+        record = _read_record(task, batch)
         _check_record(task, content, record, index, stated)
         records.append(record)
     # A submission holds a report for every query, so whatever is true of the round is the same in all its records.
@@ -242,6 +278,14 @@ def _check_record(task: Task, content: dict[str, Any], record: BatchRecord, inde
         )
     if not 0 <= record.batch.round < task.schedule.rounds:
         raise VerificationError(f"round {record.batch.round} is not one of the task's {task.schedule.rounds} rounds")
+
+
+def _check_hops(task: Task, content: dict[str, Any], records: tuple[BatchRecord, ...]) -> None:
+    """Check that what hops did not pass on is among the reports that are stated as left out."""
+    for query, stated, record in zip(task.queries, content["queries"], records, strict=True):
+        for reason, count in record.left_out.items():
+            if stated["left_out"].get(reason, 0) < count:
+                raise VerificationError(f"{query.name}: hops left out {count} reports as {reason}, fewer are stated")
 
 
 def _check_admission(task: Task, content: dict[str, Any]) -> None:
@@ -299,8 +343,7 @@ def _check_earlier(task: Task, content: dict[str, Any]) -> None:
     if not isinstance(earlier, list) or len(earlier) != len(history):
         raise VerificationError(f"it must hold one batch record of each of {len(history)} earlier rounds")
     for batch, stated in zip(earlier, history, strict=True):
-        shuffler = signers(task, stated["round"]).shuffler
-        record = BatchRecord.read(SignedDocument.from_json(batch), shuffler)
+        record = _read_record(task, batch)
         for query in stated["queries"]:
             _check_record(task, {"round": stated["round"]}, record, 0, query)
 

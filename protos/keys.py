@@ -2,7 +2,8 @@
 
 An identity is a party's lasting name. HPKE keys are made for one round of one task and destroyed with it. The service
 that holds such a key publishes a signed `KeyRecord` of it. The two records of a round, the shuffler's and the
-analyzer's, are its `KeySet`, and every envelope is bound to the key set's hash.
+analyzer's, are its `KeySet`, and every envelope is bound to the key set's hash. Where a task names more shufflers, each
+of them signs a record around the one of who comes after it, so that the second shuffler's record holds all the others.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from hubbub.protos.envelope import NUMBER_LIMIT
 from hubbub.protos.errors import KeyRecordError, SignatureError, SuiteError
 from hubbub.protos.pem import what_it_is
-from hubbub.protos.signed import IDENTITY_BYTES, Label, SignedDocument, from_hex
+from hubbub.protos.signed import IDENTITY_BYTES, Label, SignedDocument, from_hex, parse_canonical
 from hubbub.protos.suites import suite_named
 
 KEY_RECORD_FORMAT = "hubbub-key/1"
@@ -40,6 +41,12 @@ class Role(StrEnum):
     OPERATOR = "operator"
     SHUFFLER = "shuffler"
     ANALYZER = "analyzer"
+    HOP = "hop"
+    """A shuffler behind the first one; a task may name several."""
+
+
+CORE_ROLES = (Role.OPERATOR, Role.SHUFFLER, Role.ANALYZER)
+"""The parties that every task names, once each."""
 
 
 class Identity:
@@ -161,7 +168,13 @@ def parse_public(pem: bytes, name: str = "the key") -> bytes:
 
 @dataclass(frozen=True)
 class KeyRecord:
-    """The public half of the HPKE key that a service opens one round of one task with. Times are seconds since 1970."""
+    """The public half of the HPKE key that a service opens one round of one task with. Times are seconds since 1970.
+
+    `behind` is in a hop's record alone: the signed key record of who comes after it, the next hop or the analyzer.
+
+    Raises:
+        KeyRecordError: where a hop has nobody behind it, or somebody else has.
+    """
 
     role: Role
     task_id: bytes
@@ -170,6 +183,11 @@ class KeyRecord:
     public_key: bytes
     not_before: int
     not_after: int
+    behind: SignedDocument | None = None
+
+    def __post_init__(self) -> None:
+        if (self.role is Role.HOP) is not (self.behind is not None):
+            raise KeyRecordError("a hop's key record holds that of who comes after it, and no other record holds one")
 
     @property
     def key_id(self) -> str:
@@ -181,7 +199,9 @@ class KeyRecord:
         return SignedDocument.make(Label.KEY_RECORD, self._content(), identity.key)
 
     def _content(self) -> dict[str, Any]:
+        behind = {} if self.behind is None else {"behind": self.behind.as_json()}
         return {
+            **behind,
             "format": KEY_RECORD_FORMAT,
             "key_id": self.key_id,
             "not_after": self.not_after,
@@ -228,6 +248,7 @@ class KeyRecord:
             public_key=from_hex(content["public_key"], suite.public_key_bytes, "public_key"),
             not_before=content["not_before"],
             not_after=content["not_after"],
+            behind=SignedDocument.from_json(content["behind"]) if "behind" in content else None,
         )
 
     def check_for(self, role: Role, task_id: bytes, round_number: int, suite: str) -> None:
@@ -258,7 +279,10 @@ class KeyRecord:
 
 @dataclass(frozen=True)
 class KeySet:
-    """The signed key records of a round, one per role."""
+    """The signed key records of a round: the shuffler's, and the analyzer's.
+
+    Where the task names hops, `analyzer` is the first hop's, around those of all who come after it.
+    """
 
     shuffler: SignedDocument
     analyzer: SignedDocument
@@ -275,18 +299,54 @@ class KeySet:
         return digest.digest()
 
     def read(
-        self, task_id: bytes, round_number: int, suite: str, shuffler: bytes, analyzer: bytes
-    ) -> tuple[KeyRecord, KeyRecord]:
-        """Return both records (shuffler's, analyzer's), checked against the identities (32 bytes each) and the round.
+        self,
+        task_id: bytes,
+        round_number: int,
+        suite: str,
+        shuffler: bytes,
+        analyzer: bytes,
+        hops: Sequence[bytes] = (),
+    ) -> tuple[KeyRecord, ...]:
+        """Return the records, checked against the identities (32 bytes each) and the round.
+
+        First the shuffler's, then the analyzer's, then those of the hops in their order.
 
         Raises:
             SignatureError: where a record is not signed by its service.
             KeyRecordError: where a record is for something else.
         """
-        records = KeyRecord.read(self.shuffler, shuffler), KeyRecord.read(self.analyzer, analyzer)
-        for record, role in zip(records, (Role.SHUFFLER, Role.ANALYZER), strict=True):
+        first = KeyRecord.read(self.shuffler, shuffler)
+        *chain, last = read_behind(self.analyzer, (*hops, analyzer))
+        expected = ((first, Role.SHUFFLER), (last, Role.ANALYZER), *((record, Role.HOP) for record in chain))
+        for record, role in expected:
             record.check_for(role, task_id, round_number, suite)
-        return records
+        return first, last, *chain
+
+
+def behind(document: SignedDocument, steps: int) -> SignedDocument:
+    """Return the key record that lies that many steps inside of one that was checked (`read_behind`)."""
+    for _ in range(steps):
+        document = SignedDocument.from_json(parse_canonical(document.body)["behind"])
+    return document
+
+
+def read_behind(document: SignedDocument, identities: Sequence[bytes]) -> list[KeyRecord]:
+    """Return the key records of those behind the first shuffler, outermost first, each signed by its identity.
+
+    `identities` (32 bytes each) are the hops' in their order, then the analyzer's. `check_for` is still to be called.
+
+    Raises:
+        SignatureError: where a record is not signed by its service.
+        KeyRecordError: where one is not a key record, or there are more or fewer of them.
+    """
+    records = []
+    for place, identity in enumerate(identities):
+        records.append(KeyRecord.read(document, identity))
+        behind = records[-1].behind
+        if (behind is None) is not (place == len(identities) - 1):
+            raise KeyRecordError("the key records are not those of the task's hops, one around the next; ask again")
+        document = behind or document
+    return records
 
 
 def _plain(value: object) -> str:

@@ -18,9 +18,12 @@ from typing import Any
 
 from hubbub.protos.errors import SignatureError
 from hubbub.protos.keys import HASH_BYTES
-from hubbub.protos.signed import Label, SignedDocument, canonical, from_hex
+from hubbub.protos.signed import Label, SignedDocument, canonical, from_hex, parse_canonical
 from hubbub.protos.task import MAXIMUM_REPORTS, Task
 from hubbub.queries.errors import shown
+
+HOP_RECORD_FORMAT = "hubbub-hop/1"
+"""The form of the record that a hop signs around the one it received."""
 
 _MEMBERS = {"dummies", "records", "reports", "round"}
 
@@ -61,8 +64,19 @@ class Release:
 
 
 def record_hash(document: SignedDocument) -> bytes:
-    """Return the SHA-256 (32 bytes) of a signed record's body."""
-    return hashlib.sha256(document.body).digest()
+    """Return the SHA-256 (32 bytes) of a signed batch record's body; hops' records around it are looked through."""
+    return hashlib.sha256(first_record(document).body).digest()
+
+
+def first_record(document: SignedDocument) -> SignedDocument:
+    """Return the record that the first shuffler signed, without those of hops around it; nothing is checked."""
+    # In most tasks there is no hop, and nothing is parsed.
+    while f'"{HOP_RECORD_FORMAT}"'.encode() in document.body:
+        content = parse_canonical(document.body)
+        if content.get("format") != HOP_RECORD_FORMAT:
+            break
+        document = SignedDocument.from_json(content["previous"])
+    return document
 
 
 def read_release(content: Any) -> Release:

@@ -59,6 +59,7 @@ class Label(StrEnum):
     BATCH_RECORD = "hubbub/v1 batch record"
     BATCH_RECORD_V2 = "hubbub/v2 batch record"
     BATCH_DIGEST = "hubbub/v1 batch digest"
+    HOP_RECORD = "hubbub/v1 hop record"
     RELEASES = "hubbub/v1 releases"
     TICKET = "hubbub/v1 enrolment ticket"
     SUCCESSION = "hubbub/v1 succession"

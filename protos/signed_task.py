@@ -14,7 +14,7 @@ from hubbub.protos.admission import OPEN, read_admission
 from hubbub.protos.draft import check_draft
 from hubbub.protos.errors import SignatureError, SuiteError, TaskError
 from hubbub.protos.forms import TASK_FORMS, form_named, version_at
-from hubbub.protos.keys import Identity, Role, identity_from_hex
+from hubbub.protos.keys import CORE_ROLES, Identity, Role, identity_from_hex
 from hubbub.protos.lineage import Lineage
 from hubbub.protos.signed import (
     SIGNATURE_BYTES,
@@ -234,6 +234,7 @@ def _schedule_from(content: dict[str, Any]) -> Schedule:
 
 
 def _identities_from(content: Any) -> Identities:
-    if not isinstance(content, dict) or set(content) != {role.value for role in Role}:
-        raise SignatureError("identities names exactly operator, shuffler and analyzer")
-    return Identities(**{role.value: identity_from_hex(content[role.value], role) for role in Role})
+    if not isinstance(content, dict) or set(content) - {"hops"} != {role.value for role in CORE_ROLES}:
+        raise SignatureError("identities names exactly operator, shuffler and analyzer, and hops where there are any")
+    hops = tuple(identity_from_hex(each, Role.HOP) for each in content.get("hops", ()))
+    return Identities(**{role.value: identity_from_hex(content[role.value], role) for role in CORE_ROLES}, hops=hops)

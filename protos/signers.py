@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from hubbub.protos.keys import Role
+from hubbub.protos.keys import CORE_ROLES
 from hubbub.protos.lineage import Lineage
 from hubbub.protos.successions import Succession
 from hubbub.protos.task import Identities, Task
@@ -18,13 +18,15 @@ def signers(task: Task, round_number: int) -> Identities:
     if lineage is None:
         return task.identities
     moment = prepared_from(task.schedule, round_number)
-    return Identities(**{role.value: lineage.at(role, task.identities.of(role), moment) for role in Role})
+    of_round = {role.value: lineage.at(role, task.identities.of(role), moment) for role in CORE_ROLES}
+    # A hop has one identity for the whole of a task.
+    return Identities(**of_round, hops=task.identities.hops)
 
 
 def connected(task: Task, successions: Iterable[Succession]) -> list[Succession]:
     """Return those successions that lead to or from the identities of a task; others are of other deployments."""
     left, found = list(successions), list[Succession]()
-    ours = {(role, task.identities.of(role)) for role in Role}
+    ours = {(role, task.identities.of(role)) for role in CORE_ROLES}
     while more := [each for each in left if {(each.role, each.old), (each.role, each.new)} & ours]:
         ours |= {(each.role, key) for each in more for key in (each.old, each.new)}
         found += more
@@ -41,5 +43,5 @@ def followed(task: Task, successions: Iterable[Succession]) -> Task:
     successions = list(successions)
     if not successions:
         return task
-    known = {role: task.identities.of(role) for role in Role}
+    known = {role: task.identities.of(role) for role in CORE_ROLES}
     return replace(task, lineage=Lineage.of(known, successions))

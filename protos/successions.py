@@ -154,6 +154,9 @@ class Succession:
         if type(begins) is not int or not 0 < begins <= LATEST_TIME:
             raise ValueError("begins is not a time")
         old, new, witness = (from_hex(body[name], IDENTITY_BYTES, name) for name in ("old", "new", "witness"))
+        role = Role(body["role"])
+        if role not in WITNESSES:
+            raise ValueError("no identity follows a hop's")
         if len({old, new, witness}) != len(WITNESSES):
             raise ValueError("its three identities are not three")
         pairs = [
@@ -162,7 +165,7 @@ class Succession:
         ]
         if not {signer for signer, _ in pairs} <= {old, new, witness}:
             raise ValueError("somebody else has signed it")
-        return cls(Role(body["role"]), old, new, witness, begins, tuple(sorted(pairs)))
+        return cls(role, old, new, witness, begins, tuple(sorted(pairs)))
 
 
 def read_successions(documents: Iterable[bytes]) -> list[Succession]:

@@ -9,7 +9,16 @@ from typing import Any
 from hubbub.protos.batch import BatchRecord
 from hubbub.protos.errors import SignatureError
 from hubbub.protos.refusals import Reason, Refusal
-from hubbub.protos.releases import Release, Stretch, check_release, first_head, head_after, next_head, record_hash
+from hubbub.protos.releases import (
+    Release,
+    Stretch,
+    check_release,
+    first_head,
+    first_record,
+    head_after,
+    next_head,
+    record_hash,
+)
 from hubbub.protos.signed import SignedDocument
 from hubbub.protos.task import Task
 from hubbub.service.errors import StoreError
@@ -81,7 +90,7 @@ def check_chains(
         _check_heads(whose, task_id, chain)
     found = 0
     for task_id, query, document in records:
-        content = json.loads(document.body)
+        content = json.loads(first_record(document).body)
         if "place" not in content:
             continue  # of a task whose records state no place
         if not _stands(chains.get(task_id, ()), content, query, document):

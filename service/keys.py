@@ -26,15 +26,22 @@ class NewRoundKey:
 
 
 def make_key(
-    role: Role, task: Task, round_number: int, identity: Identity, new_key: NewKey = Suite.generate_key
+    role: Role,
+    task: Task,
+    round_number: int,
+    identity: Identity,
+    new_key: NewKey = Suite.generate_key,
+    behind: SignedDocument | None = None,
 ) -> NewRoundKey:
     """Make the key of `role` for a round, of the task's suite, in a record signed by the round's signer of that role.
 
+    A hop's record is made around the one of who comes `behind` it, and signed by the one identity that a hop has.
+
     Raises:
-        SignatureError: where that one is not among the identities of `identity`.
+        SignatureError: where the signer is not among the identities of `identity`.
     """
     private, public = new_key(task.hpke)
     valid = key_validity(task.schedule, round_number)
-    record = KeyRecord(role, task.id, round_number, task.suite, public, valid.not_before, valid.not_after)
-    signer = identity.named(signers(task, round_number).of(role))
+    record = KeyRecord(role, task.id, round_number, task.suite, public, valid.not_before, valid.not_after, behind)
+    signer = identity if role is Role.HOP else identity.named(signers(task, round_number).of(role))
     return NewRoundKey(private, record.signed_by(signer), valid.not_after)

@@ -1,5 +1,8 @@
 """Receiving: a batch from a shuffler is announced, put in stretches and committed. Every call may be repeated.
 
+The analyzer receives so, and so does each hop: a shuffler behind the first one. What must hold of a batch's record
+before anything is stored is in `service.statements`.
+
 This module moves the bytes, and checks what must hold between a batch, its record and its round for every receiver.
 The caller hands in where a batch is stored, and what is done with it once all of it has arrived.
 """
@@ -11,8 +14,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
-from hubbub.protos.batch import BatchId, BatchRecord, released_digest
-from hubbub.protos.errors import KeyRecordError, SignatureError
+from hubbub.protos.batch import BatchId, BatchRecord, left_out_by_hops, released_digest
 from hubbub.protos.keys import KeySet
 from hubbub.protos.messages import Committed, Envelopes
 from hubbub.protos.refusals import Reason, Refusal
@@ -53,8 +55,8 @@ class Delivery:
 
     @property
     def envelopes(self) -> int:
-        """How many envelopes the batch holds."""
-        return self.reports + self.dummies
+        """How many envelopes the batch holds: those that no hop before left out."""
+        return self.reports + self.dummies - sum(left_out_by_hops(self.record).values())
 
     @property
     def position(self) -> int:
@@ -127,65 +129,13 @@ class Inbox(Protocol[D_co]):
 # What must hold for every receiver
 
 
-def read_record(document: SignedDocument, senders: Sequence[bytes]) -> BatchRecord:
-    """Return a batch record that one of the sender's identities (32 bytes each) signed.
-
-    Raises:
-        Refusal: BAD_RECORD.
-    """
-    problem = "its sender has no identity"
-    for sender in senders:
-        try:
-            return BatchRecord.read(document, sender)
-        except SignatureError as error:
-            problem = str(error)
-    raise Refusal(Reason.BAD_RECORD, problem)
-
-
-def check_record(task: Task, record: BatchRecord) -> None:
-    """Return only if a record is of one of the task's queries, and says of its round what the task allows.
-
-    Raises:
-        Refusal: BAD_RECORD, BELOW_MINIMUM.
-    """
-    if record.batch.query >= len(task.queries):
-        last = len(task.queries) - 1
-        raise Refusal(Reason.BAD_RECORD, f"task {task.name} has queries 0 to {last}, not {record.batch.query}")
-    if record.closed_by == "operator" and task.schedule.close != "operator":
-        raise Refusal(Reason.BAD_RECORD, f"rounds of task {task.name} are closed by the schedule, not by the operator")
-    if record.reports < task.minimum_reports:
-        limits = f"{record.reports} reports, the minimum of task {task.name} is {task.minimum_reports}"
-        raise Refusal(Reason.BELOW_MINIMUM, f"{limits}; such a round expires and is not released")
-    if record.dummies != task.privacy.dummies:
-        wanted = f"{record.dummies} dummies, task {task.name} has {task.privacy.dummies} in every batch"
-        raise Refusal(Reason.BAD_RECORD, f"{wanted}; a batch is counted with exactly those")
-    if record.admission != task.stated_mode:
-        stated = f"admission is {record.admission}, that of task {task.name} is {task.stated_mode}"
-        raise Refusal(Reason.BAD_RECORD, f"{stated}; submissions were let in otherwise than the task says")
-
-
-def check_key_set(task: Task, record: BatchRecord, key_set: KeySet) -> None:
-    """Return only if a key set is signed by the task's services for the record's round, and is the one that it names.
-
-    Raises:
-        Refusal: BAD_RECORD, KEY_SET_DIFFERS.
-    """
-    identities = signers(task, record.batch.round)
-    try:
-        key_set.read(task.id, record.batch.round, task.suite, identities.shuffler, identities.analyzer)
-    except (SignatureError, KeyRecordError) as error:
-        raise Refusal(Reason.BAD_RECORD, f"the key set does not hold: {error}") from error
-    if record.key_set_hash != key_set.hash:
-        raise Refusal(Reason.KEY_SET_DIFFERS, "the batch record names another key set than the one that came with it")
-
-
 def announcement_check(
     task: Task,
     record: BatchRecord,
     document: SignedDocument,
     own_record: SignedDocument,
     key_set_hash: bytes,
-    releases: Stretch = NO_RELEASES,
+    releases: Stretch | None = NO_RELEASES,
 ) -> Check:
     """Return what decides on an announcement by what is stored of its round.
 
@@ -195,7 +145,8 @@ def announcement_check(
 
     def check(stored: Announced[Delivery]) -> None:
         # First: of a shuffler whose store was put back, whatever else is wrong follows from that.
-        check_chain(task, record, document, releases, stored.releases)
+        if releases is not None:
+            check_chain(task, record, document, releases, stored.releases)
         known = stored.known
         if known is not None and known.record.body != document.body:
             name = f"query {task.queries[record.batch.query].name} of round {record.batch.round} of task {task.name}"
@@ -206,7 +157,9 @@ def announcement_check(
         _check_own_key(task, record, stored.key, own_record, key_set_hash)
         # A batch that is known was compared with the others when it was first announced.
         for other in stored.others if known is None else ():
-            _check_same_round(record, BatchRecord.read(other.record, signers(task, record.batch.round).shuffler))
+            identities = signers(task, record.batch.round)
+            before = identities.hops[: len(record.hops)]
+            _check_same_round(record, BatchRecord.read(other.record, identities.shuffler, before))
 
     return check
 
@@ -288,15 +241,19 @@ class Receiver(Generic[D]):
         document: SignedDocument,
         key_set: KeySet,
         own_record: SignedDocument,
-        releases: Stretch = NO_RELEASES,
+        releases: Stretch | None = NO_RELEASES,
     ) -> int:
         """Take the announcement of a batch whose record and key set were checked; return the offset to go on from.
+
+        With None, the releases are somebody else's to check and to store: they are passed on.
 
         Raises:
             Refusal: FORKED, INCOMPLETE, DIGEST_DIFFERS, KEY_SET_DIFFERS, ERASED, BAD_RECORD.
         """
         check = announcement_check(task, record, document, own_record, key_set.hash, releases)
-        offset = await self._refused_or(task, self._inbox.announce(record, document, key_set.hash, check, releases))
+        offset = await self._refused_or(
+            task, self._inbox.announce(record, document, key_set.hash, check, releases or NO_RELEASES)
+        )
         self._troubles.over(("releases", task.id))
         return offset
 

@@ -37,7 +37,7 @@ def make_keys(task: Task, round_number: int, identity: Identity, analyzer: Signe
     made = make_key(Role.SHUFFLER, task, round_number, identity)
     key_set = KeySet(made.record, analyzer)
     of_round = signers(task, round_number)
-    key_set.read(task.id, round_number, task.suite, of_round.shuffler, of_round.analyzer)
+    key_set.read(*(task.id, round_number, task.suite), of_round.shuffler, of_round.analyzer, of_round.hops)
     return RoundKeys(made.private, key_set, os.urandom(PLACE_KEY_BYTES))
 
 
@@ -49,7 +49,7 @@ def check_signers(task: Task, round_number: int, key_set: KeySet) -> None:
     """
     of_round = signers(task, round_number)
     try:
-        key_set.read(task.id, round_number, task.suite, of_round.shuffler, of_round.analyzer)
+        key_set.read(*(task.id, round_number, task.suite), of_round.shuffler, of_round.analyzer, of_round.hops)
     except SignatureError as error:
         raise SignatureError(
             f"the keys of round {round_number} of {task.name} were given out before a succession came that begins "

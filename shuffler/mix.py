@@ -122,11 +122,7 @@ def mix(
         rows = _rows(inners, query, task.inner_bytes, round_.submissions, added)
         count = round_.submissions + len(added)
         width = task.inner_bytes[query]
-        if count * width <= IN_MEMORY:
-            mixed = permuted(rows, count, keystream(random), width)
-        else:
-            limit = max(1, IN_MEMORY // width)
-            mixed = permuted_by_buckets(rows, count, keystream(random), inners.folder, width, limit, random)
+        mixed = in_uniform_order(rows, count, width, inners.folder, random)
         # The digest pulls the blocks through `_stored`: the list is stored and hashed in one pass.
         digest = released_digest(_stored(inners, query, mixed, width))
         documents.append(_record(task, round_, query, digest, len(added), place).signed_by(identity))
@@ -135,15 +131,27 @@ def mix(
         inners.put_release(Release.signed(round_.number, round_.submissions, task.privacy.dummies, documents))
 
 
+def in_uniform_order(rows: Rows, count: int, width: int, folder: Path, random: Random = os.urandom) -> Iterator[Column]:
+    """Give a column of at most `count` envelopes in a uniform order, in memory or through buckets in `folder`.
+
+    Raises:
+        StoreError: where two keys of buckets are equal; nothing of what was given may be used then.
+    """
+    if count * width <= IN_MEMORY:
+        return permuted(rows, count, keystream(random), width)
+    limit = max(1, IN_MEMORY // width)
+    return permuted_by_buckets(rows, count, keystream(random), folder, width, limit, random)
+
+
 def permuted(rows: Rows, count: int, draw: Draw, width: int) -> Iterator[Column]:
-    """Give a column of `count` envelopes of `width` bytes in a uniform order."""
+    """Give a column of at most `count` envelopes of `width` bytes in a uniform order."""
     column = np.empty((count, width), dtype=np.uint8)
     filled = 0
     for stretch in rows:
         column[filled : filled + len(stretch)] = stretch
         filled += len(stretch)
-    order = permutation(count, draw)
-    for start in range(0, count, RELEASED_BLOCK):
+    order = permutation(filled, draw)
+    for start in range(0, filled, RELEASED_BLOCK):
         yield column[order[start : start + RELEASED_BLOCK]]
 
 
@@ -198,12 +206,12 @@ def _rows(inners: Inners, query: int, widths: Sequence[int], count: int, added: 
 
 def _stored(inners: Inners, query: int, mixed: Rows, width: int) -> Iterator[bytes]:
     """Store the permuted list block by block, giving each block on for the digest."""
-    for block, envelopes in enumerate(_blocks(mixed, width)):
+    for block, envelopes in enumerate(blocks(mixed, width)):
         inners.put_released(query, block, envelopes)
         yield envelopes
 
 
-def _blocks(mixed: Rows, width: int) -> Iterator[bytes]:
+def blocks(mixed: Rows, width: int) -> Iterator[bytes]:
     """Give a list in blocks of `RELEASED_BLOCK` envelopes, the last one shorter."""
     size, held = RELEASED_BLOCK * width, b""
     for stretch in mixed:

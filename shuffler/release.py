@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 import structlog
@@ -71,6 +72,43 @@ class Analyzer(Protocol):
 
     async def commit(self, batch: BatchId, digest: bytes, deadline: float) -> Committed:
         """Have the batch counted."""
+
+
+@dataclass(frozen=True)
+class Parcel:
+    """A batch as it is handed over: its record, its round's key set and releases, and the digest of its list."""
+
+    batch: BatchId
+    record: SignedDocument
+    key_set: KeySet
+    releases: Stretch
+    digest: bytes
+
+
+Read = Callable[[int], Awaitable[Sequence[bytes]]]
+"""Reads some of a batch's envelopes from an offset on; none at its end."""
+
+
+async def hand_over(
+    taker: Analyzer, parcel: Parcel, read: Read, parties: int = 1, moved: Callable[[], None] = lambda: None
+) -> Committed:
+    """Deliver a batch from where the other side has it, and have it committed; `moved` is told of each stretch.
+
+    `parties` is how many open the batch before the commit is answered.
+
+    Raises:
+        Refusal, Unreachable: what the calls raise; all of it may be done again.
+    """
+    offset = await taker.begin(parcel.record, parcel.key_set, parcel.releases, CALL_SECONDS)
+    while envelopes := await read(offset):
+        following = await taker.put(Envelopes(parcel.batch, offset, tuple(envelopes)), CALL_SECONDS)
+        # Otherwise an analyzer that never moves on would be sent the same stretch for ever, without a pause.
+        if following <= offset:
+            raise Refusal(Reason.WRONG_OFFSET, f"the analyzer stays at offset {offset}")
+        offset = following
+        moved()
+    deadline = parties * (CALL_SECONDS + offset / COMMITS_PER_SECOND)
+    return await taker.commit(parcel.batch, parcel.digest, deadline)
 
 
 class Patience:
@@ -140,19 +178,15 @@ class Courier:
     async def _try(
         self, round_: Round, task: Task, key_set: KeySet, batch: StoredBatch, patience: Patience
     ) -> Committed:
-        width = task.inner_bytes[batch.query]
-        batch_id = BatchId(round_.task_id, round_.number, batch.query)
+        width, parties = task.inner_bytes[batch.query], 1 + len(task.identities.hops)
         releases = await self._releases(round_, task)
-        offset = await self._analyzer.begin(batch.record, key_set, releases, CALL_SECONDS)
-        while envelopes := await self._store.envelopes(round_, batch.query, offset, width):
-            following = await self._analyzer.put(Envelopes(batch_id, offset, tuple(envelopes)), CALL_SECONDS)
-            # Otherwise an analyzer that never moves on would be sent the same stretch for ever, without a pause.
-            if following <= offset:
-                raise Refusal(Reason.WRONG_OFFSET, f"the analyzer stays at offset {offset}")
-            offset = following
-            patience.succeeded()
-        deadline = CALL_SECONDS + offset / COMMITS_PER_SECOND
-        return await self._analyzer.commit(batch_id, batch.digest, deadline)
+        batch_id = BatchId(task.id, round_.number, batch.query)
+        parcel = Parcel(batch_id, batch.record, key_set, releases, batch.digest)
+
+        async def read(offset: int) -> Sequence[bytes]:
+            return await self._store.envelopes(round_, batch.query, offset, width)
+
+        return await hand_over(self._analyzer, parcel, read, parties, patience.succeeded)
 
     async def _releases(self, round_: Round, task: Task) -> Stretch:
         """Return the releases that the analyzer lacks up to this round's, unless it lacks one that it had counted.

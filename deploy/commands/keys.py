@@ -38,7 +38,7 @@ class Name(StrEnum):
 
 
 Settings = Annotated[
-    Path, typer.Argument(metavar="SETTINGS.toml", help="The settings of the party: operator, shuffler or analyzer.")
+    Path, typer.Argument(metavar="SETTINGS.toml", help="The settings of the party: operator, a shuffler or analyzer.")
 ]
 KindName = Annotated[
     Name,
@@ -69,7 +69,7 @@ def list_(settings: Settings, as_json: Json = False) -> None:
             except (HubbubError, OSError) as error:
                 errors[kind.name] = str(error)
         if as_json:
-            print_json({"party": place.party.value, "keys": [key.as_json() for key in keys], "errors": errors})
+            print_json({"party": place.name, "keys": [key.as_json() for key in keys], "errors": errors})
         else:
             _show(keys)
     if errors:
@@ -173,7 +173,7 @@ def _change(kind: Name, settings: Path, as_json: bool, change: Callable[[Kind, P
         following = change(turned, place)
         keys = turned.held(place)
         if as_json:
-            print_json({"party": place.party.value, "keys": [key.as_json() for key in keys], "next": following})
+            print_json({"party": place.name, "keys": [key.as_json() for key in keys], "next": following})
             return
         _show(keys)
         if following:

@@ -65,12 +65,10 @@ def command(
 
 def _write(planned: Plan, out: Path, trust: Path) -> str:
     from hubbub.deploy.files import save
-    from hubbub.protos.keys import Role, load_public
+    from hubbub.deploy.trust import identities_in
     from hubbub.protos.signed_task import SignedTask
-    from hubbub.protos.task import Identities
 
-    keys = {role.value: load_public(trust / f"{role.value}.pub.pem") for role in Role}
-    frozen = planned.task(Identities(**keys))
+    frozen = planned.task(identities_in(trust))
     save(out, SignedTask(frozen).encode())
     return frozen.id.hex()
 

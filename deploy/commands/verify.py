@@ -30,6 +30,10 @@ Successions = Annotated[
     list[Path] | None,
     typer.Option("--succession", help="A succession by which a pinned key leads to the task's; repeat for more."),
 ]
+HopKeys = Annotated[
+    list[Path] | None,
+    typer.Option("--hop-key", help="PEM file of hop-2's public key, where there are hops; repeat in their order."),
+]
 Rigorous = Annotated[
     bool,
     typer.Option("--rigorous", help="Also prove the numbers by an independent route, in ball arithmetic (slower)."),
@@ -42,6 +46,7 @@ def command(
     shuffler_key: ShufflerKey = None,
     analyzer_key: AnalyzerKey = None,
     succession: Successions = None,
+    hop_key: HopKeys = None,
     rigorous: Rigorous = False,
     as_json: Json = False,
 ) -> None:
@@ -49,8 +54,9 @@ def command(
 
     Exits 0 where everything holds, 1 where something does not, saying what; 141 where the reader of its output left
     before the end, as head does. Without all three keys it says that the
-    signers are not pinned: then the certificate is sound, but anybody could have made it. A key stands for the
-    identities before it and after it, by the successions in the certificate and in --succession.
+    signers are not pinned: then the certificate is sound, but anybody could have made it. Where there are hops, their
+    keys are pinned too, each with --hop-key. A key stands for the identities before it and after it, by the
+    successions in the certificate and in --succession.
 
     With --rigorous every epsilon of the round's queries is also proven, in arithmetic that cannot round the wrong
     way, and totals as far as that goes. What was proven comes first: the stated epsilon, or at most 1 % more. With
@@ -71,7 +77,8 @@ def command(
 
         keys = [load_public(path) if path is not None else None for path in (operator_key, shuffler_key, analyzer_key)]
         successions = load_successions(succession or ())
-        pins = Pins(*keys)
+        hops = None if hop_key is None else tuple(map(load_public, hop_key))
+        pins = Pins(keys[0], keys[1], keys[2], hops)
         whole = len(certificates) > 1 or certificates[0].is_dir()
         if whole and rigorous:
             raise BadUse("--rigorous proves one certificate at a time; name one file")
@@ -161,6 +168,8 @@ def _document(verified: Verified, findings: list[Finding] | None) -> dict[str, A
         "round_total": content["round_total"],
         "all_rounds": content["all_rounds"],
     }
+    if verified.task.identities.hops:
+        document["hops"] = verified.hops
     if "horizon" in content:
         document["horizon"] = content["horizon"]
     if verified.releases is not None:
@@ -186,7 +195,7 @@ def _print(verified: Verified) -> None:
         out.print(
             f"  {query['name']}: {query['valid']} valid reports of {query['reports']}, {query['state']}; "
             f"epsilon <= {query['epsilon_upper']} at delta {query['delta']:g} ({query['bound']}){assumed}, "
-            f"{query['epsilon_local']} if shuffler and analyzer collude",
+            f"{query['epsilon_local']} if {verified.colluders} collude",
             markup=False,
             soft_wrap=True,
         )
@@ -201,7 +210,8 @@ def _print(verified: Verified) -> None:
             f"  no other round was released so far, by the shuffler's records{never}", markup=False, soft_wrap=True
         )
     if "horizon" in content:
-        out.print(_horizon(content["horizon"], assumed), markup=False, soft_wrap=True)
+        out.print(_horizon(content["horizon"], assumed, verified.colluders), markup=False, soft_wrap=True)
+    _print_hops(verified)
     suite = verified.task.hpke
     out.print(f"  reports were sealed with {suite.name} ({suite.words})", markup=False, soft_wrap=True)
     _print_signers(verified)
@@ -216,10 +226,23 @@ def _print_signers(verified: Verified) -> None:
         out.print(f"  {role:<9} {digits}", markup=False, soft_wrap=True)
 
 
-def _horizon(stated: Mapping[str, Any], assumed: str) -> str:
+def _print_hops(verified: Verified) -> None:
+    for each in verified.hops:
+        reasons = ", ".join(f"{count} {reason}" for reason, count in each["left_out"].items())
+        passed = (
+            f"passed on {each['released']} of {each['received']} envelopes{f', left out {reasons}' * bool(reasons)}"
+        )
+        console().print(f"  {each['query']}: {each['hop']} {passed}", markup=False, soft_wrap=True)
+    if verified.hops:
+        dummies = " and keeps to itself what its dummies hold" if verified.task.privacy.dummies else ""
+        words = f"these hold while one of the shufflers is honest, and the first one is about whom it let in{dummies}"
+        console().print(f"  {words}", markup=False, soft_wrap=True)
+
+
+def _horizon(stated: Mapping[str, Any], assumed: str, colluders: str) -> str:
     epsilon = stated["epsilon_upper"]
     epsilon = "unknown, as a round was short of the minimum" if epsilon is None else epsilon
     return (
         f"  the whole horizon of {stated['rounds']} rounds, at the minimum: epsilon <= {epsilon}{assumed}, "
-        f"{stated['epsilon_local']} if shuffler and analyzer collude"
+        f"{stated['epsilon_local']} if {colluders} collude"
     )

@@ -43,14 +43,14 @@ class Certificates:
         if folder is None:
             raise HubbubError(
                 f"name the operator's folder with --authority; where it is not on this machine, have the operator run "
-                f"`hubbub certificate {place.party.value}`, and put both files into {certificate.parent}"
+                f"`hubbub certificate {place.name}`, and put both files into {certificate.parent}"
             )
         issuer = Authority.load(folder / "authority.key", folder / "tls" / "authority.pem")
         # Nobody calls the operator, so its certificate names no host.
         calls_only = place.party is Role.OPERATOR
-        hosts = [] if calls_only else hosts_for(place.party.value, wanted.hosts, place.certificate, folder)
+        hosts = [] if calls_only else hosts_for(place.name, wanted.hosts, place.certificate, folder)
         certificate.parent.mkdir(mode=0o700, exist_ok=True)
-        issuer.issue(place.party.value, hosts, certificate, key)
+        issuer.issue(place.name, hosts, certificate, key)
         return f"{certificate} is pending; `hubbub keys activate certificate` puts it in place"
 
     def activate(self, place: Place) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 from hubbub.deploy.files import save
 from hubbub.deploy.keys.key import ORDER, Key, Place, Wanted
 from hubbub.protos.errors import HubbubError, SignatureError
-from hubbub.protos.keys import Identity, load_public
+from hubbub.protos.keys import Identity, Role, load_public
 from hubbub.protos.messages import KeyState
 from hubbub.protos.signed import fingerprint
 from hubbub.protos.signed_task import SignedTask
@@ -51,6 +51,10 @@ class Identities:
 
     def add(self, place: Place, wanted: Wanted) -> str:
         """Make an identity, and a succession that it and the one before have signed; the witness is still to sign."""
+        if place.party is Role.HOP:
+            raise HubbubError(
+                "tasks name a hop's identity and none follows it; make a new one and name it in new tasks"
+            )
         path = _identity_of(place)
         drafts = sorted(path.parent.glob("succession-*.json"))
         if drafts:

@@ -73,6 +73,12 @@ class Place:
     operator: OperatorSettings | None = None
 
     @property
+    def name(self) -> str:
+        """What the party is called in its certificate: its role, or of several hops `hop-2` and so on."""
+        # `hubbub init` names a hop's files after it.
+        return self.certificate.stem if self.party is Role.HOP else self.party.value
+
+    @property
     def certificate(self) -> Path:
         """The file of the party's TLS certificate."""
         return _named(self.tls.certificate, "tls.certificate")
@@ -95,7 +101,7 @@ def _named(path: Path | bytes | None, name: str) -> Path:
 
 
 def place_of(settings: Path) -> Place:
-    """Return where the party keeps its keys whose settings file this is: the operator's, shuffler's or analyzer's.
+    """Return where the party keeps its keys whose settings file this is: the operator's, or a service's.
 
     Raises:
         SettingsError: where it is none of them, or cannot be used; saying why.
@@ -109,6 +115,11 @@ def place_of(settings: Path) -> Place:
         from hubbub.analyzer.settings import load as load_analyzer
 
         return _of_service(Role.ANALYZER, load_analyzer(settings))
+    if "next" in names:
+        from hubbub.shuffler.hop.settings import load as load_hop
+
+        hop = load_hop(settings)
+        return Place(Role.HOP, hop.tls.paths(), hop.identity)
     from hubbub.shuffler.settings import load as load_shuffler
 
     return _of_service(Role.SHUFFLER, load_shuffler(settings))

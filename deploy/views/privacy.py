@@ -33,7 +33,7 @@ def print_privacy(console: Console, certificate: Mapping[str, Any]) -> None:
     print_table(console, table)
     share = certificate["honest_share"]
     console.print(
-        f"at δ = {total['delta']:g}: ε ≤ is proven, an attack reaches ε ≥, ε local holds if both services collude; "
+        f"at δ = {total['delta']:g}: ε ≤ is proven, an attack reaches ε ≥, ε local holds if all services collude; "
         f"honest share of the reports {share:g}",
         markup=False,
         soft_wrap=True,

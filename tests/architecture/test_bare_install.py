@@ -30,6 +30,7 @@ WORDS = {
     "demo": ("--devices", "10"),
     "plan": ("task.toml",),
     "shuffler": ("shuffler.toml",),
+    "hop": ("hop.toml",),
     "analyzer": ("analyzer.toml",),
     "health": ("shuffler", "shuffler.toml"),
     "rehearse": ("client.toml",),

@@ -14,7 +14,6 @@ from typing import Any, cast
 
 import pytest
 
-from hubbub.analyzer.workers import Job
 from hubbub.client.device import DeviceReceipt
 from hubbub.client.enrolment_tables import Enrolment
 from hubbub.client.entry import Drawn, Entry
@@ -33,6 +32,7 @@ from hubbub.queries.over_rounds import Encoded, Moment
 from hubbub.queries.prefixes import Prefix
 from hubbub.service.keys import NewRoundKey
 from hubbub.service.receiving import StoredKey
+from hubbub.service.workers import Job
 from hubbub.shuffler.checks.check import Arrival
 from hubbub.shuffler.keys import RoundKeys
 from hubbub.shuffler.opener import RoundKey

@@ -18,7 +18,7 @@ from hubbub.deploy.commands.keys import Name
 from hubbub.deploy.initialise import Folder, Placement, initialise
 from hubbub.deploy.keys.key import place_of
 from hubbub.deploy.keys.registry import KINDS
-from hubbub.protos.keys import Identity, Role, load_public
+from hubbub.protos.keys import CORE_ROLES, Identity, Role, load_public
 from hubbub.protos.signed import fingerprint
 from hubbub.protos.signed_task import SignedTask
 from hubbub.protos.task import Identities, Schedule
@@ -233,7 +233,7 @@ def test_a_retired_identity_is_removed_once_no_round_is_left_that_it_signs(folde
     keys("activate", "identity", analyzer)
     found = states(keys("list", analyzer), "identity")
     assert set(found) == {"active", "retired"}
-    parties = Identities(*(load_public(folder.trusted("operator", role)) for role in Role))
+    parties = Identities(*(load_public(folder.trusted("operator", role)) for role in CORE_ROLES))
     long_ago, now = Schedule(1_500_000_000, 3600, 600, 2), Schedule(1_577_836_800 - 3600, 300_000_000, 600, 2)
     for schedule, status in ((now, 1), (long_ago, 0)):
         task = replace(sample_task(Parties.generate()), schedule=schedule, identities=parties)

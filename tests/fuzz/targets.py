@@ -64,7 +64,7 @@ from hubbub.protos.errors import (
     TaskError,
 )
 from hubbub.protos.forms import CERTIFICATE_FORMS, TASK_FORMS, Form, form_named, version_at
-from hubbub.protos.keys import Identity, KeyRecord, KeySet, Role, load_public, save_public
+from hubbub.protos.keys import CORE_ROLES, Identity, KeyRecord, KeySet, Role, load_public, save_public
 from hubbub.protos.lineage import Lineage
 from hubbub.protos.messages import (
     Committed,
@@ -348,7 +348,7 @@ def read_succession(data: bytes) -> None:
     found = Succession.decode(data)
     same(found.encode(), data)
     try:
-        Lineage.of({role: PARTIES.of(role).public for role in Role}, [found])
+        Lineage.of({role: PARTIES.of(role).public for role in CORE_ROLES}, [found])
     except SuccessionError as error:
         _check_message(error)
     else:

@@ -23,8 +23,8 @@ from hubbub.analyzer.accept import Acceptor
 from hubbub.analyzer.certify import Certifier
 from hubbub.analyzer.results import Results
 from hubbub.analyzer.sqlite import SqliteStore as AnalyzerStore
-from hubbub.analyzer.workers import Workers
 from hubbub.protos.suites import Suite
+from hubbub.service.workers import Workers
 from hubbub.shuffler.admit import Admission
 from hubbub.shuffler.control import Control
 from hubbub.shuffler.credentials import Credentials

@@ -16,7 +16,7 @@ from hubbub.deploy.keys.key import Wanted, place_of
 from hubbub.deploy.keys.registry import KINDS
 from hubbub.deploy.local import Freeze, LocalPipeline
 from hubbub.deploy.verification import Pins, verify
-from hubbub.protos.keys import Identity, Role
+from hubbub.protos.keys import CORE_ROLES, Identity, Role
 from hubbub.protos.messages import KeyState
 from hubbub.protos.signed_task import SignedTask
 from hubbub.protos.successions import Succession
@@ -126,7 +126,7 @@ class Operator:
     async def certificates(self) -> None:
         """Renew those of all three, and wait until the services show theirs."""
         before = {role: self._pipeline.taken(role) for role in SERVICES}
-        for role in Role:
+        for role in CORE_ROLES:
             for verb in ("add", "activate", "remove"):
                 await self.turn("certificate", verb, role)
         await self._all_have_taken(before)

@@ -26,22 +26,25 @@ HALF = 2**31
 
 @dataclass(frozen=True)
 class Parties:
-    """The three identities, with their private keys."""
+    """The identities, with their private keys; `hops` are the shufflers behind the first one."""
 
     operator: Identity
     shuffler: Identity
     analyzer: Identity
+    hops: tuple[Identity, ...] = ()
 
     @classmethod
-    def generate(cls) -> Parties:
-        return cls(Identity.generate(), Identity.generate(), Identity.generate())
+    def generate(cls, hops: int = 0) -> Parties:
+        behind = tuple(Identity.generate() for _ in range(hops))
+        return cls(Identity.generate(), Identity.generate(), Identity.generate(), behind)
 
     def of(self, role: Role) -> Identity:
         return {Role.OPERATOR: self.operator, Role.SHUFFLER: self.shuffler, Role.ANALYZER: self.analyzer}[role]
 
     @property
     def public(self) -> Identities:
-        return Identities(self.operator.public, self.shuffler.public, self.analyzer.public)
+        hops = tuple(hop.public for hop in self.hops)
+        return Identities(self.operator.public, self.shuffler.public, self.analyzer.public, hops)
 
 
 QUERIES = (

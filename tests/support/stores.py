@@ -11,12 +11,13 @@ from typing import Any, TypeVar
 from hubbub.analyzer.sqlite import SqliteStore as AnalyzerStore
 from hubbub.client.state import Round, State
 from hubbub.protos.results import RoundId
+from hubbub.shuffler.hop.sqlite import SqliteStore as HopStore
 from hubbub.shuffler.records import FINAL
 from hubbub.shuffler.records import Round as ShufflerRound
 from hubbub.shuffler.sqlite import SqliteStore as ShufflerStore
 from support.queries import INNER_BYTES
 
-S = TypeVar("S", AnalyzerStore, ShufflerStore)
+S = TypeVar("S", AnalyzerStore, HopStore, ShufflerStore)
 
 
 def store_in(kind: type[S], folder: Path, **named: Any) -> S:

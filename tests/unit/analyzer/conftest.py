@@ -14,7 +14,6 @@ from hubbub.analyzer.certify import Certifier, Statement
 from hubbub.analyzer.records import Past
 from hubbub.analyzer.results import Results
 from hubbub.analyzer.sqlite import SqliteStore
-from hubbub.analyzer.workers import Workers
 from hubbub.protos.admission import Admission
 from hubbub.protos.batch import BatchId, BatchRecord, released_digest
 from hubbub.protos.envelope import Destination, Sealer
@@ -25,6 +24,7 @@ from hubbub.protos.signed import SignedDocument
 from hubbub.protos.suites import Suite
 from hubbub.protos.task import Schedule, Task
 from hubbub.service.troubles import Troubles
+from hubbub.service.workers import Workers
 from support.queries import report
 from support.samples import Parties, sample_task, signed
 from support.stores import store_in

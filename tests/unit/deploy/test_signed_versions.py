@@ -18,10 +18,10 @@ from hubbub.accountant.certificate.members import CERTIFICATE_FORMAT
 from hubbub.client.trust import trusted_task
 from hubbub.deploy.verification import Pins, VerificationError, verify
 from hubbub.protos.admission import ENROLLED
-from hubbub.protos.batch import BATCH_RECORD_FORMAT, UNSTATED_FORMAT
+from hubbub.protos.batch import BATCH_RECORD_FORMAT, HOP_RECORD_FORMAT, UNSTATED_FORMAT
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.forms import CERTIFICATE_FORMS, TASK_FORMS, Form, version_at
-from hubbub.protos.keys import KEY_RECORD_FORMAT, Role
+from hubbub.protos.keys import CORE_ROLES, KEY_RECORD_FORMAT, Role
 from hubbub.protos.signed import Label, SignedDocument, canonical, parse_canonical, sign
 from hubbub.protos.signed_task import SignedTask
 from hubbub.protos.task import Privacy, Task
@@ -162,7 +162,7 @@ def test_certificate_of_version_2_of_a_task_of_version_1_verifies() -> None:
     task = sample("hubbub-task/1")
     document = encode(certificate(task.format, NEW), PARTIES)
     assert b'"epsilon":10,' in document
-    verified = verify(document, Pins(**{role.value: PARTIES.public.of(role) for role in Role}))
+    verified = verify(document, Pins(**{role.value: PARTIES.public.of(role) for role in CORE_ROLES}))
     assert repr(verified.task) == repr(task)
     assert verified.task.id == task.id
     assert b'"epsilon":10.0,' in verified.task.canonical
@@ -284,6 +284,7 @@ def test_document_of_the_forms_has_a_row_for_each() -> None:
         (KEY_RECORD_FORMAT, Label.KEY_RECORD.value),
         (UNSTATED_FORMAT, Label.BATCH_RECORD.value),
         (BATCH_RECORD_FORMAT, Label.BATCH_RECORD_V2.value),
+        (HOP_RECORD_FORMAT, Label.HOP_RECORD.value),
         (TICKET_FORMAT, Label.TICKET.value),
     ]
     assert rows == [*((form.name, form.label.value) for form in (*TASK_FORMS, *CERTIFICATE_FORMS)), *records]

@@ -10,7 +10,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from hubbub.protos.errors import SignatureError
-from hubbub.protos.keys import Identity, Role
+from hubbub.protos.keys import CORE_ROLES, Identity, Role
 from hubbub.protos.lineage import Lineage
 from hubbub.protos.signed_task import SignedTask
 from hubbub.protos.signers import connected, followed, signers
@@ -18,9 +18,9 @@ from hubbub.protos.successions import LONGEST_SUCCESSION, WITNESSES, Succession,
 from hubbub.protos.times import prepared_from
 from support.samples import Parties, sample_task, signed
 
-PARTIES = Parties(*(Identity.generate() for _ in Role))
+PARTIES = Parties(*(Identity.generate() for _ in CORE_ROLES))
 SECOND, THIRD, OTHER = (Identity.generate() for _ in range(3))
-KNOWN = {role: PARTIES.of(role).public for role in Role}
+KNOWN = {role: PARTIES.of(role).public for role in CORE_ROLES}
 
 
 def succession(

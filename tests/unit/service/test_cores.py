@@ -12,9 +12,9 @@ from subprocess import PIPE
 
 import pytest
 
-from hubbub.analyzer.workers import Workers
 from hubbub.protos.envelope import Destination
 from hubbub.protos.suites import DEFAULT
+from hubbub.service.workers import Workers
 from hubbub.shuffler.opener import LENGTH, RoundKey, write_header
 from support.tree import MODULES
 

@@ -32,7 +32,8 @@ Opened = tuple[bytes, int]
 class Job:
     """What a batch's envelopes are opened with: where they were sealed for, and the round's raw private key.
 
-    Each envelope has `width` bytes, and is of the suite of that name.
+    Each envelope has `width` bytes, and is of the suite of that name. `hop` is the place of the hop whose layer it is,
+    None for the analyzer's.
     """
 
     destination: Destination
@@ -40,11 +41,12 @@ class Job:
     query: int
     width: int
     suite: str = DEFAULT.name
+    hop: int | None = None
 
 
 def open_chunk(job: Job, envelopes: bytes) -> Opened:
     """Open envelopes that follow one another without a gap."""
-    opener = InnerOpener(job.destination, job.private_key, job.query, suite_named(job.suite))
+    opener = InnerOpener(job.destination, job.private_key, job.query, suite_named(job.suite), job.hop)
     reports, count = [], len(envelopes) // job.width
     for start in range(0, len(envelopes), job.width):
         with contextlib.suppress(EnvelopeError):
