@@ -52,7 +52,7 @@ from hubbub.deploy.settings import ClientSettings, OperatorSettings
 from hubbub.deploy.verification import Pins, VerificationError, verify
 from hubbub.protos import codec
 from hubbub.protos.admission import OPEN
-from hubbub.protos.batch import BATCH_RECORD_FORMAT, BatchId, BatchRecord
+from hubbub.protos.batch import BATCH_RECORD_FORMAT, BatchId, BatchRecord, HopRecord
 from hubbub.protos.credentials import CREDENTIAL_BYTES, Credential
 from hubbub.protos.envelope import Destination, InnerOpener, OuterOpener, Sealer
 from hubbub.protos.errors import (
@@ -205,6 +205,7 @@ SUCCESSION = (
 SUITE = Suite(KEM.X25519, KDF.HKDF_SHA256, AEAD.CHACHA20_POLY1305)
 RECORD = KeyRecord(Role.SHUFFLER, TASK.id, 1, TASK.suite, PUBLIC.public_bytes_raw(), 1_767_225_600, 1_767_232_800)
 BATCH = BatchRecord(BatchId(TASK.id, 1, 0), 20, bytes(32), bytes(32), "schedule", {"too_late": 2}, 3)
+HOP = HopRecord(2, BATCH.signed_by(PARTIES.shuffler), 23, {"unopenable": 1}, bytes(32))
 
 RELEASES = Stretch(1, (Release(0, 20, 3, (bytes(32),)), Release.signed(1, 20, 3, [BATCH.signed_by(PARTIES.shuffler)])))
 
@@ -442,6 +443,11 @@ def read_key_record(data: bytes) -> None:
 
 def read_batch_record(data: bytes) -> None:
     record = BatchRecord.read(_signed(Label.BATCH_RECORD, data, PARTIES.shuffler), PARTIES.shuffler.public)
+    same(record.signed_by(PARTIES.shuffler).body, data)
+
+
+def read_hop_record(data: bytes) -> None:
+    record = HopRecord.read(_signed(Label.HOP_RECORD, data, PARTIES.shuffler), PARTIES.shuffler.public)
     same(record.signed_by(PARTIES.shuffler).body, data)
 
 
@@ -752,6 +758,7 @@ def _targets() -> list[Target]:
             of_json,
         ),
         Target("batch record", read_batch_record, (BATCH.signed_by(PARTIES.shuffler).body,), signatures, of_json),
+        Target("hop record", read_hop_record, (HOP.signed_by(PARTIES.shuffler).body,), signatures, of_json),
         Target(
             "task file",
             read_task_file,
