@@ -47,7 +47,8 @@ HOLDING = re.compile(r"\b(bytes|Value|Answers|Memory|Memories)\b")
 
 PUBLIC = {
     # What is signed, and published as it is.
-    "body", "signature", "signatures", "successions", "records", "operator_signature", "shuffler_signature", "certificate", "table",
+    "body", "signature", "signatures", "successions", "records", "certificate", "table",
+    "operator_signature", "shuffler_signature",
     # Public keys.
     "public_key", "operator", "shuffler", "analyzer", "hops", "authority", "second_authority",
     "public", "identity", "old", "new", "witness",
