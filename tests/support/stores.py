@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from hubbub.analyzer.sqlite import SqliteStore as AnalyzerStore
 from hubbub.client.state import Round, State
+from hubbub.protos.batch import BatchId
 from hubbub.protos.results import RoundId
 from hubbub.shuffler.hop.sqlite import SqliteStore as HopStore
 from hubbub.shuffler.records import FINAL
@@ -93,6 +94,29 @@ async def _analyzer_round(store: AnalyzerStore, of: RoundId) -> dict[str, Any]:
             for batch in batches
         ],
         "counts": [_digest([batch.counts or b""]) for batch in batches],
+        "stretches": [_digest([next(store.arrived(batch.id), b"")]) for batch in batches],
+    }
+
+
+async def hop_content(store: HopStore) -> dict[str, Any]:
+    """Rounds with their keys and batches, those of the two queries that samples have."""
+    return {"rounds": [await _hop_round(store, found.task_id, found.round) for found in await store.standings()]}
+
+
+async def _hop_round(store: HopStore, task_id: bytes, number: int) -> dict[str, Any]:
+    key = await store.key(task_id, number)
+    assert key is not None
+    found = [await store.batch(BatchId(task_id, number, query)) for query in range(2)]
+    batches = [batch for batch in found if batch is not None]
+    return {
+        "task": task_id.hex(),
+        "round": number,
+        "private_key": None if key.private is None else _digest([key.private]),
+        "batches": [
+            [batch.id.query, batch.digest.hex(), batch.position, batch.committed and batch.committed.counted]
+            for batch in batches
+        ],
+        "mixed": [batch.mixed_digest.hex() for batch in batches if batch.mixed is not None],
         "stretches": [_digest([next(store.arrived(batch.id), b"")]) for batch in batches],
     }
 

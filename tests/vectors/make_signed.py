@@ -20,7 +20,16 @@ sys.path.insert(0, str(TESTS))
 
 from hubbub.accountant.certificate.members import CERTIFICATE_FORMAT  # noqa: E402
 from hubbub.protos.admission import ENROLLED  # noqa: E402
+from hubbub.protos.batch import (  # noqa: E402
+    BATCH_RECORD_FORMAT,
+    HOP_RECORD_FORMAT,
+    BatchId,
+    BatchRecord,
+    HopRecord,
+)
 from hubbub.protos.keys import Identity, Role  # noqa: E402
+from hubbub.protos.releases import Place  # noqa: E402
+from hubbub.protos.signed import SignedDocument, canonical  # noqa: E402
 from hubbub.protos.signed_task import SignedTask  # noqa: E402
 from hubbub.protos.successions import SUCCESSION_FORMAT, Succession  # noqa: E402
 from hubbub.protos.task import TASK_FORMAT, Task  # noqa: E402
@@ -55,6 +64,18 @@ def vector_succession() -> Succession:
     return made
 
 
+def vector_records() -> tuple[SignedDocument, SignedDocument]:
+    """The record of a batch beside dummies, released after three rounds; and that of a hop that it came through."""
+    batch, place = BatchId(vector_task().id, 1, 0), Place(3, bytes([5]) * 32)
+    record = BatchRecord(
+        *(batch, 120, bytes([6]) * 32, bytes([7]) * 32, "schedule", {"too_late": 2}, 30),
+        admission="enrolled",
+        place=place,
+    )
+    released = record.signed_by(PARTIES.shuffler)
+    return released, HopRecord(2, released, 150, {"unopenable": 1}, bytes([8]) * 32).signed_by(identity(15))
+
+
 def keep(form: str, document: bytes) -> None:
     """Write a document into the file that its form names, such as hubbub-task-1.json for hubbub-task/1."""
     path = FOLDER / f"{form.replace('/', '-')}.json"
@@ -70,6 +91,9 @@ def main() -> None:
     history = [counts(task, 0, 120), counts(task, 2, 130, left_out=4)]
     keep(CERTIFICATE_FORMAT, encode(content_of(task, PARTIES, history), PARTIES))
     keep(SUCCESSION_FORMAT, vector_succession().encode())
+    batch, hop = vector_records()
+    keep(BATCH_RECORD_FORMAT, canonical(batch.as_json()))
+    keep(HOP_RECORD_FORMAT, canonical(hop.as_json()))
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ what becomes of them. Keys in them were made for the vectors and protect nothing
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gzip
 import json
 import logging
@@ -34,12 +35,14 @@ from hubbub.client.memory import Step  # noqa: E402
 from hubbub.client.state import DONE, Drawn, Round, State  # noqa: E402
 from hubbub.client.state_file import STATE  # noqa: E402
 from hubbub.protos.admission import OPEN  # noqa: E402
-from hubbub.protos.messages import RoundState, Submission  # noqa: E402
+from hubbub.protos.messages import Envelopes, RoundState, Submission  # noqa: E402
+from hubbub.shuffler.hop.sqlite import LAYOUT as HOP  # noqa: E402
 from hubbub.shuffler.sqlite.schema import LAYOUT as SHUFFLER  # noqa: E402
 from support.bills import BILL  # noqa: E402
+from support.chain import Chain  # noqa: E402
 from support.fake_shuffler import FakeShuffler  # noqa: E402
 from support.samples import Parties, sample_task  # noqa: E402
-from support.stores import analyzer_content, shuffler_content, state_content  # noqa: E402
+from support.stores import analyzer_content, hop_content, shuffler_content, state_content  # noqa: E402
 
 FOLDER = Path(__file__).parent / "stores"
 
@@ -90,6 +93,21 @@ async def analyzer(folder: Path) -> None:
     keep("analyzer", ANALYZER.version, folder / "analyzer.db", content)
 
 
+async def hop(folder: Path) -> None:
+    """Round 0 passed on and over, round 1 half arrived."""
+    with contextlib.closing(Chain(folder)) as chain:
+        await chain.start()
+        sent = {query: await chain.seal([0, 1, 2, 0, 1, 2], query) for query in range(2)}
+        for query, parcel in (await chain.parcels(sent)).items():
+            await chain.deliver(parcel, sent[query])
+        envelopes = await chain.seal([0, 1, 2, 0, 1], number=1)
+        parcel = await chain.parcel(envelopes, number=1)
+        await chain.hops[0].begin(parcel.record, parcel.key_set, parcel.releases)
+        await chain.hops[0].put(Envelopes(parcel.batch, 0, tuple(envelopes[:3])))
+        content = await hop_content(chain.stores[0])
+    keep("hop", HOP.version, chain.at("hop-2") / "hop.db", content)
+
+
 def client(folder: Path) -> None:
     """Round 0 forgotten, 1 acknowledged, 2 waiting to be sent, 3 to be sealed at a moment, with a memory."""
     parties = Parties.generate()
@@ -118,6 +136,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as temporary:
         asyncio.run(shuffler(Path(temporary)))
         asyncio.run(analyzer(Path(temporary) / "analyzer"))
+        asyncio.run(hop(Path(temporary) / "chain"))
         client(Path(temporary))
 
 

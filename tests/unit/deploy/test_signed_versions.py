@@ -24,6 +24,7 @@ from hubbub.protos.forms import CERTIFICATE_FORMS, TASK_FORMS, Form, version_at
 from hubbub.protos.keys import CORE_ROLES, KEY_RECORD_FORMAT, Role
 from hubbub.protos.signed import Label, SignedDocument, canonical, parse_canonical, sign
 from hubbub.protos.signed_task import SignedTask
+from hubbub.protos.successions import SUCCESSION_FORMAT
 from hubbub.protos.task import Privacy, Task
 from hubbub.protos.tickets import TICKET_FORMAT
 from support.certificates import content_of, counts, encode
@@ -42,7 +43,9 @@ def name(path: Path) -> str:
 
 
 def test_no_vector_is_missing_or_skipped() -> None:
-    assert sorted(FOLDER.glob("*.json")) == sorted([*TASKS, *CERTIFICATES])
+    # Read by tests of their own: test_successions.py, and test_batch.py.
+    others = [FOLDER / f"hubbub-{form}.json" for form in ("batch-2", "hop-1", "succession-1")]
+    assert sorted(FOLDER.glob("*.json")) == sorted([*TASKS, *CERTIFICATES, *others])
     assert [path.name[-6] for path in (*TASKS, *CERTIFICATES)] == ["1", "2", "3", "1", "2"]
 
 
@@ -286,6 +289,7 @@ def test_document_of_the_forms_has_a_row_for_each() -> None:
         (BATCH_RECORD_FORMAT, Label.BATCH_RECORD_V2.value),
         (HOP_RECORD_FORMAT, Label.HOP_RECORD.value),
         (TICKET_FORMAT, Label.TICKET.value),
+        (SUCCESSION_FORMAT, Label.SUCCESSION.value),
     ]
     assert rows == [*((form.name, form.label.value) for form in (*TASK_FORMS, *CERTIFICATE_FORMS)), *records]
 
