@@ -38,7 +38,7 @@ _LOG = structlog.get_logger(__name__)
 
 
 class Acceptor:
-    """The delivery service, for batches signed by `shuffler` (its identity, 32 bytes), or by one that follows it.
+    """The delivery service, for batches that the shuffler of a task signed, and after it the task's hops.
 
     `committed` is called after the counts of a batch are on disk.
     """
@@ -47,7 +47,6 @@ class Acceptor:
         self,
         tasks: Tasks,
         identity: Identity,
-        shuffler: bytes,
         store: Store,
         workers: Workers,
         *,
@@ -57,9 +56,6 @@ class Acceptor:
     ) -> None:
         self._tasks = tasks
         self._identity = identity
-        lineages = [signed.task.lineage for signed in tasks.values() if signed.task.lineage is not None]
-        follow = [key for lineage in lineages for key in lineage.identities(Role.SHUFFLER)]
-        self._shufflers = tuple(dict.fromkeys((shuffler, *follow)))
         self._store = store
         self._workers = workers
         self._committed = committed

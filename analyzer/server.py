@@ -108,7 +108,6 @@ async def _assembled(
     settings: Settings, clock: Callable[[], float], new_workers: Callable[[int], Workers]
 ) -> AsyncIterator[_Analyzer]:
     identity, tasks, successions = _load(settings)
-    shuffler = load_public(settings.shuffler_key)
     certificates = Certificates(Role.ANALYZER, settings.tls.paths(), settings.identity, clock)
     metrics, troubles = Metrics("analyzer", Stage), Troubles()
     async with _opened(settings, metrics, troubles, new_workers) as (store, workers):
@@ -118,7 +117,7 @@ async def _assembled(
         certifier = Certifier(
             identity, store, successions=successions, observe=metrics.stage(Stage.CERTIFY), troubles=troubles
         )
-        acceptor = Acceptor(tasks, identity, shuffler, store, workers, committed=certifier.start, troubles=troubles)
+        acceptor = Acceptor(tasks, identity, store, workers, committed=certifier.start, troubles=troubles)
         timed = TimedAcceptor(acceptor, metrics.stage(Stage.ACCEPT), metrics.stage(Stage.COUNT))
         metrics.registry.register(AnalyzerCollector(tasks, store, timed, certifier.failures, clock, troubles))
         metrics.registry.register(Disk("analyzer", settings.data))

@@ -59,7 +59,9 @@ class Store(Inbox[StoredBatch], Protocol):
     async def expire_keys(self, now: float) -> int:
         """Erase the private keys whose records are not valid any more at `now`, and that no batch was announced for.
 
-        Returns how many (`now` is in seconds since 1970).
+        So are those of rounds with attested releases that never became whole, unless what was counted of one costs more
+        than the round does at its minimum: rounds that were released later wait for it. Returns how many (`now` is in
+        seconds since 1970).
         """
 
     async def abandon(self, task_id: bytes, round_number: int) -> None:

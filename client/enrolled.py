@@ -20,6 +20,7 @@ from hubbub.protos.messages import Receipt, Redemption, Submission
 from hubbub.protos.refusals import TRANSIENT, Reason, Refusal
 from hubbub.protos.task import Task
 from hubbub.protos.tickets import Ticket
+from hubbub.protos.wire.enrolment import MOST_REDEMPTIONS
 from hubbub.queries.draws import Random
 
 Refused = Mapping[str, Refusal]
@@ -155,8 +156,10 @@ class Enrolled:
 
         async def attempt(deadline: float) -> None:
             asked = [device for device in pending if not isinstance(answers.get(device), Credential)]
-            tickets = [Redemption(pending[device].ticket, pending[device].secret) for device in asked]
-            answers.update(zip(asked, await link.caller.enrol(tickets, deadline), strict=True))
+            for start in range(0, len(asked), MOST_REDEMPTIONS):
+                some = asked[start : start + MOST_REDEMPTIONS]
+                tickets = [Redemption(pending[device].ticket, pending[device].secret) for device in some]
+                answers.update(zip(some, await link.caller.enrol(tickets, deadline), strict=True))
             for answer in answers.values():
                 if isinstance(answer, Refusal) and answer.reason in TRANSIENT:
                     raise answer

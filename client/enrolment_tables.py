@@ -63,16 +63,15 @@ def take_tickets(
 ) -> None:
     """Keep tickets that are new to these devices, each with the secret that it is to be spent by.
 
-    A ticket that only says more of the same device, such as a later expiry, keeps the secret that the earlier one was
-    spent by; otherwise the shuffler would take it for a copy.
+    A later ticket is spent by the secret of the earlier one: where it is of the same device, the shuffler would take it
+    for a copy otherwise; and where it was a wrong one, the right one can still come again.
     """
     held = find_enrolments(connection, shuffler, tickets)
     for device, ticket in tickets.items():
         before, content = held.get(device), ticket.encode()
         if before is not None and before.ticket == content:
             continue
-        known = before is not None and Ticket.decode(before.ticket).device == ticket.device
-        secret = before.secret if before is not None and known else random(KEY_BYTES)
+        secret = before.secret if before is not None else random(KEY_BYTES)
         connection.execute(
             "INSERT INTO enrolment (shuffler, device, ticket, secret) VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET "
             "ticket = excluded.ticket, secret = excluded.secret, credential = NULL, key = NULL",

@@ -14,7 +14,7 @@ from fractions import Fraction
 from typing import Any
 
 from hubbub.client.budget import Proven
-from hubbub.protos.batch import BatchRecord
+from hubbub.protos.batch import BatchRecord, round_named
 from hubbub.protos.errors import SignatureError
 from hubbub.protos.forms import CERTIFICATE_FORMS, form_named, version_at
 from hubbub.protos.releases import attested
@@ -80,6 +80,9 @@ def _read(certificate: bytes, task: Task) -> Learned:
             f"({task.id.hex()[:12]}); give it to that task's device"
         )
     signed.check(task.identities.operator, task.identities.shuffler)
+    # Whose signature it needs follows from the round, so that is looked at before it is checked.
+    if type(body["round"]) is not int:
+        raise ValueError("its round is no number")
     before = () if task.lineage is None else task.lineage.successions
     task = followed(task, [*before, *map(Succession.from_json, body.get("successions", ()))])
     analyzer = signers(task, body["round"]).analyzer
@@ -132,8 +135,9 @@ def _check_records(content: Mapping[str, Any], task: Task, learned: Learned) -> 
 
 
 def _record(document: Any, task: Task) -> BatchRecord:
-    identities = signers(task, document["body"]["round"])
-    record = BatchRecord.read(SignedDocument.from_json(document), identities.shuffler, identities.hops)
+    signed = SignedDocument.from_json(document)
+    identities = signers(task, round_named(signed)[1])
+    record = BatchRecord.read(signed, identities.shuffler, identities.hops)
     if record.batch.task_id != task.id or record.reports < task.minimum_reports:
         raise ValueError("a batch in it is another task's, or under the task's minimum")
     return record

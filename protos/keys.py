@@ -131,6 +131,9 @@ def write_private(path: Path, content: bytes) -> None:
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "wb") as file:
         file.write(content)
+        file.flush()
+        # What others sign for a key must not outlive it in a power cut.
+        os.fsync(descriptor)
 
 
 def load_public(path: Path) -> bytes:

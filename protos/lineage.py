@@ -96,3 +96,17 @@ def _check_follows(each: Succession, held: Mapping[Role, Sequence[Held]], known:
         raise SuccessionError(
             f"{each.name} has another {WITNESSES[each.role].value} as its witness than {fingerprint(witness)}"
         )
+
+
+def leading(successions: Iterable[Succession], known: Iterable[tuple[Role, bytes]]) -> list[Succession]:
+    """Return those successions that lead to or from identities that are known, by role; others say nothing of them.
+
+    One that somebody witnessed who is no party here is left out, too: after a party was replaced without a succession,
+    as one whose key was stolen is, what it witnessed before is not believed.
+    """
+    left, found, ours = list(successions), list[Succession](), set(known)
+    while more := [each for each in left if {(each.role, each.old), (each.role, each.new)} & ours]:
+        ours |= {(each.role, key) for each in more for key in (each.old, each.new)}
+        found += more
+        left = [each for each in left if each not in more]
+    return [each for each in found if (WITNESSES[each.role], each.witness) in ours]

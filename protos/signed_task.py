@@ -15,7 +15,7 @@ from hubbub.protos.draft import check_draft
 from hubbub.protos.errors import SignatureError, SuiteError, TaskError
 from hubbub.protos.forms import TASK_FORMS, form_named, version_at
 from hubbub.protos.keys import CORE_ROLES, Identity, Role, identity_from_hex
-from hubbub.protos.lineage import Lineage
+from hubbub.protos.lineage import Lineage, leading
 from hubbub.protos.signed import (
     SIGNATURE_BYTES,
     Version,
@@ -71,7 +71,9 @@ class SignedTask:
         # The task names its own signers, so a valid signature alone proves nothing: anybody can sign a task that names
         # them. The identities must be those that the caller knew beforehand.
         known = {Role.OPERATOR: operator, Role.SHUFFLER: shuffler, Role.ANALYZER: self.task.identities.analyzer}
-        lineage = Lineage.of(known, successions) if successions else None
+        # Those of other deployments say nothing of this task.
+        ours = leading(successions, known.items())
+        lineage = Lineage.of(known, ours) if ours else None
         for role in (Role.OPERATOR, Role.SHUFFLER):
             named = self.task.identities.of(role)
             signature = getattr(self, f"{role.value}_signature")

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from hubbub.protos.keys import CORE_ROLES
-from hubbub.protos.lineage import Lineage
-from hubbub.protos.successions import Succession
+from hubbub.protos.lineage import Lineage, leading
+from hubbub.protos.successions import Succession, SuccessionError
 from hubbub.protos.task import Identities, Task
 from hubbub.protos.times import prepared_from
 
@@ -25,13 +25,7 @@ def signers(task: Task, round_number: int) -> Identities:
 
 def connected(task: Task, successions: Iterable[Succession]) -> list[Succession]:
     """Return those successions that lead to or from the identities of a task; others are of other deployments."""
-    left, found = list(successions), list[Succession]()
-    ours = {(role, task.identities.of(role)) for role in CORE_ROLES}
-    while more := [each for each in left if {(each.role, each.old), (each.role, each.new)} & ours]:
-        ours |= {(each.role, key) for each in more for key in (each.old, each.new)}
-        found += more
-        left = [each for each in left if each not in more]
-    return found
+    return leading(successions, ((role, task.identities.of(role)) for role in CORE_ROLES))
 
 
 def followed(task: Task, successions: Iterable[Succession]) -> Task:
@@ -43,5 +37,7 @@ def followed(task: Task, successions: Iterable[Succession]) -> Task:
     successions = list(successions)
     if not successions:
         return task
+    if {each.new for each in successions} & set(task.identities.hops):
+        raise SuccessionError("a hop of the task is to follow another party; each party makes a key of its own")
     known = {role: task.identities.of(role) for role in CORE_ROLES}
     return replace(task, lineage=Lineage.of(known, successions))

@@ -158,6 +158,10 @@ class Enrolment:
                 else:
                     await self._store.step_masters(step, self._random(KEY_BYTES), int(self._clock()))
                 await self._credentials.read(self._store)
+                if step is Step.REVOKE:
+                    # A ticket that was checked before this was read may have been spent since: once more, behind it.
+                    await self._store.revoke(())
+                    await self._credentials.read(self._store)
                 spent = await self._store.spent()
                 masters = await self._store.masters()
             except StoreError as error:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
+from hubbub.accountant.numbers import honest_reports
 from hubbub.analyzer.records import BatchProgress, RoundProgress, StoredBatch
 from hubbub.protos.batch import BatchId, left_out_by_hops
 from hubbub.protos.errors import HubbubError
@@ -36,6 +37,37 @@ class Tables(InboxTables[StoredBatch]):
         committed = None if valid is None else Committed(valid, json.loads(left_out))
         document = SignedDocument(body, signature)
         return StoredBatch(batch, document, reports, dummies, digest, following, committed, counts)
+
+    # Keys
+
+    def expire_keys(self, now: float) -> int:
+        """Destroy besides the keys of rounds that are late and never were whole; rounds released after them wait."""
+        late = self._all(
+            "SELECT task_id, rounds.round FROM private_keys JOIN rounds ON rounds.id = private_keys.round"
+            " JOIN tasks ON tasks.id = rounds.task WHERE not_after < ? AND tasks.queries >"
+            " (SELECT count(*) FROM batches WHERE batches.round = rounds.id AND valid IS NOT NULL)"
+            " AND EXISTS (SELECT 1 FROM batches WHERE batches.round = rounds.id)",
+            now,
+        )
+        given_up = [each for each in late if self._costs_no_more(*each)]
+        for each in given_up:
+            self.abandon(*each)
+        return len(given_up) + super().expire_keys(now)
+
+    def _costs_no_more(self, task_id: bytes, round_number: int) -> bool:
+        """Whether what was counted of a round costs no more than at the minimum, where it stands if it is given up.
+
+        A round of a task without attested releases stands nowhere, so it is kept.
+        """
+        signed = self.task(task_id)
+        if signed is None or signed.task.stated is None:
+            return False
+        least, share = signed.task.minimum_reports, signed.task.privacy.honest_share
+        return all(
+            honest_reports(batch.committed.counted, batch.reports, share) >= honest_reports(least, least, share)
+            for batch in self.batches(task_id, round_number)
+            if batch.committed is not None
+        )
 
     # Tasks
 

@@ -16,7 +16,15 @@ from hubbub.deploy.authority import Authority
 from hubbub.deploy.files import save
 from hubbub.deploy.keys.certificate import shown_certificate
 from hubbub.deploy.keys.key import ORDER, Key, Place, Wanted, of_operator
-from hubbub.protos.certificates import Certificate, certificates_in, check_issued, check_pair, key_in
+from hubbub.protos.certificates import (
+    Certificate,
+    CertificateError,
+    certificates_in,
+    check_issued,
+    check_pair,
+    key_in,
+)
+from hubbub.protos.errors import HubbubError
 from hubbub.protos.messages import KeyState
 
 _WHAT = "the TLS authority"
@@ -66,7 +74,13 @@ class Authorities:
             states, trusted = _states(_trusted(place)), _trusted(place)
         elif not pending.exists():
             return "no authority is pending, so nothing changed; `hubbub keys add authority` makes one"
-        # After a crash between the two files, the same call ends here.
+        # After a crash between the two files, the same call ends here. A key whose certificate was never written is
+        # another one: it must not take the place of the one that is in use.
+        try:
+            check_pair(trusted[0], key_in(pending.read_bytes(), str(pending)), str(place.authority), str(pending))
+        except CertificateError as error:
+            what = f"{pending} has no certificate, so nothing changed; `hubbub keys add authority` begins anew"
+            raise HubbubError(what) from error
         pending.replace(active)
         return (
             "make every party's certificate anew (`hubbub keys add certificate`, or `hubbub certificate`); once all "

@@ -37,7 +37,7 @@ class Certificates:
     def add(self, place: Place, wanted: Wanted) -> str:
         """Make one with the operator's authority, for the hosts of the one that is active."""
         certificate, key = _pair(place, KeyState.PENDING)
-        if certificate.exists() or key.exists():
+        if certificate.exists():
             return f"{certificate} is pending already; `hubbub keys activate certificate` puts it in place"
         folder = wanted.authority or (place.certificate.parent.parent if place.party is Role.OPERATOR else None)
         if folder is None:
@@ -50,6 +50,8 @@ class Certificates:
         calls_only = place.party is Role.OPERATOR
         hosts = [] if calls_only else hosts_for(place.name, wanted.hosts, place.certificate, folder)
         certificate.parent.mkdir(mode=0o700, exist_ok=True)
+        # A key without its certificate is what a crash here left behind.
+        key.unlink(missing_ok=True)
         issuer.issue(place.name, hosts, certificate, key)
         return f"{certificate} is pending; `hubbub keys activate certificate` puts it in place"
 

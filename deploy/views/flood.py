@@ -47,6 +47,6 @@ def _shield_text(plan: Plan, shield: Shield | None) -> str:
         new, now = significant((shield.errors[each.query.name], each.expected_error), each.expected_error)
         errors.append(f"{new} for {each.query.name} (now {now})")
     return (
-        f"honest_share = {shield.honest_share:g} with dummies = {shield.dummies} keeps ε ≤ {promised:g} even then, at "
-        f"standard errors of {', '.join(errors)}, or less when planned anew"
+        f"honest_share = {shield.honest_share:g} with dummies = {shield.dummies} keeps the promise of ε ≤ {promised:g} "
+        f"even then, at standard errors of {', '.join(errors)}, or less when planned anew"
     )

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-import ssl
 from collections.abc import Collection, Sequence
 
 import grpc
+from cryptography import x509
 
 from hubbub.protos import codec
 from hubbub.protos.envelope import Destination
@@ -100,7 +100,10 @@ class _SubmissionServicer(submission_pb2_grpc.SubmissionServiceServicer):
 
 
 class _CertifiedServicer(_SubmissionServicer):
-    """Answers those who show a certificate, which TLS has checked; each is known by its certificate's fingerprint."""
+    """Answers those who show a certificate, which TLS has checked; each is known by the SHA-256 of what was issued.
+
+    The issuer's signature is left out: of an ECDSA signature everybody can make a second one that holds, too.
+    """
 
     def __init__(self, handler: CertifiedHandler) -> None:
         super().__init__(handler)
@@ -108,7 +111,8 @@ class _CertifiedServicer(_SubmissionServicer):
 
     def _handler_of(self, context: Context) -> SubmissionHandler:
         (pem,) = context.auth_context()["x509_pem_cert"]
-        return self._certified.showing(hashlib.sha256(ssl.PEM_cert_to_DER_cert(pem.decode())).digest())
+        issued = x509.load_pem_x509_certificate(pem).tbs_certificate_bytes
+        return self._certified.showing(hashlib.sha256(issued).digest())
 
 
 def _destination(handler: SubmissionHandler, message: submission_pb2.Destination, count: int) -> Destination:

@@ -12,6 +12,9 @@ from hubbub.protos.messages import KeyState
 from hubbub.service.erasing import put_away, taken_out
 from hubbub.shuffler.records import Master, Revoked, Spent
 
+KEPT_SECONDS = 366 * 86_400
+"""How long a device's number is kept after its ticket has expired: longer than rounds last."""
+
 ENROLLED_TABLES = """
 -- A ticket, by its device: a hash of the secret it was spent by, and the number drawn for the device.
 CREATE TABLE ticket (
@@ -53,9 +56,12 @@ def activate(connection: sqlite3.Connection, now: int) -> None:
 
 
 def forget(connection: sqlite3.Connection, now: int) -> None:
-    """Destroy the retired keys, and what is known of devices whose tickets have expired."""
+    """Destroy the retired keys, and what is known of devices whose tickets expired more than `KEPT_SECONDS` ago.
+
+    A device keeps its number as long as that, so that a ticket which lasts longer gives it no second place in a round.
+    """
     connection.execute("DELETE FROM master WHERE state = ?", (KeyState.RETIRED.value,))
-    connection.execute("DELETE FROM ticket WHERE expires <= ?", (now,))
+    connection.execute("DELETE FROM ticket WHERE expires <= ?", (now - KEPT_SECONDS,))
 
 
 def spend(connection: sqlite3.Connection, tickets: Sequence[Spent]) -> list[Spent]:

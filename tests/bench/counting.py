@@ -71,7 +71,6 @@ class Analyzer:
         self.acceptor = Acceptor(
             {task.id: signed},
             self.parts.analyzer,
-            self.parts.shuffler.public,
             self.store,
             workers,
             committed=self.certifier.start,

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from hubbub.deploy.authority import Authority
 from hubbub.deploy.cli import main
 from hubbub.deploy.commands.keys import Name
 from hubbub.deploy.initialise import Folder, Placement, initialise
@@ -135,6 +136,27 @@ def test_without_the_authority_it_is_said_who_makes_a_certificate(folder: Folder
     ran = run("add", "certificate", settings(folder, "shuffler"))
     assert ran.status == 1
     assert "have the operator run `hubbub certificate shuffler`" in ran.err
+
+
+def test_a_key_that_a_crash_left_without_its_certificate_never_takes_the_place_of_the_authority(folder: Folder) -> None:
+    operator, root = settings(folder, "operator"), folder.of("operator")
+    left, before = root / "authority.next.key", (root / "authority.key").read_bytes()
+    Authority.generate().save_key(left)
+    refused = run("activate", "authority", operator)
+    assert refused.status == 1
+    assert "has no certificate, so nothing changed; `hubbub keys add authority` begins anew" in refused.err
+    assert (root / "authority.key").read_bytes() == before
+    assert "pending" in states(keys("add", "authority", operator), "authority")
+    assert "retired" in states(keys("activate", "authority", operator), "authority")
+
+
+def test_a_certificate_s_key_that_a_crash_left_alone_is_made_anew(folder: Folder) -> None:
+    following = folder.of("shuffler") / "tls" / "next"
+    following.mkdir()
+    (following / "shuffler.key").write_text("left behind")
+    added = keys("add", "certificate", settings(folder, "shuffler"), "--authority", folder.of("operator"))
+    assert "pending" in states(added, "certificate")
+    assert "retired" in states(keys("activate", "certificate", settings(folder, "shuffler")), "certificate")
 
 
 def test_an_authority_is_turned_over_with_both_trusted_meanwhile(folder: Folder) -> None:

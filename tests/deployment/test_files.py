@@ -179,7 +179,8 @@ def test_every_secret_and_config_is_used_by_one_party() -> None:
 
 def ports_in_settings(service: str) -> set[int]:
     settings = tomllib.loads(sample(f"{service}.toml"))
-    return {int(value.rpartition(":")[2]) for key, value in settings.items() if key.endswith("listen")}
+    # An empty one opens no port: devices that show certificates have one only where the settings say so.
+    return {int(value.rpartition(":")[2]) for key, value in settings.items() if key.endswith("listen") and value}
 
 
 @pytest.mark.parametrize("service", SERVICES)

@@ -298,7 +298,6 @@ class AnalyzerParty(Party):
         self.acceptor = Acceptor(
             signed,
             world.parties.analyzer,
-            world.parties.shuffler.public,
             self.store,
             Workers(1),
             committed=certifier.start,

@@ -10,6 +10,7 @@ import pytest
 from simulation import disk
 from simulation.test_processes import DEVICES, environment, everything_counts, library
 
+from hubbub.client.learning import read_certificate
 from hubbub.deploy.local import LocalPipeline
 from hubbub.deploy.supervise import ServiceError
 from hubbub.deploy.verification import Pins, VerificationError, verify
@@ -65,6 +66,7 @@ async def test_killed_anywhere_a_chain_counts_everyone_once_and_proves_what_each
             assert metrics.value("hubbub_hop_batches", state="passed_on") == 2 * len(POINTS)
         named = running.task.task.identities
     _check_certificate(certificate, Pins(named.operator, named.shuffler, named.analyzer, named.hops))
+    assert read_certificate(certificate, running.task.task).round == len(POINTS) - 1
     _check_command(certificate, running, tmp_path)
 
 

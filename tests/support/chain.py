@@ -93,9 +93,7 @@ class Chain:
         both = signed(self.task, self.parties)
         await self.analyzer_store.add_tasks([both])
         self.certifier = Certifier(self.parties.analyzer, self.analyzer_store, no_numbers)
-        self.acceptor = Acceptor(
-            {self.task.id: both}, self.parties.analyzer, self.parties.shuffler.public, self.analyzer_store, self.workers
-        )
+        self.acceptor = Acceptor({self.task.id: both}, self.parties.analyzer, self.analyzer_store, self.workers)
         self.links = [self._link(self.acceptor, "analyzer")]
         self.hops: list[Hop] = []
         self.stores: list[HopStore] = []

@@ -22,13 +22,12 @@ from hubbub.accountant.certificate.members import CERTIFICATE_FORMAT  # noqa: E4
 from hubbub.protos.admission import ENROLLED  # noqa: E402
 from hubbub.protos.batch import (  # noqa: E402
     BATCH_RECORD_FORMAT,
-    HOP_RECORD_FORMAT,
     BatchId,
     BatchRecord,
     HopRecord,
 )
 from hubbub.protos.keys import Identity, Role  # noqa: E402
-from hubbub.protos.releases import Place  # noqa: E402
+from hubbub.protos.releases import HOP_RECORD_FORMAT, Place  # noqa: E402
 from hubbub.protos.signed import SignedDocument, canonical  # noqa: E402
 from hubbub.protos.signed_task import SignedTask  # noqa: E402
 from hubbub.protos.successions import SUCCESSION_FORMAT, Succession  # noqa: E402

@@ -70,7 +70,6 @@ class Bench:
         self.acceptor = Acceptor(
             {self.task.id: self.signed},
             self.parties.analyzer,
-            self.parties.shuffler.public,
             self.store,
             self.workers,
             committed=self.certifier.start,

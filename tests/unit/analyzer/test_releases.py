@@ -40,9 +40,11 @@ async def prepared(bench: Bench, number: int) -> tuple[list[list[bytes]], list[B
     return batches, *(await bench.released(batches, number))
 
 
-async def deliver(bench: Bench, number: int, of: tuple[list[list[bytes]], list[BatchRecord], Stretch]) -> None:
+async def deliver(
+    bench: Bench, number: int, of: tuple[list[list[bytes]], list[BatchRecord], Stretch], queries: int | None = None
+) -> None:
     batches, records, releases = of
-    for query, record in enumerate(records):
+    for query, record in enumerate(records[:queries]):
         await bench.begin(record, releases=releases)
         await bench.put(query, 0, batches[query], number)
         await bench.acceptor.commit(record.batch, record.digest)
@@ -205,6 +207,24 @@ async def test_a_round_whose_key_is_gone_stands_at_the_minimum_in_what_verifies(
     assert verified.content["uncounted"] == [0]
     assert [each["valid"] for each in verified.content["all_rounds"]["history"][0]["queries"]] == [5, 5]
     assert await bench.acceptor.get_releases(bench.task.id) == Known(2, head_after(bench.task.id, bench.chain), (0,))
+
+
+async def test_a_round_that_never_gets_whole_holds_up_no_other_for_ever(bench: Bench) -> None:
+    first, second = await prepared(bench, 0), await prepared(bench, 1)
+    await deliver(bench, 0, first, queries=1)
+    await deliver(bench, 1, second)
+    await bench.certifier.run()
+    key = await bench.store.key(bench.task.id, 0)
+    assert key is not None
+    assert await bench.results.list_results(None) == []
+    # One query of round 0 was counted, and the other never comes: once its key's time is over, round 1 goes on.
+    assert await bench.store.expire_keys(0.0) == 0
+    assert await bench.store.expire_keys(2.0**36) == 1
+    await bench.certifier.run()
+    assert [found.round for found in await bench.results.list_results(None)] == [1]
+    with pytest.raises(Refusal) as caught:
+        await deliver(bench, 0, first)
+    assert caught.value.reason is Reason.ERASED
 
 
 async def test_a_store_whose_chain_was_changed_is_refused(bench: Bench) -> None:

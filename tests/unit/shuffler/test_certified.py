@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 from cryptography import x509
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature, encode_dss_signature
 from cryptography.hazmat.primitives.serialization import Encoding
 from unit.shuffler.test_server import DEADLINE, Deployment, analyzer_at, channel, running, seal
 
@@ -26,6 +28,9 @@ from hubbub.shuffler.settings import Settings
 from support.samples import signed
 
 ANSWERS = {"carrier": "UA", "delay": 12.5}
+ORDER = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551
+"""The order of P-256's group."""
+
 IMPATIENT = Pacing(Patience(total=3.0, call=2.0, first_pause=0.02))
 
 
@@ -95,6 +100,30 @@ async def test_each_certificate_has_one_submission_a_round(live: Running) -> Non
     assert await sent(live, one, "first") is None
     assert await sent(live, one, "again, with another state file") is Reason.ID_CONFLICT
     assert await sent(live, other, "second") is None
+
+
+def second_signature(path: Path) -> None:
+    """Write a certificate again with the other signature that holds for what was issued: (r, n − s) for (r, s)."""
+    found = x509.load_pem_x509_certificate(path.read_bytes())
+    issued, whole = found.tbs_certificate_bytes, found.public_bytes(serialization.Encoding.DER)
+    one, other = decode_dss_signature(found.signature)
+    signature = encode_dss_signature(one, ORDER - other)
+    # Behind what was issued comes the algorithm, and behind that the signature as a bit string.
+    start = whole.index(issued) + len(issued)
+    algorithm = whole[start : -len(found.signature) - 3]
+    content = issued + algorithm + bytes([3, len(signature) + 1, 0]) + signature
+    again = b"\x30\x82" + len(content).to_bytes(2, "big") + content
+    path.write_bytes(x509.load_der_x509_certificate(again).public_bytes(serialization.Encoding.PEM))
+
+
+async def test_a_certificate_with_a_second_signature_is_the_same_one(live: Running) -> None:
+    tls = live.deployment.issue("kiosk-heliotrope")
+    assert await sent(live, tls, "first") is None
+    assert tls.certificate is not None
+    before = tls.certificate.read_bytes()
+    second_signature(tls.certificate)
+    assert tls.certificate.read_bytes() != before
+    assert await sent(live, tls, "with the other signature") is Reason.ID_CONFLICT
 
 
 async def test_who_shows_no_certificate_is_refused(live: Running) -> None:
