@@ -41,7 +41,17 @@ async def test_a_certificate_is_signed_canonical_and_holds(bench: Bench) -> None
     results = await bench.results.get_results(bench.task.id, 0, 0)
     body = content(bench, results.certificate)
     assert canonical(json.loads(results.certificate)) == results.certificate
-    members = ["admission", "all_rounds", "batches", "earlier", "format", "honest_share", "queries", "round", "round_total"]
+    members = [
+        "admission",
+        "all_rounds",
+        "batches",
+        "earlier",
+        "format",
+        "honest_share",
+        "queries",
+        "round",
+        "round_total",
+    ]
     assert sorted(body) == [*members, "task"]
     assert body["task"] == bench.signed.as_json()
     assert verify(results.certificate, Pins(analyzer=bench.parties.analyzer.public)).task == bench.task
