@@ -34,6 +34,7 @@ from hubbub.protos.errors import EnvelopeError, Unreachable
 from hubbub.protos.keys import Identity, KeySet, Role
 from hubbub.protos.messages import Answer, Committed, Receipt, Redemption, RoundState, RoundStatus, Submission
 from hubbub.protos.refusals import Reason, Refusal
+from hubbub.protos.releases import Release, Stretch, place_after
 from hubbub.protos.results import RoundResults
 from hubbub.protos.task import Draft, Privacy, Schedule
 from hubbub.protos.tickets import Ticket, new_tickets
@@ -138,7 +139,7 @@ DELIVERING = {
     "a record is signed by the operator": Reason.BAD_RECORD,
     "a record is under the minimum": Reason.BELOW_MINIMUM,
     "a record is of another key set": Reason.KEY_SET_DIFFERS,
-    "the round is delivered again with another list": Reason.DIGEST_DIFFERS,
+    "the round is delivered again with another list": Reason.FORKED,
 }
 
 
@@ -278,7 +279,9 @@ async def deliver_falsely(attack: Attack) -> None:
         Identity.load(attack.pipeline.folder.identity(role)) for role in (Role.SHUFFLER, Role.OPERATOR)
     )
     record = BatchRecord(
-        BatchId(attack.task.id, 0, 0), PEOPLE, bytes(32), attack.keys.hash, "operator", admission="enrolled"
+        *(BatchId(attack.task.id, 0, 0), PEOPLE, bytes(32), attack.keys.hash, "operator"),
+        admission="enrolled",
+        place=place_after(attack.task.id, []),
     )
     await _announce(attack, "a record is signed by the operator", record, operator)
     await _announce(attack, "a record is under the minimum", replace(record, reports=PEOPLE - 1), shuffler)
@@ -301,7 +304,9 @@ async def deliver_again(attack: Attack) -> None:
 async def _announce(attack: Attack, name: str, record: BatchRecord, signer: Identity) -> None:
     address = attack.pipeline.services[Role.ANALYZER].addresses["delivery"]
     async with open_channel(address, attack.pipeline._tls("shuffler")) as channel:
-        call = DeliveryCaller(channel).begin(record.signed_by(signer), attack.keys, DEADLINE)
+        signed = record.signed_by(signer)
+        released = Stretch(0, (Release.signed(0, record.reports, record.dummies, [signed]),))
+        call = DeliveryCaller(channel).begin(signed, attack.keys, released, DEADLINE)
         attack.seen.reasons[name] = await reason_of(call)
 
 
