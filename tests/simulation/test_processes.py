@@ -18,6 +18,7 @@ from simulation import disk
 from hubbub.client import Device, Gateway, Pacing, Patience
 from hubbub.deploy.local import LocalPipeline
 from hubbub.deploy.supervise import ServiceError
+from hubbub.protos.admission import ENROLLED, OPEN, Admission
 from hubbub.protos.errors import Unreachable
 from hubbub.protos.keys import Role
 from hubbub.protos.messages import Condition, RoundState
@@ -42,11 +43,11 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @contextlib.asynccontextmanager
-async def pipeline(folder: Path) -> AsyncIterator[LocalPipeline]:
+async def pipeline(folder: Path, admission: Admission = ENROLLED) -> AsyncIterator[LocalPipeline]:
     schedule = Schedule(int(time.time()), length=3600, grace=86_400, rounds=ROUNDS, close="operator")
     privacy = Privacy(epsilon=8.0, delta=1e-2, epsilon_local=16.0)
     queries = (Histogram("theme", ("light", "dark")), Number("session", 0.0, 60.0, "minutes", optional=True))
-    async with LocalPipeline(Draft("kiosks", schedule, 100, privacy, queries), folder) as running:
+    async with LocalPipeline(Draft("kiosks", schedule, 100, privacy, queries, admission), folder) as running:
         yield running
 
 
@@ -167,7 +168,8 @@ async def test_killed_before_or_after_any_write_sync_or_send_everyone_counts_onc
 
 
 async def test_a_receipt_is_sent_only_after_the_submission_is_synced(library: Path, tmp_path: Path) -> None:
-    async with pipeline(tmp_path / "pipeline") as running:
+    # Of an open task the submission's own id is stored, by which it is found again in what was written.
+    async with pipeline(tmp_path / "pipeline", OPEN) as running:
         await restart(running, Role.SHUFFLER, disk.environment(library, data(running, Role.SHUFFLER), tmp_path / "log"))
         receipts = []
         for number in range(20):
@@ -189,7 +191,8 @@ async def test_a_full_disk_is_answered_with_a_hint_and_nothing_acknowledged_is_l
     library: Path, tmp_path: Path
 ) -> None:
     full = {role: tmp_path / f"{role.value} is full" for role in (Role.SHUFFLER, Role.ANALYZER)}
-    async with pipeline(tmp_path / "pipeline") as running:
+    # In an enrolled task a new device would be told where it redeems its ticket, before it submits anything.
+    async with pipeline(tmp_path / "pipeline", OPEN) as running:
         for role, file in full.items():
             settings = disk.environment(library, data(running, role), tmp_path / "log", DISK_FULL=str(file))
             await restart(running, role, settings)
