@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures.process import BrokenProcessPool
 
@@ -14,19 +15,21 @@ from hubbub.analyzer.open import Opening, open_batch
 from hubbub.analyzer.records import RoundProgress, StoredBatch
 from hubbub.analyzer.store import Store
 from hubbub.analyzer.tasks import Tasks
-from hubbub.analyzer.workers import Job, Workers
-from hubbub.protos.batch import BatchId
+from hubbub.protos.batch import BatchId, left_out_by_hops
 from hubbub.protos.envelope import Destination
-from hubbub.protos.keys import Identity, KeySet, Role
+from hubbub.protos.keys import Identity, KeySet, Role, behind
 from hubbub.protos.messages import Committed, Envelopes
 from hubbub.protos.refusals import Reason, Refusal
+from hubbub.protos.releases import NO_RELEASES, Known, Stretch
 from hubbub.protos.signed import SignedDocument
 from hubbub.protos.suites import Suite
 from hubbub.protos.task import Task
 from hubbub.service.charges import Charges, LedgerMoved, TaskLocks
 from hubbub.service.keys import NewKey, make_key
-from hubbub.service.receiving import Receiver, check_key_set, check_record, erased, read_record
+from hubbub.service.receiving import Receiver, erased
+from hubbub.service.statements import check_key_set, check_record, check_width, read_record, task_of
 from hubbub.service.troubles import Troubles
+from hubbub.service.workers import Job, Workers
 
 RETRY_SECONDS = 2.0
 """When to ask again after the processes that open envelopes were killed."""
@@ -35,7 +38,7 @@ _LOG = structlog.get_logger(__name__)
 
 
 class Acceptor:
-    """The delivery service, for batches signed by `shuffler` (its identity, 32 bytes).
+    """The delivery service, for batches that the shuffler of a task signed, and after it the task's hops.
 
     `committed` is called after the counts of a batch are on disk.
     """
@@ -44,7 +47,6 @@ class Acceptor:
         self,
         tasks: Tasks,
         identity: Identity,
-        shuffler: bytes,
         store: Store,
         workers: Workers,
         *,
@@ -54,7 +56,6 @@ class Acceptor:
     ) -> None:
         self._tasks = tasks
         self._identity = identity
-        self._shuffler = shuffler
         self._store = store
         self._workers = workers
         self._committed = committed
@@ -81,22 +82,33 @@ class Acceptor:
             raise erased(task, round_number)
         return stored.record
 
-    async def begin(self, record: SignedDocument, key_set: KeySet) -> int:
+    async def get_releases(self, task_id: bytes) -> Known:
+        """Return what is known of a task's releases.
+
+        Raises:
+            Refusal: UNKNOWN_TASK.
+        """
+        return await self._store.known(self._task(task_id, 0).id)
+
+    async def begin(self, record: SignedDocument, key_set: KeySet, releases: Stretch = NO_RELEASES) -> int:
         """Take a batch's announcement, checked, and return the offset to go on from.
 
         Raises:
-            Refusal: BAD_RECORD, KEY_SET_DIFFERS, BELOW_MINIMUM, DIGEST_DIFFERS, ERASED, OVER_BUDGET.
+            Refusal: BAD_RECORD, KEY_SET_DIFFERS, BELOW_MINIMUM, FORKED, INCOMPLETE, DIGEST_DIFFERS, ERASED,
+                OVER_BUDGET.
         """
-        read = read_record(record, self._shuffler)
-        task = self._task(read.batch.task_id, read.batch.round)
+        task = self._known(task_of(record))
+        read = read_record(record, task, task.identities.hops)
+        self._task(task.id, read.batch.round)
         check_record(task, read)
         check_key_set(task, read, key_set)
         if task.privacy.epsilon_total is not None:
             # Known before anything is delivered: a round beyond the budget is refused now rather than when it is here.
             async with self._locks.charging(task):
                 await self._charges(task, read.batch.round)
+        own = behind(key_set.analyzer, len(task.identities.hops))
         try:
-            offset = await self.receiver.begin(task, read, record, key_set, key_set.analyzer)
+            offset = await self.receiver.begin(task, read, record, key_set, own, releases)
         except Refusal as refusal:
             if refusal.reason is Reason.NOT_READY:
                 self.unannounced.add(read.batch)
@@ -116,7 +128,8 @@ class Acceptor:
                 the batch, DIGEST_DIFFERS where it says otherwise than what is stored, INCOMPLETE where the batch was
                 not announced.
         """
-        _check_width(self._task(stretch.batch.task_id, stretch.batch.round), stretch)
+        task = self._task(stretch.batch.task_id, stretch.batch.round)
+        check_width(task, stretch, task.counted_bytes)
         return await self.receiver.put(stretch)
 
     async def commit(self, batch: BatchId, digest: bytes) -> Committed:
@@ -132,7 +145,8 @@ class Acceptor:
         """Open and count a batch that is all there; store its counts together with what they cost."""
         started = time.monotonic()
         opening = await self._open(task, stored)
-        counted = Committed(_valid_reports(stored, opening), opening.left_out)
+        left_out = Counter(opening.left_out) + Counter(left_out_by_hops(stored.record))
+        counted = Committed(_valid_reports(stored, opening), dict(left_out))
         committed = await self._commit(task, stored.id, opening.tally.counts.astype("<i8").tobytes(), counted)
         seconds = round(time.monotonic() - started, 3)
         _LOG.info("batch committed", **_names(task, stored.id), counted=committed.counted, seconds=seconds)
@@ -164,7 +178,7 @@ class Acceptor:
             raise erased(task, stored.id.round)
         destination = Destination(stored.id.task_id, stored.id.round, key.key_set_hash)
         query = stored.id.query
-        job = Job(destination, key.private, query, task.inner_bytes[query], task.suite)
+        job = Job(destination, key.private, query, task.counted_bytes[query], task.suite)
         stretches = functools.partial(self._store.arrived, stored.id)
         randomizer = task.queries[query].randomizer
         try:
@@ -173,12 +187,15 @@ class Acceptor:
             message = "the processes that open envelopes were stopped; commit again"
             raise Refusal(Reason.NOT_READY, message, RETRY_SECONDS) from error
 
-    def _task(self, task_id: bytes, round_number: int) -> Task:
+    def _known(self, task_id: bytes) -> Task:
         if task_id not in self._tasks:
             raise Refusal(
                 Reason.UNKNOWN_TASK, f"no task {task_id.hex()[:16]}… here; add its file to the analyzer's tasks"
             )
-        task = self._tasks[task_id].task
+        return self._tasks[task_id].task
+
+    def _task(self, task_id: bytes, round_number: int) -> Task:
+        task = self._known(task_id)
         if not 0 <= round_number < task.schedule.rounds:
             raise Refusal(
                 Reason.UNKNOWN_ROUND, f"task {task.name} has rounds 0 to {task.schedule.rounds - 1}, not {round_number}"
@@ -209,17 +226,3 @@ def _valid_reports(stored: StoredBatch, opening: Opening) -> int:
 
 def _names(task: Task, batch: BatchId) -> dict[str, object]:
     return {"task": task.name, "round": batch.round, "query": task.queries[batch.query].name}
-
-
-def _check_width(task: Task, stretch: Envelopes) -> None:
-    """Return only if the envelopes of a stretch are as long as all of their query are.
-
-    Raises:
-        Refusal: MALFORMED.
-    """
-    if stretch.batch.query >= len(task.queries):
-        message = f"task {task.name} has queries 0 to {len(task.queries) - 1}, not {stretch.batch.query}"
-        raise Refusal(Reason.MALFORMED, message)
-    width = task.inner_bytes[stretch.batch.query]
-    if any(len(envelope) != width for envelope in stretch.envelopes):
-        raise Refusal(Reason.MALFORMED, f"an inner envelope of this query has {width} bytes; others were sent")

@@ -1,8 +1,13 @@
 """Certify: when all batches of a round are committed, state in a signed document what privacy everyone in it has.
 
-The certificate of round r composes r with every round of the task below r that is certified by then; its `history`
-names them. Rounds that complete in order are certified in order; one that completes after a later one is in the
-certificates of the rounds that follow both. Storing the certificate and destroying the round's key are one transaction:
+The certificate of a round composes it with every round of the task that was released before it, as the shuffler's
+records attest; its `history` names them, in that order. It waits until each of these is counted, or cannot be any more:
+then it stands at the minimum, as both ledgers charge it.
+
+Of a task whose records attest no releases, the certificate of round r composes r with every round below r that is
+certified by then. One that completes after a later one is in the certificates of the rounds that follow both.
+
+Storing the certificate and destroying the round's key are one transaction:
 after a crash before it, the certificate is made at the next start from the same counts. Nobody can open the round's
 envelopes then; they are erased next, a few at a time, at the next start where a crash came between.
 """
@@ -12,18 +17,20 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import structlog
 
 from hubbub.accountant.errors import AccountingError
-from hubbub.analyzer.records import History, StoredBatch
+from hubbub.analyzer.records import Past, StoredBatch
 from hubbub.analyzer.store import Store
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.keys import Identity
 from hubbub.protos.signed import Label, SignedDocument, canonical
 from hubbub.protos.signed_task import SignedTask
+from hubbub.protos.signers import followed, signers
+from hubbub.protos.successions import Succession
 from hubbub.protos.task import Task
 from hubbub.service.collecting import TASK_ID_DIGITS
 from hubbub.service.stages import Observe, unobserved
@@ -31,35 +38,35 @@ from hubbub.service.troubles import Kind, Troubles
 
 _LOG = structlog.get_logger(__name__)
 
-Statement = Callable[[Task, History], dict[str, Any]]
+Statement = Callable[[Task, Past], dict[str, Any]]
 """What makes the certificate's numbers for the last round of a history."""
 
 
-def accountant_statement(task: Task, history: History) -> dict[str, Any]:
+def accountant_statement(task: Task, past: Past) -> dict[str, Any]:
     """Return the certificate's members as the accountant states them."""
     # The accountant brings scipy, which would double the service's start-up time; certificates come later.
     from hubbub.analyzer.statements import certificate_statement
 
-    return certificate_statement(task, history)
+    return certificate_statement(task, past)
 
 
 @dataclass(frozen=True)
 class _Round:
-    """What a certificate is made of: the task, and all rounds of its history with their batches, this one last."""
+    """What a certificate is made of: the task, and all rounds that it composes with their batches, this one last."""
 
     signed: SignedTask
     number: int
-    history: History
+    past: Past
 
     @property
     def batches(self) -> Sequence[StoredBatch]:
-        return self.history[-1][1]
+        return self.past.history[-1][1]
 
 
 class Certifier:
     """Makes certificates, one at a time. `changed` is set, and replaced, after each.
 
-    `observe` is told how many seconds each certificate took.
+    `observe` is told how many seconds each certificate took. `successions` say which identities follow those of tasks.
     """
 
     def __init__(
@@ -69,8 +76,10 @@ class Certifier:
         state: Statement = accountant_statement,
         observe: Observe = unobserved,
         troubles: Troubles | None = None,
+        successions: Sequence[Succession] = (),
     ) -> None:
         self._identity = identity
+        self._successions = successions
         self._store = store
         self._state = state
         self._observe = observe
@@ -80,6 +89,8 @@ class Certifier:
         self.changed = asyncio.Event()
         self.failures: dict[tuple[bytes, int], str] = {}
         """Why a round that is complete has no certificate."""
+        self.awaited: dict[tuple[bytes, int], Sequence[int]] = {}
+        """Which rounds a round that is complete waits for: they were released before it."""
 
     def start(self) -> None:
         """Certify in the background what is complete; called after each commit, and at the start."""
@@ -120,6 +131,9 @@ class Certifier:
         started = time.perf_counter()
         try:
             facts = await self._gather(task_id, round_number)
+            if facts.past.awaited:
+                self._wait(facts)
+                return
             document = await asyncio.to_thread(self._document, facts)
             withheld = [batch.id.query for batch in facts.batches if not is_published(facts.signed.task, batch)]
             await self._store.certify(task_id, round_number, document, withheld)
@@ -130,6 +144,7 @@ class Certifier:
             self._failed(task_id, round_number, f"the certificate could not be made: {error!r}", error)
         else:
             self.failures.pop((task_id, round_number), None)
+            self.awaited.pop((task_id, round_number), None)
             self._troubles.over((task_id, round_number))
             self._observe(time.perf_counter() - started)
             _LOG.info("round certified", task=facts.signed.task.name, round=round_number, withheld=len(withheld))
@@ -139,7 +154,15 @@ class Certifier:
         signed = await self._store.task(task_id)
         if signed is None:
             raise HubbubError("the store holds a round without its task; it was damaged")
-        return _Round(signed, round_number, await self._store.history(task_id, round_number))
+        signed = replace(signed, task=followed(signed.task, self._successions))
+        return _Round(signed, round_number, await self._store.past(task_id, round_number))
+
+    def _wait(self, facts: _Round) -> None:
+        """Note which rounds a certificate waits for: it is tried again after each commit, and every minute."""
+        key, awaited = (facts.signed.task.id, facts.number), facts.past.awaited
+        if self.awaited.get(key) != awaited:
+            _LOG.info("round waits for its certificate", task=facts.signed.task.name, round=key[1], awaited=awaited)
+        self.awaited[key] = awaited
 
     def _failed(self, task_id: bytes, round_number: int, problem: str, unforeseen: Exception | None) -> None:
         self.failures[task_id, round_number] = problem
@@ -148,15 +171,28 @@ class Certifier:
         self._troubles.meet((task_id, round_number), Kind.ROUNDS, "round not certified", text, unforeseen, **names)
 
     def _document(self, facts: _Round) -> bytes:
+        task = facts.signed.task
+        successions = [] if task.lineage is None else [each.as_json() for each in task.lineage.successions]
         content = {
+            **({"successions": successions} if successions else {}),
+            "admission": facts.signed.task.admission.statement(),
             "batches": [batch.record.as_json() for batch in facts.batches],
-            # One record per earlier round is enough: all queries of a round have the same number of reports.
-            "earlier": [batches[0].record.as_json() for _, batches in facts.history[:-1]],
+            **_before(facts),
             "round": facts.number,
             "task": facts.signed.as_json(),
-            **self._state(facts.signed.task, facts.history),
+            **self._state(facts.signed.task, facts.past),
         }
-        return canonical(SignedDocument.make(Label.CERTIFICATE, content, self._identity.key).as_json())
+        signer = self._identity.named(signers(task, facts.number).analyzer)
+        return canonical(SignedDocument.make(Label.CERTIFICATE, content, signer.key).as_json())
+
+
+def _before(facts: _Round) -> dict[str, Any]:
+    """Return what attests the rounds before: all releases, or a record of each round where none attest them."""
+    past = facts.past
+    if facts.signed.task.stated is not None:
+        return {"releases": [release.content() for release in past.releases], "uncounted": past.uncounted}
+    # One record per earlier round is enough: all queries of a round have the same number of reports.
+    return {"earlier": [batches[0].record.as_json() for _, batches in past.history[:-1]]}
 
 
 def is_published(task: Task, batch: StoredBatch) -> bool:

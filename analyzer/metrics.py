@@ -25,6 +25,7 @@ from hubbub.protos.batch import BatchId
 from hubbub.protos.keys import KeySet
 from hubbub.protos.messages import Committed, Envelopes
 from hubbub.protos.refusals import Reason, Refusal
+from hubbub.protos.releases import Known, Stretch
 from hubbub.protos.results import Progress
 from hubbub.protos.signed import SignedDocument
 from hubbub.service.charges import Charges
@@ -44,6 +45,7 @@ REFUSED = (
     Reason.BELOW_MINIMUM,
     Reason.DIGEST_DIFFERS,
     Reason.ERASED,
+    Reason.FORKED,
     Reason.INCOMPLETE,
     Reason.KEY_SET_DIFFERS,
     Reason.NOT_READY,
@@ -83,10 +85,15 @@ class TimedAcceptor:
         with self._counted():
             return await self._acceptor.get_key(task_id, round_number)
 
-    async def begin(self, record: SignedDocument, key_set: KeySet) -> int:
+    async def get_releases(self, task_id: bytes) -> Known:
+        """Return what is known of a task's releases."""
+        with self._counted():
+            return await self._acceptor.get_releases(task_id)
+
+    async def begin(self, record: SignedDocument, key_set: KeySet, releases: Stretch) -> int:
         """Take a batch's announcement; return the offset to go on from."""
         with self._counted():
-            return await self._acceptor.begin(record, key_set)
+            return await self._acceptor.begin(record, key_set, releases)
 
     async def put(self, stretch: Envelopes) -> int:
         """Store a stretch; return the offset to go on from."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from hubbub.accountant.certificate.terms import QueryCount
 from hubbub.analyzer.records import BatchProgress, RoundProgress
@@ -22,6 +22,8 @@ class Obstacles:
     store_in_trouble: bool
     failures: Mapping[tuple[bytes, int], str]
     """Why rounds could not be certified, by task id and round."""
+    awaited: Mapping[tuple[bytes, int], Sequence[int]] = field(default_factory=dict)
+    """For which rounds others wait that were released after them, by the task id and round that waits."""
 
 
 def progress_of(progress: RoundProgress) -> Progress:
@@ -64,8 +66,9 @@ def _waiting_for(progress: RoundProgress, task: Task, obstacles: Obstacles) -> s
         case Progress.OVER:
             return f"nothing, {_OVER}"
         case Progress.COUNTED:
-            failure = obstacles.failures.get((task.id, progress.id.round))
-            return f"its certificate, which failed: {failure}" if failure else f"its certificate{_store(obstacles)}"
+            key = task.id, progress.id.round
+            failure = obstacles.failures.get(key)
+            return f"its certificate, which failed: {failure}" if failure else f"its certificate{_held(key, obstacles)}"
         case _:
             return _missing(progress.batches, task, obstacles)
 
@@ -80,7 +83,8 @@ def missing(progress: RoundProgress | None, task: Task, obstacles: Obstacles) ->
     if progress_of(progress) is Progress.OVER:
         return _OVER
     if progress_of(progress) in (Progress.COUNTED, Progress.CERTIFIED):
-        return f"all batches are counted and the certificate is being made{_store(obstacles)}"
+        held = _held((task.id, progress.id.round), obstacles)
+        return f"all batches are counted and the certificate is being made{held}"
     return _missing(progress.batches, task, obstacles)
 
 
@@ -94,6 +98,13 @@ def _missing(batches: Sequence[BatchProgress], task: Task, obstacles: Obstacles)
         if index not in known or known[index].committed is None
     ]
     return f"{'; '.join(waiting)}{_store(obstacles)}"
+
+
+def _held(round_: tuple[bytes, int], obstacles: Obstacles) -> str:
+    """Say for which rounds a certificate waits, and whether the store takes nothing."""
+    awaited = obstacles.awaited.get(round_, ())
+    before = f" once round {', '.join(map(str, awaited))} is counted, released before it" if awaited else ""
+    return f"{before}{_store(obstacles)}"
 
 
 def _store(obstacles: Obstacles) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hubbub.protos.messages import Committed
+from hubbub.protos.releases import Release
 from hubbub.protos.results import RoundId
 from hubbub.service.receiving import Delivery
 
@@ -23,6 +24,26 @@ class StoredBatch(Delivery):
 
 History = Sequence[tuple[int, Sequence[StoredBatch]]]
 """Rounds in order, each with its batches in the task's order of queries."""
+
+
+@dataclass(frozen=True)
+class Past:
+    """What a round's certificate composes: the releases before it, and those of their rounds that were counted.
+
+    `history` has these in the order of their release, the round itself last; where the task's records state no place,
+    `releases` is empty and `history` has the certified rounds below it, rising. `awaited` are the rounds released
+    before it that may still be counted; the certificate waits for them. Of all others nothing ever will be.
+    """
+
+    releases: Sequence[Release]
+    history: History
+    awaited: Sequence[int] = ()
+
+    @property
+    def uncounted(self) -> list[int]:
+        """The rounds that were released before it and never counted."""
+        counted = {number for number, _ in self.history}
+        return [release.round for release in self.releases if release.round not in counted]
 
 
 @dataclass(frozen=True)

@@ -128,7 +128,8 @@ class Results:
         return missing(found.get(round_number), task, self._obstacles())
 
     def _obstacles(self) -> Obstacles:
-        return Obstacles(self._served, self._troubles.count(Kind.STORE) > 0, self._certifier.failures)
+        certifier = self._certifier
+        return Obstacles(self._served, self._troubles.count(Kind.STORE) > 0, certifier.failures, certifier.awaited)
 
 
 def results_of(task: Task, history: History) -> tuple[QueryResult, ...]:

@@ -19,20 +19,24 @@ from hubbub.analyzer.settings import Settings
 from hubbub.analyzer.sqlite import SqliteStore
 from hubbub.analyzer.store import Store
 from hubbub.analyzer.tasks import Tasks, load_tasks
-from hubbub.analyzer.workers import Workers
 from hubbub.protos import wire
+from hubbub.protos.envelope import FIRST_HOP
 from hubbub.protos.keys import Identity, Role, load_public
 from hubbub.protos.results import Progress
-from hubbub.protos.task import Identities
+from hubbub.protos.successions import Succession
+from hubbub.protos.task import MAXIMUM_HOPS, Identities, hop_name
 from hubbub.service import listening
 from hubbub.service.certificates import Certificates
+from hubbub.service.chains import check_chains
 from hubbub.service.metrics import Conditions, Disk, Metrics
 from hubbub.service.ports import Announce, Ports
 from hubbub.service.run import run
+from hubbub.service.successions import load_successions, own_identity
 from hubbub.service.troubles import Kind, Troubles
+from hubbub.service.workers import Workers
 
-DELIVERERS = frozenset({"shuffler"})
-"""Common names that may deliver batches."""
+DELIVERERS = frozenset({"shuffler", *(hop_name(FIRST_HOP + index) for index in range(MAXIMUM_HOPS))})
+"""Common names that may deliver batches: any shuffler's. Whose batch it is its record says, which is signed."""
 
 READERS = frozenset({"operator", "reader"})
 """Common names that may read results."""
@@ -74,17 +78,20 @@ class _Analyzer:
     results: Results
     metrics: Metrics
     troubles: Troubles
+    certificates: Certificates
     clock: Callable[[], float]
     sweeping: asyncio.Task[None] | None = None
 
     async def listen(self, ports: Ports) -> None:
-        settings, credentials = self.settings, self.settings.tls.paths().server(mutual=True)
+        settings, certificates = self.settings, self.certificates
         deliverers, readers = listening.new_server(MAXIMUM_CALLS), listening.new_server(MAXIMUM_CALLS)
         wire.serve_delivery(deliverers, self.acceptor, DELIVERERS)
         wire.serve_results(readers, self.results, READERS)
-        await ports.open("delivery", settings.delivery_listen, wire.DELIVERY_SERVICE, deliverers, credentials)
-        await ports.open("results", settings.results_listen, wire.RESULTS_SERVICE, readers, credentials)
-        await ports.open_metrics(settings.metrics_listen, self.metrics.registry, settings.tls.paths())
+        delivery, results = certificates.server(mutual=True), certificates.server(mutual=True)
+        await ports.open("delivery", settings.delivery_listen, wire.DELIVERY_SERVICE, deliverers, delivery)
+        await ports.open("results", settings.results_listen, wire.RESULTS_SERVICE, readers, results)
+        registry, tls = self.metrics.registry, settings.tls.paths()
+        await ports.open_metrics(settings.metrics_listen, registry, tls, lambda: certificates.renewals)
 
     async def start(self) -> None:
         self.sweeping = asyncio.create_task(sweep(self.store, self.certifier, self.clock, self.troubles))
@@ -100,16 +107,17 @@ class _Analyzer:
 async def _assembled(
     settings: Settings, clock: Callable[[], float], new_workers: Callable[[int], Workers]
 ) -> AsyncIterator[_Analyzer]:
-    identity, tasks = _load(settings)
-    shuffler = load_public(settings.shuffler_key)
+    identity, tasks, successions = _load(settings)
     certificates = Certificates(Role.ANALYZER, settings.tls.paths(), settings.identity, clock)
     metrics, troubles = Metrics("analyzer", Stage), Troubles()
     async with _opened(settings, metrics, troubles, new_workers) as (store, workers):
         await store.add_tasks(tasks.values())
         await check_store(store)
         await tell_held(store, tasks)
-        certifier = Certifier(identity, store, observe=metrics.stage(Stage.CERTIFY), troubles=troubles)
-        acceptor = Acceptor(tasks, identity, shuffler, store, workers, committed=certifier.start, troubles=troubles)
+        certifier = Certifier(
+            identity, store, successions=successions, observe=metrics.stage(Stage.CERTIFY), troubles=troubles
+        )
+        acceptor = Acceptor(tasks, identity, store, workers, committed=certifier.start, troubles=troubles)
         timed = TimedAcceptor(acceptor, metrics.stage(Stage.ACCEPT), metrics.stage(Stage.COUNT))
         metrics.registry.register(AnalyzerCollector(tasks, store, timed, certifier.failures, clock, troubles))
         metrics.registry.register(Disk("analyzer", settings.data))
@@ -118,24 +126,27 @@ async def _assembled(
         results = Results(store, certifier, tasks, troubles)
         try:
             async with certificates.watched():
-                yield _Analyzer(settings, store, timed, certifier, results, metrics, troubles, clock)
+                yield _Analyzer(settings, store, timed, certifier, results, metrics, troubles, certificates, clock)
         finally:
             # The ports have drained: what the last batch completed is still certified.
             await certifier.settle()
 
 
-def _load(settings: Settings) -> tuple[Identity, Tasks]:
-    identity = Identity.load(settings.identity)
+def _load(settings: Settings) -> tuple[Identity, Tasks, list[Succession]]:
+    successions = load_successions(settings.successions)
+    identity = own_identity(settings.identity, Role.ANALYZER, successions)
     operator, shuffler = load_public(settings.operator_key), load_public(settings.shuffler_key)
-    return identity, load_tasks(settings.tasks, Identities(operator, shuffler, identity.public))
+    parties = Identities(operator, shuffler, identity.public)
+    return identity, load_tasks(settings.tasks, parties, successions), successions
 
 
 async def check_store(store: Store) -> None:
-    """Return only if the ledgers hold, and charge exactly what was counted.
+    """Return only if the ledgers hold, and charge exactly what was counted, and the releases hold what was announced.
 
     Raises:
         StoreError: where they do not.
     """
+    check_chains("analyzer", await store.chains(), await store.records(), own=False)
     ledgers, counted = await store.ledgers(), await store.counted()
     if not ledgers and not counted:
         return

@@ -30,6 +30,9 @@ class Settings(Table):
     identity: File = Field(description="PEM private key (Ed25519) that signs key records and certificates")
     operator_key: File = Field(description="PEM public key of the operator, who signed the tasks")
     shuffler_key: File = Field(description="PEM public key of the shuffler, who signed the tasks and signs batches")
+    successions: tuple[File, ...] = Field(
+        default=(), description="successions of identities (`hubbub keys`), or folders of them (*.json)"
+    )
     processes: int = Field(default=0, ge=0, le=1024, description="processes that open envelopes; 0 is one per core")
     tls: TLSSettings
     log: LogSettings = LogSettings()

@@ -7,20 +7,37 @@ from typing import Any
 from hubbub.accountant.certificate.members import CERTIFICATE_FORMAT
 from hubbub.accountant.certificate.statement import statement
 from hubbub.accountant.certificate.terms import QueryCount, RoundCounts, Terms
-from hubbub.analyzer.records import History, StoredBatch
+from hubbub.analyzer.records import Past, StoredBatch
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.task import Task
 
 
-def certificate_statement(task: Task, history: History) -> dict[str, Any]:
-    """Return the members of the certificate for the last round of the history: its format and the accountant's numbers.
+def certificate_statement(task: Task, past: Past) -> dict[str, Any]:
+    """Return the members of the certificate for the last round of a past: its format and the accountant's numbers.
 
     Raises:
         AccountingError: where the accountant cannot say.
         HubbubError: where a batch is not committed.
     """
-    counts = [RoundCounts(number, tuple(_query_count(task, batch) for batch in batches)) for number, batches in history]
-    return {"format": CERTIFICATE_FORMAT, **statement(Terms.of(task), counts)}
+    return {"format": CERTIFICATE_FORMAT, **statement(Terms.of(task), _rounds(task, past))}
+
+
+def _rounds(task: Task, past: Past) -> list[RoundCounts]:
+    """Return what is composed: every round that was released, in order; one that was never counted at the minimum."""
+    counted = [
+        RoundCounts(number, tuple(_query_count(task, batch) for batch in batches)) for number, batches in past.history
+    ]
+    known = {counts.round: counts for counts in counted[:-1]}
+    for number in past.uncounted:
+        known[number] = at_minimum(task, number)
+    order = [release.round for release in past.releases] or list(known)
+    return [*(known[number] for number in order), counted[-1]]
+
+
+def at_minimum(task: Task, number: int) -> RoundCounts:
+    """Return a round as both ledgers charge it: at the minimum, which it was released above."""
+    least = task.minimum_reports
+    return RoundCounts(number, tuple(QueryCount(each.name, each.mechanism, least, least, {}) for each in task.queries))
 
 
 def _query_count(task: Task, batch: StoredBatch) -> QueryCount:

@@ -15,14 +15,16 @@ come again; a store that was closed raises `StoreError`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Protocol
 
-from hubbub.analyzer.records import History, RoundProgress, StoredBatch
+from hubbub.analyzer.records import History, Past, RoundProgress, StoredBatch
 from hubbub.protos.batch import BatchId
 from hubbub.protos.messages import Committed
+from hubbub.protos.releases import Known, Release
 from hubbub.protos.results import RoundId
 from hubbub.protos.signed_task import SignedTask
+from hubbub.service.chains import Signed
 from hubbub.service.charges import Charges
 from hubbub.service.keys import NewRoundKey
 from hubbub.service.receiving import Inbox, StoredKey
@@ -57,11 +59,24 @@ class Store(Inbox[StoredBatch], Protocol):
     async def expire_keys(self, now: float) -> int:
         """Erase the private keys whose records are not valid any more at `now`, and that no batch was announced for.
 
-        Returns how many (`now` is in seconds since 1970).
+        So are those of rounds with attested releases that never became whole, unless what was counted of one costs more
+        than the round does at its minimum: rounds that were released later wait for it. Returns how many (`now` is in
+        seconds since 1970).
         """
 
     async def abandon(self, task_id: bytes, round_number: int) -> None:
         """Erase what a round was delivered with and its private key: nothing of it will be counted."""
+
+    # Releases
+
+    async def known(self, task_id: bytes) -> Known:
+        """Return what is known of a task's releases: those that came with its batches' announcements."""
+
+    async def chains(self) -> Mapping[bytes, Sequence[tuple[Release, bytes]]]:
+        """Return the releases of all tasks that have any, in order, each with the head that is stored beside it."""
+
+    async def records(self) -> Sequence[Signed]:
+        """Return the records of all batches that were announced: the task's id, the query, the document."""
 
     # Counting
 
@@ -92,7 +107,10 @@ class Store(Inbox[StoredBatch], Protocol):
         """Return the rounds whose batches are all committed and that have no certificate: (task id, round), rising."""
 
     async def history(self, task_id: bytes, round_number: int) -> History:
-        """Return what a round's certificate composes: the task's certified rounds below it, rising, then itself."""
+        """Return the task's certified rounds below a round, rising, then itself."""
+
+    async def past(self, task_id: bytes, round_number: int) -> Past:
+        """Return what the certificate of a round that is counted composes."""
 
     async def certify(self, task_id: bytes, round_number: int, document: bytes, withheld: Collection[int]) -> None:
         """Store a round's certificate, destroy its private key, and erase the counts of the queries `withheld`.

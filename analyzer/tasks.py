@@ -2,33 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from hubbub.protos.errors import SignatureError
+from hubbub.protos.keys import Role
 from hubbub.protos.signed_task import SignedTask
-from hubbub.protos.task import Identities
+from hubbub.protos.successions import Succession
+from hubbub.protos.task import Identities, Task
 from hubbub.service.tasks import read_tasks
 
 Tasks = Mapping[bytes, SignedTask]
 """Signed tasks by their ids."""
 
 
-def load_tasks(paths: Iterable[Path], identities: Identities) -> Tasks:
-    """Return the tasks in those files and folders (`*.json`).
+def load_tasks(paths: Iterable[Path], identities: Identities, successions: Sequence[Succession] = ()) -> Tasks:
+    """Return the tasks in those files and folders (`*.json`), with the identities that follow those they name.
 
     Raises:
         TaskError: where a file holds no task of these three parties with both signatures, or there is none at all.
     """
-    return read_tasks(paths, lambda signed: check_task(signed, identities))
+    return {
+        task_id: replace(signed, task=check_task(signed, identities, successions))
+        for task_id, signed in read_tasks(paths, lambda signed: check_task(signed, identities, successions)).items()
+    }
 
 
-def check_task(signed: SignedTask, identities: Identities) -> None:
-    """Return only if the task is signed by operator and shuffler, and names this analyzer.
+def check_task(signed: SignedTask, identities: Identities, successions: Sequence[Succession] = ()) -> Task:
+    """Return the task, if it is signed by operator and shuffler, and names this analyzer.
 
     Raises:
         SignatureError: where a party is another one, or has not signed.
     """
-    task = signed.check(identities.operator, identities.shuffler)
-    if task.identities.analyzer != identities.analyzer:
+    task = signed.check(identities.operator, identities.shuffler, successions)
+    same = task.lineage is not None and task.lineage.holds(Role.ANALYZER, identities.analyzer)
+    if task.identities.analyzer != identities.analyzer and not same:
         raise SignatureError("the task names another analyzer than this one; give it the identity the task names")
+    return task

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from hubbub.client.aside import alone, aside
+from hubbub.client.enrolled import ticket_of
 from hubbub.client.errors import UsageError
 from hubbub.client.limits import Limits
 from hubbub.client.memory import MemoryMoved
@@ -22,7 +23,7 @@ from hubbub.client.rounds import RoundKeys
 from hubbub.client.spent import Budget
 from hubbub.client.standing import DeviceStatus, Memory, status_of
 from hubbub.client.state import DONE, Drawn, Entry, Round
-from hubbub.client.submit import Link, Pacing, explained, submit
+from hubbub.client.submit import Link, Pacing, explained
 from hubbub.protos.errors import Unreachable
 from hubbub.protos.messages import Receipt, Submission
 from hubbub.protos.refusals import Refusal
@@ -61,6 +62,10 @@ class Device(Participant):
         state: the file to remember submissions in; made where it does not exist, readable by its owner alone.
         shuffler: host:port.
         authority: the authority of the shuffler's TLS certificate, a PEM file or its bytes. It is read at once.
+        ticket: the ticket by which the operator enrolled this device, as bytes or as the file that holds it, for tasks
+            that take enrolled devices. The device redeems it by itself, once, and keeps its credential in `state`.
+        certificate, key: the device's TLS certificate and its key, PEM files, which it shows in tasks that admit by
+            them (`mtls`), and in no others.
         name: which device this is, where several share a state file; it is never sent.
         pacing: how long to try, with which clock, pauses and jitter, and what to call before each pause.
         limits: the most ε to spend in a day and on a task; none by default.
@@ -83,6 +88,9 @@ class Device(Participant):
         state: Path,
         shuffler: str,
         authority: Path | bytes,
+        ticket: Path | bytes | None = None,
+        certificate: Path | None = None,
+        key: Path | None = None,
         name: str = "",
         pacing: Pacing | None = None,
         limits: Limits | None = None,
@@ -100,6 +108,8 @@ class Device(Participant):
             limits=limits,
             random=random,
             clock=clock,
+            tickets=ticket_of(ticket),
+            shown=(certificate, key),
         )
         try:
             self._name = checked_name(name)
@@ -367,7 +377,7 @@ class Device(Participant):
             stored = await self._seal(of, keys, stored.drawn)
         if stored.submission is None:
             return settled(of, stored)
-        receipt = await submit(link.caller, keys.destination, stored.submission, pacing)
+        receipt = await self._enrolled.send(link, keys.destination, self._name, stored.submission, pacing)
         await aside(self._state.settle, of, {self._name: DONE})
         return receipt
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from hubbub.protos.messages import Submission
 
@@ -24,10 +24,13 @@ class Round:
 
 @dataclass(frozen=True)
 class Drawn:
-    """One device's answers to a round, randomized: the reports joined in the order of the queries, under a fresh id."""
+    """One device's answers to a round, randomized: the reports joined in the order of the queries, under a fresh id.
 
-    submission_id: bytes
-    reports: bytes
+    Neither is ever printed.
+    """
+
+    submission_id: bytes = field(repr=False)
+    reports: bytes = field(repr=False)
 
 
 @dataclass(frozen=True)
@@ -37,10 +40,10 @@ class Entry:
     `moment` is when it is to be sent (seconds since 1970); None where that is as soon as it can be.
     """
 
-    submission_id: bytes
-    envelope: bytes | None
+    submission_id: bytes = field(repr=False)
+    envelope: bytes | None = field(repr=False)
     outcome: str | None
-    reports: bytes | None = None
+    reports: bytes | None = field(default=None, repr=False)
     moment: float | None = None
 
     def waits_for(self, now: float) -> float:

@@ -17,9 +17,10 @@ from hubbub.client.rounds import RoundKeys
 from hubbub.client.spent import Budget
 from hubbub.client.state import DONE, ERASED_HERE, Entry, Round
 from hubbub.client.submit import explained, submit_batch
-from hubbub.protos.envelope import Sealer
+from hubbub.protos.envelope import Destination, Sealer
 from hubbub.protos.errors import HubbubError, Unreachable
-from hubbub.protos.messages import Receipt, Submission
+from hubbub.protos.messages import Answer, Receipt, Submission
+from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.transport import MAXIMUM_MESSAGE_BYTES, MAXIMUM_SUBMISSIONS
 from hubbub.queries.errors import AnswerError
 from hubbub.queries.question import Value
@@ -39,8 +40,8 @@ PER_CALL = 100
 PREPARED_CALLS = 10
 """The submissions of this many calls are sealed together and stored in one transaction: a commit costs a disk sync."""
 
-SUBMISSION_OVERHEAD = 64
-"""Bytes a submission adds to its envelope on the wire, rounded up: its id and the fields' frames."""
+SUBMISSION_OVERHEAD = 128
+"""Bytes a submission adds to its envelope on the wire, rounded up: id, credential, proof, and the fields' frames."""
 
 T = TypeVar("T")
 Answers = tuple[str, Mapping[str, Value]]
@@ -84,7 +85,8 @@ class _Parcel:
 class Gateway(Participant):
     """Answers a task's rounds for many devices, whose sealed bytes stay in one state file until they are acknowledged.
 
-    Takes the arguments of `Device` except `name`, and treats each device as `Device` does: its answers are randomized
+    Takes the arguments of `Device` except `name`, and for `ticket` the `tickets` of its devices: by name, or a function
+    that returns a device's. It treats each device as `Device` does: its answers are randomized
     and sealed once a round, within limits that count for each device alone. What was acknowledged is not sent again;
     the rest is sent again with the same bytes.
     """
@@ -210,13 +212,14 @@ class Gateway(Participant):
 
     async def _carry(self, of: Round, keys: RoundKeys, load: Sequence[_Parcel], tally: _Tally) -> None:
         """Send one call's submissions, and note what became of each."""
-        submissions = [parcel.submission for parcel in load]
+        submissions = {parcel.device: parcel.submission for parcel in load}
         try:
-            answers = await submit_batch(self._link.caller, keys.destination, submissions, self._pacing)
+            answers = await self._answers(keys.destination, submissions)
         except Unreachable as error:
             raise explained(error, "what was sealed is kept: call again to go on") from error
         summary, outcomes = Summary(), dict[str, str]()
-        for parcel, answer in zip(load, answers, strict=True):
+        for parcel in load:
+            answer = answers[parcel.device]
             if isinstance(answer, Receipt):
                 summary.accepted += parcel.mentions
                 outcomes[parcel.device] = DONE
@@ -226,6 +229,22 @@ class Gateway(Participant):
                     outcomes[parcel.device] = answer.reason.value
         await aside(self._state.settle, of, outcomes)
         tally.add(summary)
+
+    async def _answers(
+        self, to: Destination, submissions: Mapping[str, Submission], *, anew: bool = False
+    ) -> dict[str, Answer]:
+        """Send submissions, each with its device's own proof; return the answers by device."""
+        proven, refused = await self._enrolled.proven(self._link, to, submissions, self._pacing, anew=anew)
+        sent = list(proven.values())
+        found = await submit_batch(self._link.caller, to, sent, self._pacing) if sent else []
+        answers: dict[str, Answer] = {**refused, **dict(zip(proven, found, strict=True))}
+        stale = {device: submissions[device] for device in proven if _is_stale(answers[device])}
+        # Once more with a credential under the master key that is active by now, and not again after that.
+        return answers if anew or not stale else answers | await self._answers(to, stale, anew=True)
+
+
+def _is_stale(answer: Answer) -> bool:
+    return isinstance(answer, Refusal) and answer.reason is Reason.NOT_ENROLLED
 
 
 class _Tally:

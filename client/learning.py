@@ -14,11 +14,14 @@ from fractions import Fraction
 from typing import Any
 
 from hubbub.client.budget import Proven
-from hubbub.protos.batch import BatchRecord
+from hubbub.protos.batch import BatchRecord, round_named
 from hubbub.protos.errors import SignatureError
 from hubbub.protos.forms import CERTIFICATE_FORMS, form_named, version_at
+from hubbub.protos.releases import attested
 from hubbub.protos.signed import SignedDocument, instead_of_json, parse_canonical
 from hubbub.protos.signed_task import SignedTask
+from hubbub.protos.signers import followed, signers
+from hubbub.protos.successions import Succession
 from hubbub.protos.task import Task
 
 _version_of = version_at(CERTIFICATE_FORMS, "body")
@@ -77,7 +80,13 @@ def _read(certificate: bytes, task: Task) -> Learned:
             f"({task.id.hex()[:12]}); give it to that task's device"
         )
     signed.check(task.identities.operator, task.identities.shuffler)
-    content = SignedDocument.from_json(value, version).content(form.label, task.identities.analyzer)
+    # Whose signature it needs follows from the round, so that is looked at before it is checked.
+    if type(body["round"]) is not int:
+        raise ValueError("its round is no number")
+    before = () if task.lineage is None else task.lineage.successions
+    task = followed(task, [*before, *map(Succession.from_json, body.get("successions", ()))])
+    analyzer = signers(task, body["round"]).analyzer
+    content = SignedDocument.from_json(value, version).content(form.label, analyzer)
     learned = _stated(content, task)
     _check_records(content, task, learned)
     return learned
@@ -111,13 +120,24 @@ def _epsilon(value: Any) -> float:
 
 def _check_records(content: Mapping[str, Any], task: Task, learned: Learned) -> None:
     """Check that the shuffler released what the certificate is about: each query's batch, and each earlier round's."""
+    found = [_record(document, task) for document in content["batches"]]
     expected = {(learned.round, query) for query in range(len(task.queries))}
-    expected |= {(number, 0) for number in learned.rounds}
-    found = set()
-    for document in (*content["batches"], *content["earlier"]):
-        record = BatchRecord.read(SignedDocument.from_json(document), task.identities.shuffler)
-        if record.batch.task_id != task.id or record.reports < task.minimum_reports:
-            raise ValueError("a batch in it is another task's, or under the task's minimum")
-        found.add((record.batch.round, record.batch.query))
-    if found != expected:
+    if task.stated is None:
+        found += [_record(document, task) for document in content["earlier"]]
+        expected |= {(number, 0) for number in learned.rounds}
+    else:
+        # Attested by the records: a round that was released and is not in the history would not fit.
+        before = attested(task, content["releases"], (record.place for record in found))
+        if tuple(release.round for release in before) != learned.rounds[:-1]:
+            raise ValueError("its history is not of the rounds that were released before it")
+    if {(record.batch.round, record.batch.query) for record in found} != expected:
         raise ValueError("it does not hold the shuffler's records of exactly the batches that it is about")
+
+
+def _record(document: Any, task: Task) -> BatchRecord:
+    signed = SignedDocument.from_json(document)
+    identities = signers(task, round_named(signed)[1])
+    record = BatchRecord.read(signed, identities.shuffler, identities.hops)
+    if record.batch.task_id != task.id or record.reports < task.minimum_reports:
+        raise ValueError("a batch in it is another task's, or under the task's minimum")
+    return record

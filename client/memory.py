@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from hubbub.client.entry import Round
 from hubbub.client.errors import StateError
@@ -27,10 +27,13 @@ class MemoryMoved(HubbubError):
 
 @dataclass(frozen=True)
 class Step:
-    """What a memory was when reports were drawn from it, what it is to be, and when the task is over."""
+    """What a memory was when reports were drawn from it, what it is to be, and when the task is over.
 
-    before: str | None
-    after: Memories
+    A memory is never printed: it is in the clear.
+    """
+
+    before: str | None = field(repr=False)
+    after: Memories = field(repr=False)
     over_at: float
 
 

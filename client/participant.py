@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import accumulate
 from pathlib import Path
 from types import TracebackType
@@ -14,6 +15,8 @@ from hubbub.client.arguments import checked_function, checked_type
 from hubbub.client.aside import aside
 from hubbub.client.budget import Bill, Tariff, day_of
 from hubbub.client.encode import encode_all
+from hubbub.client.enrolled import Enrolled, tickets_of
+from hubbub.client.enrolment_tables import Tickets
 from hubbub.client.errors import StateError
 from hubbub.client.learning import Learned, read_certificate
 from hubbub.client.limits import NO_LIMITS, Limits
@@ -24,11 +27,22 @@ from hubbub.client.seal import seal
 from hubbub.client.spent import Budget, budget_of
 from hubbub.client.state import Drawn, Round, State
 from hubbub.client.submit import Link, Pacing
-from hubbub.client.trust import checked_bytes, checked_path, checked_shuffler, trusted_authority, trusted_task
+from hubbub.client.succession_table import keep_successions, kept_successions
+from hubbub.client.trust import (
+    certificate_shown,
+    checked_bytes,
+    checked_path,
+    checked_shuffler,
+    trusted_authority,
+    trusted_task,
+)
 from hubbub.protos.envelope import SUBMISSION_ID_BYTES, Sealer
 from hubbub.protos.keys import KeySet
 from hubbub.protos.messages import Submission
 from hubbub.protos.refusals import Reason
+from hubbub.protos.signers import connected, followed
+from hubbub.protos.successions import Succession, read_successions
+from hubbub.protos.task import Task
 from hubbub.protos.times import forgotten_after
 from hubbub.protos.transport import TLS
 from hubbub.queries.draws import Random
@@ -58,17 +72,21 @@ class Participant:
         limits: Limits | None = None,
         random: Random = os.urandom,
         clock: Callable[[], float] = time.time,
+        tickets: Mapping[str, bytes] | Tickets | None = None,
+        shown: tuple[Path | None, Path | None] = (None, None),
     ) -> None:
         """See `Device` and `Gateway`."""
         self.task = trusted_task(task, operator_key, shuffler_key)
         self._state = State(checked_path(state, "state"))
         self._address = checked_shuffler(shuffler)
-        self._tls = TLS(trusted_authority(authority))
+        self._tls = TLS(trusted_authority(authority), *certificate_shown(self.task, *shown))
         self._pacing = Pacing() if pacing is None else checked_type(pacing, Pacing, "pacing", "a Pacing(…), or None")
         self._limits = NO_LIMITS if limits is None else checked_type(limits, Limits, "limits", "Limits(…), or None")
         self._random: Random = checked_function(random, "random", "bytes")
         self._clock: Callable[[], float] = checked_function(clock, "clock", "seconds since 1970")
+        self._followed = False
         self._link = self._new_link()
+        self._enrolled = Enrolled(self.task, self._state, tickets_of(tickets), self._random)
 
     async def __aenter__(self) -> Self:
         return self
@@ -153,13 +171,26 @@ class Participant:
     async def _keys(self, link: Link, of: Round, pacing: Pacing) -> RoundKeys:
         """Return the round's keys: those it was first seen with, else the shuffler's, checked and kept."""
         known = await aside(self._state.key_set, of)
-        if known is not None:
-            return RoundKeys.read(known, self.task, of.number)
-        key_set = await self._fetch(link, of, pacing)
+        key_set = await self._fetch(link, of, pacing) if known is None else known
+        if key_set.successions or not self._followed:
+            self.task = await aside(self._follow, read_successions(key_set.successions))
+            self._followed = True
         # Checked before they are pinned: a pinned key set is never replaced, so a bad one would block the round.
         keys = RoundKeys.read(key_set, self.task, of.number)
-        await aside(self._state.pin, of, key_set, forgotten_after(self.task.schedule, of.number))
+        if known is None:
+            await aside(self._state.pin, of, key_set, forgotten_after(self.task.schedule, of.number))
         return keys
+
+    def _follow(self, fresh: Sequence[Succession]) -> Task:
+        """Return the task with the identities that follow those it names; keep the successions that are new."""
+
+        def work(connection: sqlite3.Connection) -> Task:
+            task = followed(self.task, connected(self.task, [*kept_successions(connection), *fresh]))
+            # What was checked alone, and not whatever came.
+            keep_successions(connection, () if task.lineage is None else task.lineage.successions)
+            return task
+
+        return self._state.within(work)
 
     async def _fetch(self, link: Link, of: Round, pacing: Pacing) -> KeySet:
         return await pacing.persist(lambda deadline: link.caller.get_round(of.task_id, of.number, deadline))

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from hubbub.client.errors import NoRound
 from hubbub.protos.envelope import Destination, Sealer
 from hubbub.protos.keys import KeyRecord, KeySet
+from hubbub.protos.signers import signers
 from hubbub.protos.suites import suite_named
 from hubbub.protos.task import Schedule, Task
 from hubbub.protos.times import forgotten_after
@@ -47,11 +48,12 @@ def _time(seconds: int) -> str:
 
 @dataclass(frozen=True)
 class RoundKeys:
-    """A round's keys, checked to be signed by the task's shuffler and analyzer for this round."""
+    """A round's keys, checked to be signed by the task's shufflers and analyzer for this round."""
 
     destination: Destination
     shuffler: KeyRecord
     analyzer: KeyRecord
+    hops: tuple[KeyRecord, ...] = ()
 
     @classmethod
     def read(cls, key_set: KeySet, task: Task, round_number: int) -> RoundKeys:
@@ -61,9 +63,11 @@ class RoundKeys:
             SignatureError: where a record is not signed by its service.
             KeyRecordError: where a record is for something else.
         """
-        identities = task.identities
-        records = key_set.read(task.id, round_number, task.suite, identities.shuffler, identities.analyzer)
-        return cls(Destination(task.id, round_number, key_set.hash), *records)
+        identities = signers(task, round_number)
+        shuffler, analyzer, *hops = key_set.read(
+            *(task.id, round_number, task.suite), identities.shuffler, identities.analyzer, identities.hops
+        )
+        return cls(Destination(task.id, round_number, key_set.hash), shuffler, analyzer, tuple(hops))
 
     def sealer(self, now: float) -> Sealer:
         """Return what seals for this round.
@@ -72,8 +76,8 @@ class RoundKeys:
             KeyRecordError: where a key is not valid at `now` (seconds since 1970).
         """
         # Checked here and not only when the keys are fetched: they may come from the state, long after.
-        for record in (self.shuffler, self.analyzer):
+        for record in (self.shuffler, self.analyzer, *self.hops):
             record.check_time(now)
-        # `KeySet.read` has checked that both records are of the task's suite.
-        suite = suite_named(self.shuffler.suite)
-        return Sealer(self.destination, self.shuffler.public_key, self.analyzer.public_key, suite)
+        # `KeySet.read` has checked that all records are of the task's suite.
+        suite, hops = suite_named(self.shuffler.suite), [hop.public_key for hop in self.hops]
+        return Sealer(self.destination, self.shuffler.public_key, self.analyzer.public_key, suite, hops)

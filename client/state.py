@@ -13,11 +13,12 @@ from __future__ import annotations
 import json
 import sqlite3
 import threading
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeVar
 
-from hubbub.client import budget_tables
+from hubbub.client import budget_tables, round_table
 from hubbub.client.budget import Account, Bill, Proven, Tariff
 from hubbub.client.entry import DONE as DONE
 from hubbub.client.entry import ERASED_HERE as ERASED_HERE
@@ -26,13 +27,16 @@ from hubbub.client.entry import Entry as Entry
 from hubbub.client.entry import History as History
 from hubbub.client.entry import Round as Round
 from hubbub.client.erasing import COUNT_OVER, erase_submissions
-from hubbub.client.errors import KeySetChanged, NoRound, OptedOut, OverLimit, StateError
+from hubbub.client.errors import KeySetChanged, OptedOut, OverLimit, StateError
 from hubbub.client.forking import closed_at_forks
 from hubbub.client.memory import Step, erase_memory, find_memories, step_memory
 from hubbub.client.pinned import read_key_set, write_key_set
+from hubbub.client.round_table import begin_round, check_remembered, find_entries, find_number, key, round_number
 from hubbub.client.state_file import close_state, open_state, why_unusable
 from hubbub.protos.keys import KeySet
 from hubbub.protos.messages import Submission
+
+T = TypeVar("T")
 
 
 class State:
@@ -74,8 +78,8 @@ class State:
             NoRound: where the round was forgotten: it is no longer known whether this device answered it.
         """
         with self._transaction() as connection:
-            _check_remembered(connection, of)
-            row = connection.execute("SELECT key_set FROM round WHERE task = ? AND round = ?", _key(of)).fetchone()
+            check_remembered(connection, of)
+            row = connection.execute("SELECT key_set FROM round WHERE task = ? AND round = ?", key(of)).fetchone()
         return None if row is None or row[0] is None else read_key_set(row[0])
 
     def pin(self, of: Round, key_set: KeySet, over_at: float) -> None:
@@ -86,7 +90,7 @@ class State:
             NoRound: where the round was forgotten.
         """
         with self._transaction() as connection:
-            number = _begin_round(connection, of, over_at)
+            number = begin_round(connection, of, over_at)
             (first,) = connection.execute("SELECT key_set_hash FROM round WHERE number = ?", (number,)).fetchone()
             if first is None:
                 values = (write_key_set(key_set), key_set.hash, number)
@@ -100,7 +104,7 @@ class State:
     def find(self, of: Round, devices: Collection[str]) -> dict[str, Entry]:
         """Return what is stored for these devices in a round; devices without an entry are left out."""
         with self._transaction() as connection:
-            return _find(connection, of, devices)
+            return find_entries(connection, of, devices)
 
     def memories(self, task_id: bytes, devices: Collection[str]) -> dict[str, str]:
         """Return what these devices keep of a task from round to round; those without are left out."""
@@ -115,7 +119,7 @@ class State:
         if not bill.limits.given:
             return {}
         with self._transaction() as connection:
-            return budget_tables.refusals(connection, *_key(of), devices, bill)
+            return budget_tables.refusals(connection, *key(of), devices, bill)
 
     def keep_reports(
         self,
@@ -142,7 +146,7 @@ class State:
         with self._transaction() as connection:
             if _opted_out(connection, [device]):
                 raise OptedOut("this device has opted out, nothing is stored or sent; opt_in() takes that back")
-            number = _begin_round(connection, of, over_at)
+            number = begin_round(connection, of, over_at)
             # What is there already stays: it may have been sent, and a second randomization must never be.
             stored = connection.execute(
                 "INSERT INTO submission (round, device, id, reports, sealed, moment) VALUES (?, ?, ?, ?, 0, ?) "
@@ -151,12 +155,12 @@ class State:
             )
             if stored.rowcount == 1:
                 # Looked at again: another process may have spent what was left when this one looked before it drew.
-                for error in budget_tables.refusals(connection, *_key(of), [device], bill).values():
+                for error in budget_tables.refusals(connection, *key(of), [device], bill).values():
                     raise error
-                budget_tables.charge(connection, *_key(of), [device], bill)
+                budget_tables.charge(connection, *key(of), [device], bill)
                 if step is not None:
                     step_memory(connection, of, device, step)
-            return _find(connection, of, [device])[device]
+            return find_entries(connection, of, [device])[device]
 
     def seal(self, of: Round, submissions: Mapping[str, Submission]) -> dict[str, Entry]:
         """Put sealed bytes in the place of the reports they were made of; return what is then on disk.
@@ -165,14 +169,14 @@ class State:
         erased meanwhile is left out.
         """
         with self._transaction() as connection:
-            number = _find_number(connection, of)
+            number = find_number(connection, of)
             rows = [(one.envelope, number, device, one.id) for device, one in submissions.items()]
             update = (
                 "UPDATE submission SET envelope = ?, reports = NULL, sealed = 1 "
                 "WHERE round = ? AND device = ? AND id = ? AND reports IS NOT NULL"
             )
             connection.executemany(update, rows)
-            found = _find(connection, of, submissions)
+            found = find_entries(connection, of, submissions)
         # The write-ahead log still holds the reports.
         self._truncate()
         return found
@@ -191,16 +195,16 @@ class State:
             StateError: where they could not be stored; nothing may be sent then.
         """
         with self._transaction() as connection:
-            number = _round_number(connection, of)
+            number = round_number(connection, of)
             # What is there already stays: it may have been sent, and a second randomization must never be.
-            found = _find(connection, of, submissions)
+            found = find_entries(connection, of, submissions)
             fresh = {device: one for device, one in submissions.items() if device not in found}
-            refused = budget_tables.refusals(connection, *_key(of), fresh, bill)
+            refused = budget_tables.refusals(connection, *key(of), fresh, bill)
             kept = {device: one for device, one in fresh.items() if device not in refused}
             rows = [(number, device, one.id, one.envelope) for device, one in kept.items()]
             insert = "INSERT INTO submission (round, device, id, envelope, sealed) VALUES (?, ?, ?, ?, 1)"
             connection.executemany(insert, rows)
-            budget_tables.charge(connection, *_key(of), kept, bill)
+            budget_tables.charge(connection, *key(of), kept, bill)
             for device in kept.keys() & (steps or {}).keys():
                 step_memory(connection, of, device, (steps or {})[device])
         return found | {device: Entry(one.id, one.envelope, None) for device, one in kept.items()}, refused
@@ -217,12 +221,12 @@ class State:
             if proven is not None:
                 budget_tables.note_proven(connection, of.task_id, proven)
             if exceeded is not None:
-                budget_tables.note_exceeded(connection, *_key(of), exceeded)
+                budget_tables.note_exceeded(connection, *key(of), exceeded)
 
     def settle(self, of: Round, outcomes: Mapping[str, str]) -> None:
         """Record the outcomes of these devices' submissions, and erase what was to be sent."""
         with self._transaction() as connection:
-            number = _find_number(connection, of)
+            number = find_number(connection, of)
             rows = [(outcome, number, device) for device, outcome in outcomes.items()]
             connection.executemany(
                 "UPDATE submission SET outcome = ?, envelope = NULL, reports = NULL WHERE round = ? AND device = ?",
@@ -281,7 +285,7 @@ class State:
     def last_forgotten(self, task_id: bytes) -> int:
         """Return the last round of a task that was forgotten; -1 where there is none."""
         with self._transaction() as connection:
-            return _last_forgotten(connection, task_id)
+            return round_table.last_forgotten(connection, task_id)
 
     def opted_out(self, devices: Collection[str]) -> set[str]:
         """Return those of these devices that opted out."""
@@ -310,6 +314,11 @@ class State:
             erase_submissions(connection, device, "true")
             erase_memory(connection, device)
         self._truncate()
+
+    def within(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Do `work` in one transaction and return what it does; where it raises, nothing was changed."""
+        with self._transaction() as connection:
+            return work(connection)
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
@@ -342,56 +351,6 @@ class State:
             raise StateError(why_unusable(self._path, error)) from error
 
 
-def _key(of: Round) -> tuple[bytes, int]:
-    return of.task_id, of.number
-
-
-def _find_number(connection: sqlite3.Connection, of: Round) -> int | None:
-    row = connection.execute("SELECT number FROM round WHERE task = ? AND round = ?", _key(of)).fetchone()
-    return None if row is None else int(row[0])
-
-
-def _round_number(connection: sqlite3.Connection, of: Round) -> int:
-    number = _find_number(connection, of)
-    if number is None:
-        raise NoRound(f"round {of.number} is over on this device, nothing is stored for it any more")
-    return number
-
-
-def _begin_round(connection: sqlite3.Connection, of: Round, over_at: float) -> int:
-    """Return the round's number in the file, where it is made if need be."""
-    _check_remembered(connection, of)
-    insert = "INSERT INTO round (task, round, over_at) VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
-    connection.execute(insert, (*_key(of), over_at))
-    return _round_number(connection, of)
-
-
-def _check_remembered(connection: sqlite3.Connection, of: Round) -> None:
-    last = _last_forgotten(connection, of.task_id)
-    if of.number <= last:
-        raise NoRound(
-            f"round {of.number} is over on this device, the last one forgotten is {last}; answer a later round, "
-            "and check this machine's clock if that surprises"
-        )
-
-
-def _last_forgotten(connection: sqlite3.Connection, task_id: bytes) -> int:
-    """Return the last round of a task that was forgotten; -1 where there is none."""
-    row = connection.execute("SELECT round FROM forgotten WHERE task = ?", (task_id,)).fetchone()
-    return -1 if row is None else int(row[0])
-
-
 def _opted_out(connection: sqlite3.Connection, devices: Collection[str]) -> set[str]:
     query = "SELECT device FROM opted_out WHERE device IN (SELECT value FROM json_each(?))"
     return {device for (device,) in connection.execute(query, (json.dumps(list(devices)),))}
-
-
-def _find(connection: sqlite3.Connection, of: Round, devices: Collection[str]) -> dict[str, Entry]:
-    number = _find_number(connection, of)
-    # The names go as one JSON text: SQLite limits the number of parameters of a statement.
-    rows = connection.execute(
-        "SELECT device, id, envelope, outcome, reports, moment FROM submission "
-        "WHERE round = ? AND device IN (SELECT value FROM json_each(?))",
-        (number, json.dumps(list(devices))),
-    )
-    return {device: Entry(*entry) for device, *entry in rows}

@@ -11,7 +11,9 @@ from pathlib import Path
 
 from hubbub.client.budget_tables import TABLES as _BUDGET_TABLES
 from hubbub.client.budget_tables import charge_what_was_answered
+from hubbub.client.enrolment_tables import ENROLMENT_TABLES
 from hubbub.client.errors import StateError
+from hubbub.client.succession_table import SUCCESSION_TABLE
 from hubbub.protos.stored import Layout, bring_forward, check_version, statements, version_of
 
 BUSY_SECONDS = 30.0
@@ -107,6 +109,12 @@ def _with_budget(connection: sqlite3.Connection) -> None:
     charge_what_was_answered(connection)
 
 
+def _with_enrolments(connection: sqlite3.Connection) -> None:
+    """Version 5 knew tasks alone that take whoever comes, and identities that nothing follows."""
+    for statement in statements(ENROLMENT_TABLES + SUCCESSION_TABLE):
+        connection.execute(statement)
+
+
 _MOMENT = "ALTER TABLE submission ADD COLUMN moment REAL;"
 """When a submission is to be sent (seconds since 1970); NULL where that is as soon as it can be."""
 
@@ -119,10 +127,10 @@ def _with_moment(connection: sqlite3.Connection) -> None:
 
 STATE = Layout(
     what="state file",
-    version=5,
+    version=6,
     older="use the program that wrote it until its rounds are over, then name another file",
-    script=_TABLES + _MEMORY + _BUDGET_TABLES + _MOMENT,
-    migrations={1: _from_1, 2: _from_2, 3: _with_budget, 4: _with_moment},
+    script=_TABLES + _MEMORY + _BUDGET_TABLES + _MOMENT + ENROLMENT_TABLES + SUCCESSION_TABLE,
+    migrations={1: _from_1, 2: _from_2, 3: _with_budget, 4: _with_moment, 5: _with_enrolments},
 )
 """The tables of a state file."""
 

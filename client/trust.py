@@ -11,6 +11,7 @@ from cryptography import x509
 
 from hubbub.accountant.mechanisms import one_round
 from hubbub.client.errors import AuthorityError, UsageError
+from hubbub.protos.admission import Mode
 from hubbub.protos.errors import TaskError
 from hubbub.protos.hosts import HostError, checked_address
 from hubbub.protos.keys import parse_public
@@ -82,6 +83,24 @@ def trusted_authority(authority: Path | bytes) -> bytes:
             "shuffler's, and no key"
         ) from error
     return pem
+
+
+def certificate_shown(task: Task, certificate: Any, key: Any) -> tuple[Path | None, Path | None]:
+    """Return the files of the certificate that a device shows: its own where the task admits by it, else none.
+
+    Elsewhere it would only say who the device is.
+
+    Raises:
+        UsageError: where the task admits by certificates and there is none, or no key of it.
+    """
+    if task.admission.mode is not Mode.MTLS:
+        return None, None
+    if certificate is None or key is None:
+        raise UsageError(
+            f"task {task.name} takes devices that show a certificate; make a Device with its `certificate` and `key`, "
+            "PEM files. A gateway cannot show those of its devices"
+        )
+    return checked_path(certificate, "certificate"), checked_path(key, "key")
 
 
 def checked_bytes(value: Any, name: str, wanted: str = "bytes, such as Path(…).read_bytes()") -> bytes:

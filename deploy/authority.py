@@ -38,14 +38,16 @@ class Authority:
         self.certificate = certificate
 
     @classmethod
-    def generate(cls, name: str = "hubbub") -> Authority:
-        """Make a new authority (ECDSA P-256)."""
+    def generate(cls, name: str = "hubbub", after: x509.Certificate | None = None) -> Authority:
+        """Make a new authority (ECDSA P-256); its certificate is valid from later on than `after`, which it follows."""
         key = ec.generate_private_key(ec.SECP256R1())
         subject = _name(f"{name} authority")
         # The two that are True are key_cert_sign and crl_sign: this key signs certificates and nothing else.
         usage = x509.KeyUsage(False, False, False, False, False, True, True, False, False)
+        # By these times it is told which is the newer of two, and X.509 knows whole seconds only.
+        earliest = None if after is None else after.not_valid_before_utc + timedelta(seconds=1)
         certificate = (
-            _builder(subject, subject, key.public_key(), AUTHORITY_DAYS)
+            _builder(subject, subject, key.public_key(), AUTHORITY_DAYS, earliest=earliest)
             # path_length 0: it issues certificates of parties only, never one of a further authority.
             .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
             .add_extension(usage, critical=True)
@@ -116,6 +118,7 @@ def _builder(
     public_key: ec.EllipticCurvePublicKey,
     days: int,
     at_most: datetime | None = None,
+    earliest: datetime | None = None,
 ) -> x509.CertificateBuilder:
     now = datetime.now(UTC)
     until = now + timedelta(days=days)
@@ -125,7 +128,7 @@ def _builder(
         .issuer_name(issuer)
         .public_key(public_key)
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now - _BACKDATE)
+        .not_valid_before(max(now - _BACKDATE, earliest or now - _BACKDATE))
         .not_valid_after(min(until, at_most or until))
     )
 

@@ -5,19 +5,20 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
-from collections.abc import Collection, Coroutine, Mapping
+from collections.abc import Collection, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from hubbub.deploy.errors import BadUse
 from hubbub.deploy.settings import OperatorSettings
 from hubbub.protos.errors import HubbubError, Unreachable
-from hubbub.protos.messages import Condition, RoundState, RoundStatus
+from hubbub.protos.messages import Condition, CredentialStatus, RoundState, RoundStatus, Step
 from hubbub.protos.results import RoundId, RoundResults, RoundStanding
 from hubbub.protos.task import Task
 from hubbub.protos.times import at
 from hubbub.protos.transport import MAXIMUM_RESULTS_BYTES, open_channel
 from hubbub.protos.wire import ControlCaller, ResultsCaller
+from hubbub.protos.wire.enrolment import MOST_DEVICES
 
 CALL_SECONDS = 30.0
 """Deadline, in seconds, of a call that is answered at once."""
@@ -56,6 +57,15 @@ async def close_round(settings: OperatorSettings, task_id: bytes, round_number: 
     """Cut a round now."""
     async with open_channel(settings.shuffler_control, settings.tls.paths()) as channel:
         return await ControlCaller(channel).close_round(task_id, round_number, CALL_SECONDS)
+
+
+async def manage_credentials(settings: OperatorSettings, step: Step, devices: Sequence[bytes]) -> CredentialStatus:
+    """Change what devices are admitted with, and return how enrolment stands; many devices go in several calls."""
+    async with open_channel(settings.shuffler_control, settings.tls.paths()) as channel:
+        caller = ControlCaller(channel)
+        for start in range(MOST_DEVICES, len(devices), MOST_DEVICES):
+            await caller.manage_credentials(step, devices[start : start + MOST_DEVICES], CALL_SECONDS)
+        return await caller.manage_credentials(step, devices[:MOST_DEVICES], CALL_SECONDS)
 
 
 async def round_to_close(settings: OperatorSettings, task: Task, wanted: int | None, now: float) -> int:

@@ -11,6 +11,7 @@ try:
 
     from hubbub.deploy import interrupts, printing
     from hubbub.deploy.requirements import COMMAND_LINE, NEEDS, missing
+    from hubbub.service.cores import keep_memory_in
 except KeyboardInterrupt:  # Ctrl-C may come while these are loaded, which takes most of a short command's time
     raise SystemExit(130) from None
 
@@ -32,6 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         raise SystemExit(_status(words))
     try:
         interrupts.silent()
+        keep_memory_in()
         output = printing.prepare()
         status = _status(words)
         printing.finish(output)

@@ -59,10 +59,12 @@ PRIVACY_OPTIONS = {
 }
 """The option that says each of these keys of the task's table `privacy`."""
 
+_PRIVACY = ("honest_share", "queries", "round_total", "all_rounds")
+
 
 @dataclass(frozen=True)
 class Options:
-    """What to run: the privacy of all that one device sends in a round, rounds, dummies, HPKE suite and processes."""
+    """What to run: the privacy of all that a device sends in a round, rounds, dummies, suite, shufflers, processes."""
 
     epsilon: float = 1.0
     delta: float = 1e-6
@@ -70,6 +72,7 @@ class Options:
     rounds: int = 1
     dummies: int = 0
     suite: str = DEFAULT.name
+    hops: int = 1
     clients: int = field(default_factory=lambda: max(2, os.cpu_count() or 2))
 
 
@@ -152,7 +155,7 @@ async def run(dataset: Dataset, options: Options, out: Path, console: Console) -
         tempfile.TemporaryDirectory(prefix="hubbub-demo-") as scratch,
         Stages(console) as stages,
     ):
-        pipeline = LocalPipeline(draft_for(dataset, options), Path(scratch) / "pipeline")
+        pipeline = LocalPipeline(draft_for(dataset, options), Path(scratch) / "pipeline", hops=options.hops)
         async with contextlib.AsyncExitStack() as stack:
             # Registered before the pipeline is entered, so that it runs after the services have stopped.
             stack.callback(_keep_logs, pipeline, out)
@@ -199,7 +202,7 @@ async def _round(
         "queries": [_compared(pipeline, index, results, truths) for index in range(len(results.queries))],
         "certificate": str(certificate),
         "results": _save(results, out),
-        "privacy": {name: verified.content[name] for name in ("honest_share", "queries", "round_total", "all_rounds")},
+        "privacy": {"admission": verified.admission, **{name: verified.content[name] for name in _PRIVACY}},
         "verified": True,
     }
 
@@ -223,11 +226,12 @@ def _compared(pipeline: LocalPipeline, index: int, results: RoundResults, truths
 
 
 def _check(pipeline: LocalPipeline, results: RoundResults, out: Path) -> tuple[Verified, Path]:
-    """Save the certificate's bytes unchanged and verify them from the file, with all three signers pinned."""
+    """Save the certificate's bytes unchanged and verify them from the file, with all signers pinned."""
     path = out / f"certificate-{results.id.task_name}-{results.id.round}.json"
     save(path, results.certificate)
     identities = pipeline.task.task.identities
-    return verify(path.read_bytes(), Pins(identities.operator, identities.shuffler, identities.analyzer)), path
+    pins = Pins(identities.operator, identities.shuffler, identities.analyzer, identities.hops)
+    return verify(path.read_bytes(), pins), path
 
 
 def _save(results: RoundResults, out: Path) -> dict[str, str]:
@@ -252,6 +256,7 @@ def _document(
         "epsilon": task.privacy.epsilon,
         "delta": task.privacy.delta,
         "suite": task.suite,
+        "hops": 1 + len(task.identities.hops),
         "submission_bytes": task.outer_bytes,
         "rounds": rounds,
         "seconds": {name: round(value, 3) for name, value in seconds.items()},

@@ -88,6 +88,9 @@ def load_device(settings: Path, limits: Sequence[str] = ()) -> Device:
         state=files.state,
         shuffler=files.shuffler,
         authority=files.authority,
+        ticket=files.ticket,
+        certificate=files.certificate,
+        key=files.key,
         limits=limits_from(files.limits, limits),
         pacing=Pacing(progress=Progress(files.shuffler, _say, terminal=sys.stderr.isatty())),
     )

@@ -18,6 +18,7 @@ from hubbub.deploy.printing import OutputLost
 from hubbub.protos.draft import read_draft
 from hubbub.protos.errors import HubbubError, TaskError
 from hubbub.protos.signed_task import SignedTask
+from hubbub.protos.successions import SUCCESSION_FORMAT, Succession
 from hubbub.protos.task import Draft
 
 
@@ -41,6 +42,20 @@ def signed_task_in(path: Path) -> SignedTask:
     """
     with naming(path):
         return SignedTask.decode(path.read_bytes())
+
+
+def succession_in(path: Path) -> Succession | None:
+    """Return the succession of identities in a file; None where it holds something else.
+
+    Raises:
+        TaskError: where it is a succession that cannot be read, naming the file.
+        OSError: where it cannot be read.
+    """
+    content = path.read_bytes()
+    if f'"{SUCCESSION_FORMAT}"'.encode() not in content:
+        return None
+    with naming(path):
+        return Succession.decode(content)
 
 
 @contextlib.contextmanager

@@ -4,6 +4,7 @@ operator/   identity, the authority's key, its certificate, everyone's public ke
 shuffler/   identity, its certificate, the operator's public key, settings
 analyzer/   identity, its certificate, the operator's and the shuffler's public keys, settings
 client/     the operator's and the shuffler's public keys, the authority's certificate, settings: nothing secret
+hop-2/      where there are more shufflers, each has a folder of its own (`deploy/chain.py`)
 
 A shuffler or an analyzer that somebody else runs makes its own identity and hands over only the public key. Its folder
 then holds no identity.
@@ -19,10 +20,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from hubbub.deploy.authority import Authority
+from hubbub.deploy.chain import Hops, add_hops
 from hubbub.deploy.errors import BadUse
 from hubbub.deploy.folders import new_folder
+from hubbub.deploy.trust import identities_in
 from hubbub.protos.hosts import bracketed, checked_host
-from hubbub.protos.keys import Identity, Role, load_public, save_public
+from hubbub.protos.keys import CORE_ROLES, Identity, Role, load_public, save_public
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 """Hosts that every service's certificate is valid for."""
@@ -50,9 +53,13 @@ class Folder:
         """The private key file of a role."""
         return self.of(role.value) / "identity.pem"
 
+    def trust_of(self, party: str) -> Path:
+        """The folder of the public keys that a party trusts."""
+        return self.of(party) / "trust"
+
     def trusted(self, party: str, role: Role) -> Path:
         """The file in which a party keeps a role's public key."""
-        return self.of(party) / "trust" / f"{role.value}.pub.pem"
+        return self.trust_of(party) / f"{role.value}.pub.pem"
 
 
 @dataclass(frozen=True)
@@ -65,12 +72,14 @@ class Placement:
         listen: the host or address that its ports bind.
         data: the folder for the stores; each service's store is in a folder of its role's name there.
         public_keys: the PEM files of parties that made their identities themselves.
+        hops: the shufflers behind the first one.
     """
 
     hosts: Mapping[Role, Sequence[str]] = field(default_factory=dict)
     listen: Mapping[Role, str] = field(default_factory=dict)
     data: Path | None = None
     public_keys: Mapping[Role, Path] = field(default_factory=dict)
+    hops: Hops = field(default_factory=Hops)
 
 
 HERE = Placement()
@@ -107,6 +116,8 @@ def initialise(root: Path, placement: Placement = HERE, now: datetime | None = N
         _make_identities(folder, public)
         _issue(folder, authority, placement)
         _write_settings(folder, placement, now or datetime.now(UTC))
+        add_hops(root, placement.hops, authority, LOOPBACK, placement.data)
+        identities_in(folder.trust_of("operator"))
     return folder
 
 
@@ -131,7 +142,7 @@ def _check_different(public: Mapping[Role, bytes], paths: Mapping[Role, Path]) -
 
 def _make_identities(folder: Folder, handed_over: Mapping[Role, bytes]) -> None:
     public = dict(handed_over)
-    for role in Role:
+    for role in CORE_ROLES:
         if role not in public:
             identity = Identity.generate()
             identity.save(folder.identity(role))
@@ -144,7 +155,7 @@ def _make_identities(folder: Folder, handed_over: Mapping[Role, bytes]) -> None:
 def _issue(folder: Folder, authority: Authority, placement: Placement) -> None:
     # The operator alone can issue certificates: whoever has this key can pose as any party over TLS.
     authority.save_key(folder.of("operator") / "authority.key")
-    for role in Role:
+    for role in CORE_ROLES:
         tls = folder.of(role.value) / "tls"
         # The operator only calls others, so its certificate names no host.
         hosts = () if role is Role.OPERATOR else dict.fromkeys((*placement.hosts.get(role, ()), *LOOPBACK))
@@ -159,6 +170,8 @@ def _write_settings(folder: Folder, placement: Placement, now: datetime) -> None
         (folder.of(name) / f"{name}.toml").write_text(_placed(sample(f"{name}.toml"), name, placement))
     for name in ("shuffler", "analyzer"):
         (folder.of(name) / "tasks").mkdir()
+    for role in CORE_ROLES:
+        (folder.of(role.value) / "successions").mkdir()
 
 
 def _placed(settings: str, party: str, placement: Placement) -> str:

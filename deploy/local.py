@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import re
 import tempfile
+import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -15,21 +17,26 @@ import grpc
 
 from hubbub.analyzer.sqlite import SqliteStore as AnalyzerStore
 from hubbub.client import Device
+from hubbub.deploy.chain import Hops
 from hubbub.deploy.folders import check_new
-from hubbub.deploy.initialise import Folder, initialise
+from hubbub.deploy.initialise import Folder, Placement, initialise
 from hubbub.deploy.planning import plan
 from hubbub.deploy.supervise import Service, ServiceError
+from hubbub.deploy.trust import identities_in
 from hubbub.protos.draft import read_draft
 from hubbub.protos.errors import Unreachable
-from hubbub.protos.keys import Identity, Role, load_public
+from hubbub.protos.keys import Identity, Role
 from hubbub.protos.messages import RoundState, RoundStatus
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.results import RoundResults
 from hubbub.protos.signed_task import SignedTask
 from hubbub.protos.task import Draft, Identities, Task
+from hubbub.protos.tickets import new_tickets
+from hubbub.protos.times import DAY
 from hubbub.protos.transport import MAXIMUM_RESULTS_BYTES, TLS, open_channel
 from hubbub.protos.wire import ControlCaller, ResultsCaller
 from hubbub.service.health import is_serving
+from hubbub.shuffler.hop.sqlite import SqliteStore as HopStore
 from hubbub.shuffler.sqlite import SqliteStore as ShufflerStore
 
 CALL_SECONDS = 30.0
@@ -41,6 +48,9 @@ WAIT_SECONDS = 20.0
 PATIENCE_SECONDS = 600.0
 """How long a round may stay as it is at both services before its results are given up; mixing takes less."""
 
+MOST_ENROLMENTS = 1_000_000
+"""Tickets that the shuffler takes in a second: no limit."""
+
 T = TypeVar("T")
 
 Freeze = Callable[[Identities], Sequence[Task]]
@@ -48,7 +58,7 @@ Freeze = Callable[[Identities], Sequence[Task]]
 
 
 class LocalPipeline:
-    """A shuffler and an analyzer for one task, as real processes on loopback, started and stopped with the context.
+    """Shufflers and an analyzer for one task, as real processes on loopback, started and stopped with the context.
 
         async with LocalPipeline(draft) as pipeline:
             async with pipeline.device("kiosk") as device:
@@ -67,6 +77,7 @@ class LocalPipeline:
         draft: the task, as a `Draft` or as TOML text; or what makes the frozen tasks, the first of which is `task`.
         directory: where everything is kept.
         programs: what is run in the place of `hubbub shuffler` or `hubbub analyzer`, with the same arguments.
+        hops: how many shufflers there are; those behind the first one are called hop-2, hop-3 and on.
 
     Raises:
         TaskError: where the draft is not TOML or not a task; on entering, where the task cannot be planned.
@@ -84,11 +95,14 @@ class LocalPipeline:
         directory: Path | None = None,
         *,
         programs: Mapping[Role, Sequence[str]] | None = None,
+        hops: int = 1,
     ) -> None:
         self._draft = read_draft(draft) if isinstance(draft, str) else draft
         self._given = directory
         self._programs = programs or {}
+        self._hops = Hops(hops - 1)
         self._stack = contextlib.AsyncExitStack()
+        self._tickets: dict[str, bytes] = {}
 
     async def __aenter__(self) -> LocalPipeline:
         """Start everything."""
@@ -112,23 +126,35 @@ class LocalPipeline:
         # Before anything is made: a draft that cannot be planned leaves nothing behind.
         freeze = await asyncio.to_thread(self._freeze)
         self.logs.mkdir(parents=True, exist_ok=True)
-        self.folder = initialise(self.directory / "parties")
+        self.folder = initialise(self.directory / "parties", Placement(hops=self._hops))
         for role, store in ((Role.SHUFFLER, ShufflerStore), (Role.ANALYZER, AnalyzerStore)):
             store.create(self.folder.of(role.value) / "data")
+        for name in self._hops.names:
+            HopStore.create(self.folder.of(name) / "data")
         self.tasks = self._signed(freeze)
         self.task = self.tasks[0]
         (self.directory / "task.json").write_bytes(self.task.encode())
         # The stack stops them in the opposite order: the shuffler first, while the analyzer still answers it.
-        self.services = {role: self._service(role) for role in (Role.ANALYZER, Role.SHUFFLER)}
+        chain = (*reversed(self._hops.names), Role.SHUFFLER)
+        self.services = {party: self._service(party) for party in (Role.ANALYZER, *chain)}
         # Port 0 lets the system choose a free port, so that several pipelines can run at the same time.
         for name in ("delivery_listen", "results_listen", "metrics_listen"):
             self._set(Role.ANALYZER, name, "127.0.0.1:0")
         for name in ("listen", "control_listen", "metrics_listen"):
             self._set(Role.SHUFFLER, name, "127.0.0.1:0")
-        # The analyzer first: the shuffler's settings need the port that it was given.
+        # Thousands of devices enrol at once here, and nobody else can.
+        self._set(Role.SHUFFLER, "enrolments_per_second", MOST_ENROLMENTS)
+        for name in self._hops.names:
+            self._set(name, "listen", "127.0.0.1:0")
+            self._set(name, "metrics_listen", "127.0.0.1:0")
+        # The analyzer first: whoever delivers needs the port that the next was given.
         await self.start(Role.ANALYZER)
-        self._set(Role.SHUFFLER, "analyzer", self.services[Role.ANALYZER].addresses["delivery"])
-        await self.start(Role.SHUFFLER)
+        following: str = Role.ANALYZER
+        for party in chain:
+            key = "analyzer" if party == Role.SHUFFLER else "next"
+            self._set(party, key, self.services[following].addresses["delivery"])
+            await self.start(party)
+            following = party
 
     def _freeze(self) -> Freeze:
         if not isinstance(self._draft, Draft):
@@ -137,60 +163,65 @@ class LocalPipeline:
         return lambda identities: (planned.task(identities),)
 
     def _signed(self, freeze: Freeze) -> tuple[SignedTask, ...]:
-        """Sign the tasks, and give them to both services."""
-        keys = {role.value: load_public(self.folder.trusted("operator", role)) for role in Role}
+        """Sign the tasks, and give them to all services."""
         operator, shuffler = (Identity.load(self.folder.identity(role)) for role in (Role.OPERATOR, Role.SHUFFLER))
-        tasks = freeze(Identities(**keys))
+        tasks = freeze(identities_in(self.folder.trust_of("operator")))
         signed = tuple(SignedTask(each).signed_by(operator).signed_by(shuffler) for each in tasks)
         for place, each in enumerate(signed):
             name = f"task-{place}.json" if place else "task.json"
-            for role in (Role.SHUFFLER, Role.ANALYZER):
-                (self.folder.of(role.value) / "tasks" / name).write_bytes(each.encode())
+            for party in (Role.SHUFFLER, Role.ANALYZER, *self._hops.names):
+                (self.folder.of(party) / "tasks" / name).write_bytes(each.encode())
         return signed
 
-    def _service(self, role: Role) -> Service:
-        log, program = self.logs / f"{role.value}.log", self._programs.get(role, ())
-        service = Service(role.value, self._settings(role), log, program)
+    def _service(self, party: str) -> Service:
+        log, program = self.logs / f"{party}.log", self._programs.get(Role(self._command(party)), ())
+        service = Service(self._command(party), self._settings(party), log, program)
         self._stack.push_async_callback(service.stop)
         return service
 
-    def _settings(self, role: Role) -> Path:
-        return self.folder.of(role.value) / f"{role.value}.toml"
+    def _command(self, party: str) -> str:
+        """Return the command that runs a party: all hops have one."""
+        return Role.HOP.value if party in self._hops.names else party
 
-    def _set(self, role: Role, key: str, address: str) -> None:
-        path = self._settings(role)
-        text, changed = re.subn(rf'(?m)^{key} = "[^"]*"', f'{key} = "{address}"', path.read_text())
+    def _settings(self, party: str) -> Path:
+        return self.folder.of(party) / f"{self._command(party)}.toml"
+
+    def _set(self, party: str, key: str, value: str | int) -> None:
+        path = self._settings(party)
+        written = json.dumps(value)
+        text, changed = re.subn(rf'(?m)^{key} = ("[^"]*"|[0-9]+)', f"{key} = {written}", path.read_text())
         if changed != 1:
             raise ServiceError(f"{path} has {changed} lines with {key}; exactly one expected")
         path.write_text(text)
 
     # Services
 
-    async def start(self, role: Role) -> None:
+    async def start(self, party: str) -> None:
         """Start a service, or start it again on the ports it had, and wait until it is healthy."""
-        service = self.services[role]
+        service = self.services[party]
         await service.start()
         names = {
             Role.ANALYZER: {"delivery": "delivery_listen", "results": "results_listen", "metrics": "metrics_listen"},
             Role.SHUFFLER: {"submission": "listen", "control": "control_listen", "metrics": "metrics_listen"},
-        }[role]
+            Role.HOP: {"delivery": "listen", "metrics": "metrics_listen"},
+        }[Role(self._command(party))]
         # The ports become part of the settings: a service that is started again must be where the others expect it.
         for name, key in names.items():
-            self._set(role, key, service.addresses[name])
-        async with open_channel(service.addresses[next(iter(names))], self._health_tls(role)) as channel:
+            self._set(party, key, service.addresses[name])
+        async with open_channel(service.addresses[next(iter(names))], self._health_tls(party)) as channel:
             if not await is_serving(channel, CALL_SECONDS):
-                raise ServiceError(f"the {role.value} started, but its health check does not say SERVING")
+                raise ServiceError(f"the {party} started, but its health check does not say SERVING")
 
-    def _health_tls(self, role: Role) -> TLS:
-        return self.operator_tls if role is Role.SHUFFLER else self._tls("shuffler")
+    def _health_tls(self, party: str) -> TLS:
+        return self.operator_tls if party == Role.SHUFFLER else self._tls("shuffler")
 
-    async def stop(self, role: Role) -> None:
+    async def stop(self, party: str) -> None:
         """Stop a service as its operator would: it finishes what it has begun, and ends."""
-        await self.services[role].stop()
+        await self.services[party].stop()
 
-    async def kill(self, role: Role) -> None:
+    async def kill(self, party: str) -> None:
         """Kill a service at once, as a crash would."""
-        await self.services[role].kill()
+        await self.services[party].kill()
 
     # The parties' sides
 
@@ -228,8 +259,23 @@ class LocalPipeline:
         tls = self.folder.of(party) / "tls"
         return TLS(tls / "authority.pem", tls / f"{party}.pem", tls / f"{party}.key")
 
+    def tickets(self, count: int) -> list[bytes]:
+        """Make tickets for so many devices, good for a year, as the operator."""
+        operator = Identity.load(self.folder.identity(Role.OPERATOR))
+        expires = int(time.time()) + 365 * DAY
+        return [ticket.encode() for ticket in new_tickets(count, self.shuffler_key, expires, [operator])]
+
+    def ticket(self, name: str) -> bytes:
+        """Return the ticket of the device of that name, which is made when it is first asked for.
+
+        It is what a gateway takes: `Gateway(…, tickets=pipeline.ticket)`.
+        """
+        if name not in self._tickets:
+            (self._tickets[name],) = self.tickets(1)
+        return self._tickets[name]
+
     def device(self, name: str = "device") -> Device:
-        """Return a device with a state file of its own; a second call with the same name is the same device."""
+        """Return a device with a state file of its own, enrolled; a second call with the same name is the same one."""
         return Device(
             self.task.encode(),
             operator_key=self.operator_key,
@@ -237,6 +283,7 @@ class LocalPipeline:
             state=self.folder.of("client") / f"{name}.db",
             shuffler=self.shuffler,
             authority=self.authority,
+            ticket=self.ticket(name),
         )
 
     async def close_round(self, round_number: int = 0) -> RoundStatus:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import UTC, datetime
 
 from hubbub.deploy.errors import BadUse
 from hubbub.protos.hosts import HostError, checked_host
+from hubbub.queries.errors import shown
 
 
 def hosts_given(option: str, values: Iterable[str] | None, *, listening: bool = False) -> list[str]:
@@ -18,3 +20,17 @@ def hosts_given(option: str, values: Iterable[str] | None, *, listening: bool = 
         return [checked_host(value, listening=listening) for value in values or ()]
     except HostError as error:
         raise BadUse(f"{option}: {error}") from error
+
+
+def moment_given(text: str | None) -> int | None:
+    """Return a time as people write it (2026-12-01T00:00:00Z) in seconds since 1970; None where there is none.
+
+    Raises:
+        BadUse: where it is not one.
+    """
+    if text is None:
+        return None
+    try:
+        return int(datetime.strptime(text, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC).timestamp())
+    except ValueError as error:
+        raise BadUse(f"--begins is {shown(text)}; give a time in UTC, such as 2026-12-01T00:00:00Z") from error

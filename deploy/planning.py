@@ -20,7 +20,7 @@ from hubbub.protos.draft import check_draft
 from hubbub.protos.envelope import inner_bytes, outer_bytes
 from hubbub.protos.errors import TaskError
 from hubbub.protos.suites import suite_named
-from hubbub.protos.task import MAXIMUM_REPORTS, Draft, Identities, Task
+from hubbub.protos.task import MAXIMUM_REPORTS, TASK_FORMAT, Draft, Identities, Task
 from hubbub.protos.times import at, first_not_cut
 from hubbub.queries.design import Design
 from hubbub.queries.discovery import Discoverable, Step
@@ -85,7 +85,16 @@ class Plan:
         draft = self.draft
         queries = tuple(planned.query for planned in self.queries)
         promise = draft.minimum_reports, draft.privacy
-        return Task(draft.name, draft.schedule, *promise, queries, identities, suite=draft.suite)
+        return Task(
+            draft.name,
+            draft.schedule,
+            *promise,
+            queries,
+            identities,
+            suite=draft.suite,
+            format=TASK_FORMAT,
+            stated=draft.admission,
+        )
 
 
 def plan(draft: Draft) -> Plan:
@@ -221,10 +230,10 @@ def _smallest_minimum(draft: Draft) -> int | None:
         except TaskError:
             return False
 
-    return _first(does, draft.minimum_reports, MAXIMUM_REPORTS)
+    return first_that(does, draft.minimum_reports, MAXIMUM_REPORTS)
 
 
-def _first(holds: Callable[[int], bool], low: int, limit: int) -> int | None:
+def first_that(holds: Callable[[int], bool], low: int, limit: int) -> int | None:
     """Return a number at which `holds` is true, at most an eighth above the first; None where none is up to `limit`.
 
     It is found by doubling, then halving, which takes for granted that `holds` stays true once it is.

@@ -11,6 +11,7 @@ import json
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +20,15 @@ from pyarrow import parquet
 
 from hubbub.client import Gateway
 from hubbub.queries.question import Value
+from hubbub.service.cores import keep_memory_in
 
 
 @dataclass(frozen=True)
 class Assignment:
     """What a player has to do: the task, its keys, the shuffler, and the rows of the answers that are its devices.
 
-    Paths are texts and keys are hex. The devices are rows first … last-1 of the Parquet file `answers`.
+    Paths are texts and keys are hex. The devices are rows first … last-1 of the Parquet file `answers`, and the lines
+    of `tickets` with the same numbers are theirs.
     """
 
     task: str
@@ -35,6 +38,7 @@ class Assignment:
     authority: str
     state: str
     answers: str
+    tickets: str
     first: int
     last: int
     round: int
@@ -53,10 +57,17 @@ async def play(assignment: Assignment, task: bytes, rows: pa.Table) -> dict[str,
         state=Path(assignment.state),
         shuffler=assignment.shuffler,
         authority=Path(assignment.authority),
+        tickets=_tickets(assignment),
     )
     async with gateway:
         summary = await gateway.submit_many(_devices(rows, assignment.first), assignment.round, progress=_report)
     return {"accepted": summary.accepted, "refused": dict(summary.refused), "messages": summary.messages}
+
+
+def _tickets(assignment: Assignment) -> dict[str, bytes]:
+    with Path(assignment.tickets).open("rb") as lines:
+        chosen = islice(lines, assignment.first, assignment.last)
+        return {str(number): line.strip() for number, line in enumerate(chosen, assignment.first)}
 
 
 def _devices(rows: pa.Table, first: int) -> Iterator[tuple[str, Mapping[str, Value]]]:
@@ -85,4 +96,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    keep_memory_in()
     main()

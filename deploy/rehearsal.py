@@ -20,12 +20,16 @@ Answers = Mapping[str, Value]
 
 
 async def send(
-    files: ClientSettings, answers: Iterable[Answers], round_number: int | None, progress: Callable[[int], None]
+    files: ClientSettings,
+    answers: Iterable[Answers],
+    round_number: int | None,
+    progress: Callable[[int], None],
+    tickets: Sequence[bytes] = (),
 ) -> Summary:
     """Answer a round, the current one by default, once for each of the `answers`; return what became of them.
 
     What is on its way is in a temporary folder, which is removed at the end. `progress` is told how many more devices
-    were dealt with.
+    were dealt with. `tickets` are those of the devices, in order, where the task takes enrolled ones.
 
     Raises:
         HubbubError: as `Gateway.submit_many`.
@@ -38,6 +42,7 @@ async def send(
             state=Path(scratch) / "devices.db",
             shuffler=files.shuffler,
             authority=files.authority,
+            tickets={str(number): ticket for number, ticket in enumerate(tickets)},
         )
         async with gateway:
             named = ((str(number), each) for number, each in enumerate(answers))

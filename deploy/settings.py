@@ -27,12 +27,19 @@ class ClientSettings(Table):
     shuffler_key: File = Field(description="and countersigned by")
     state: File = Field(description="what this device answered, and keeps to send")
     authority: File = Field(description="whose TLS certificates are trusted")
+    ticket: File | None = Field(default=None, description="the ticket by which the operator enrolled this device")
+    certificate: File | None = Field(default=None, description="its TLS certificate, for tasks that admit by it")
+    key: File | None = Field(default=None, description="private key of that certificate")
     limits: LimitSettings = LimitSettings()
 
 
 class OperatorSettings(Table):
-    """The settings that `hubbub close`, `status` and `results` read."""
+    """The settings that `hubbub close`, `status`, `results` and `keys` read."""
 
     shuffler_control: Address = Field(description="the shuffler's control port, host:port")
     analyzer_results: Address = Field(description="the analyzer's results port, host:port")
+    identity: File | None = Field(default=None, description="the operator's identity, where this machine has it")
+    successions: tuple[File, ...] = Field(
+        default=(), description="successions of identities (`hubbub keys`), or folders of them (*.json)"
+    )
     tls: TLSSettings = Field(description="the operator's TLS files")

@@ -66,8 +66,13 @@ def simulate(
         "unusable": {name: dict(counts) for name, counts in dataset.unusable.items()},
         "expected": expected_errors(plan.queries),
         "queries": queries,
-        "privacy": statement(Terms.of(plan.draft), history) if released else None,
+        "privacy": _privacy(plan, history) if released else None,
     }
+
+
+def _privacy(plan: Plan, history: Sequence[RoundCounts]) -> dict[str, Any]:
+    stated = statement(Terms.of(plan.draft), history)
+    return {"admission": plan.draft.admission.statement(), **stated}
 
 
 def most_rounds(plan: Plan) -> int:

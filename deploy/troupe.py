@@ -11,12 +11,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import pyarrow as pa
 from pyarrow import parquet
 
 from hubbub.deploy.data import Dataset
 from hubbub.deploy.local import LocalPipeline
 from hubbub.deploy.player import Assignment
 from hubbub.protos.errors import HubbubError
+from hubbub.protos.keys import write_private
 
 
 @dataclass
@@ -42,9 +44,14 @@ async def play(
     """
     folder = pipeline.folder.of("client")
     answers = folder / f"answers-{round_number}.parquet"
-    parquet.write_table(dataset.answers, answers)
+    tickets = await asyncio.to_thread(_tickets, pipeline, dataset.devices)
+    written = pa.BufferOutputStream()
+    parquet.write_table(dataset.answers, written)
+    # The true answers, which their owner alone may read whatever the umask is.
+    write_private(answers, written.getvalue().to_pybytes())
     assignments = [
-        _assignment(pipeline, answers, dataset.devices, round_number, index, processes) for index in range(processes)
+        _assignment(pipeline, answers, tickets, dataset.devices, round_number, index, processes)
+        for index in range(processes)
     ]
     played = Played()
     try:
@@ -61,8 +68,16 @@ async def play(
     return played
 
 
+def _tickets(pipeline: LocalPipeline, devices: int) -> Path:
+    """Return the file with the devices' tickets, one a line; they are made once, as devices are enrolled once."""
+    path = pipeline.folder.of("client") / "tickets.jsonl"
+    if not path.exists():
+        write_private(path, b"\n".join(pipeline.tickets(devices)))
+    return path
+
+
 def _assignment(
-    pipeline: LocalPipeline, answers: Path, devices: int, round_number: int, index: int, of: int
+    pipeline: LocalPipeline, answers: Path, tickets: Path, devices: int, round_number: int, index: int, of: int
 ) -> Assignment:
     return Assignment(
         task=str(pipeline.directory / "task.json"),
@@ -72,6 +87,7 @@ def _assignment(
         authority=str(pipeline.authority),
         state=str(pipeline.folder.of("client") / f"player-{index}.db"),
         answers=str(answers),
+        tickets=str(tickets),
         # With this division the shares cover every row once, and differ in length by at most one.
         first=devices * index // of,
         last=devices * (index + 1) // of,

@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from hubbub.accountant.certificate.check import check_statement
 from hubbub.accountant.certificate.members import FLOATS
 from hubbub.accountant.certificate.terms import Terms
 from hubbub.accountant.errors import AccountingError
-from hubbub.protos.batch import BatchRecord
+from hubbub.protos.batch import BatchRecord, round_named
 from hubbub.protos.errors import HubbubError, SignatureError
 from hubbub.protos.forms import CERTIFICATE_FORMS, Form, form_named, version_at
-from hubbub.protos.keys import Role
+from hubbub.protos.keys import CORE_ROLES, Role
+from hubbub.protos.releases import Release, attested
 from hubbub.protos.signed import SignedDocument, fingerprint, instead_of_json, parse_canonical, with_floats
 from hubbub.protos.signed_task import SignedTask
-from hubbub.protos.task import Identities, Task
+from hubbub.protos.signers import followed, signers
+from hubbub.protos.successions import Succession
+from hubbub.protos.task import Task, hop_name
+from hubbub.queries.errors import shown
 
-_MEMBERS = {"format", "task", "round", "batches", "earlier", "all_rounds", "honest_share", "queries", "round_total"}
-_OPTIONAL = {"horizon"}
-"""Members that a task has certified which asks a question over time; the statement's check says whether it must."""
+_MEMBERS = {"format", "task", "round", "batches", "all_rounds", "honest_share", "queries", "round_total"}
+_OPTIONAL = {"admission", "horizon", "earlier", "releases", "successions", "uncounted"}
+"""Members that not every certificate has: of tasks that state their admission, whose rounds before are attested as
+releases, in place of `earlier`; of those with a question over time, where the statement's check says whether it must;
+and of those whose identities were succeeded."""
 
 _version_of = version_at(CERTIFICATE_FORMS, "body")
 
@@ -40,40 +47,86 @@ class Pins:
     operator: bytes | None = None
     shuffler: bytes | None = None
     analyzer: bytes | None = None
+    hops: tuple[bytes, ...] | None = None
+    """Those of the shufflers behind the first one, in their order; None where they are not known."""
 
-    @property
-    def complete(self) -> bool:
-        """Whether all three are pinned."""
-        return None not in (self.operator, self.shuffler, self.analyzer)
+    def of(self, role: Role) -> bytes | None:
+        """The identity of a role; None where it is not pinned."""
+        return {Role.OPERATOR: self.operator, Role.SHUFFLER: self.shuffler, Role.ANALYZER: self.analyzer}[role]
 
 
 @dataclass(frozen=True)
 class Verified:
-    """A valid certificate: its task, its content, and the records of its batches."""
+    """A valid certificate: its task, its content, the records of its batches, and the releases before its round.
+
+    `releases` is None where the task's batch records attest none.
+    """
 
     task: Task
     content: dict[str, Any]
     records: tuple[BatchRecord, ...]
     pins: Pins
+    releases: tuple[Release, ...] | None = None
 
     @property
     def pinned(self) -> bool:
         """Whether all signers are pinned."""
-        return self.pins.complete
+        return not self.unpinned
 
     @property
     def unpinned(self) -> tuple[str, ...]:
-        """The roles of the signers that are not."""
-        return tuple(role.value for role in Role if getattr(self.pins, role.value) is None)
+        """The parties among the signers that are not; hops are pinned all together."""
+        core = [role.value for role in CORE_ROLES if getattr(self.pins, role.value) is None]
+        named = self.task.identities.named
+        return (*core, *(name for name in named if name not in set(CORE_ROLES) and self.pins.hops is None))
+
+    @property
+    def hops(self) -> list[dict[str, Any]]:
+        """What each hop says of each query's batch: how many envelopes it received, left out and released."""
+        return [
+            {
+                "query": query.name,
+                "hop": hop_name(hop.place),
+                "received": hop.received,
+                "left_out": dict(hop.left_out),
+                "released": hop.released,
+            }
+            for query, record in zip(self.task.queries, self.records, strict=True)
+            for hop in record.hops
+        ]
+
+    @property
+    def colluders(self) -> str:
+        """Against whom together only the local ε is left, in words."""
+        shufflers = 1 + len(self.task.identities.hops)
+        return "shuffler and analyzer" if shufflers == 1 else f"all {shufflers} shufflers and the analyzer"
+
+    @property
+    def release(self) -> Release | None:
+        """The round's own release; None where the task's batch records attest none."""
+        if self.releases is None:
+            return None
+        documents = [SignedDocument.from_json(batch) for batch in self.content["batches"]]
+        record = self.records[0]
+        return Release.signed(record.batch.round, record.reports, record.dummies, documents)
+
+    @property
+    def admission(self) -> dict[str, str]:
+        """The mode of admission, and what the central numbers rest on because of it."""
+        return self.task.admission.statement()
 
     @property
     def fingerprints(self) -> dict[str, str]:
-        """The signers' fingerprints by role, for people to compare."""
-        return {role.value: fingerprint(self.task.identities.of(role)) for role in Role}
+        """The signers' fingerprints by party, for people to compare: the task's operator, the round's others."""
+        of_round = replace(signers(self.task, self.content["round"]), operator=self.task.identities.operator)
+        return {name: fingerprint(identity) for name, identity in of_round.named.items()}
 
 
-def verify(certificate: bytes, pins: Pins) -> Verified:
+def verify(certificate: bytes, pins: Pins, successions: Sequence[Succession] = ()) -> Verified:
     """Recompute a certificate from scratch and check everything it says.
+
+    The certificate holds the successions of identities that follow those of its task. `successions` are others that are
+    known, by which a pinned identity may lead to one that the task names.
 
     Raises:
         NotACertificate: where it is something else; the message says what.
@@ -86,25 +139,27 @@ def verify(certificate: bytes, pins: Pins) -> Verified:
         # The body is read before its signature is checked, only because it names the analyzer that must have signed it.
         # The operator and the shuffler signed the task that names the analyzer, so the task is checked first.
         form = _form_of(value["body"])
-        task = _check_task(value["body"], form, pins)
-        content = _stated(document.content(form.label, task.identities.analyzer), form)
+        task = _check_task(value["body"], form, pins, successions)
+        content = _stated(document.content(form.label, signers(task, value["body"]["round"]).analyzer), form)
         records = _check_records(task, content)
+        _check_admission(task, content)
         _check_numbers(task, content)
-        _check_earlier(task, content)
+        _check_hops(task, content, records)
+        releases = _check_before(task, content, records)
     except (SignatureError, AccountingError, HubbubError) as error:
         raise VerificationError(f"the certificate does not hold: {error}") from error
-    return Verified(task, content, records, pins)
+    return Verified(task, content, records, pins, releases)
 
 
 def _check_kind(certificate: bytes) -> None:
-    found = instead_of_json(certificate) or _other_document(certificate)
+    found = instead_of_json(certificate) or other_document(certificate)
     if found:
         raise NotACertificate(
             f"not a certificate of a round, it is {found}; `hubbub results --certificate FILE` saves one"
         )
 
 
-def _other_document(document: bytes) -> str | None:
+def other_document(document: bytes) -> str | None:
     """Say what other document than a certificate this is; None where it may be one, be it changed or cut short."""
     try:
         members = json.loads(document).keys()
@@ -122,12 +177,23 @@ def _form_of(content: dict[str, Any]) -> Form:
     return form
 
 
-def _check_task(content: dict[str, Any], form: Form, pins: Pins) -> Task:
+def _check_task(content: dict[str, Any], form: Form, pins: Pins, known: Sequence[Succession]) -> Task:
     # The task's signatures are over the bytes of the task's own version, which may be older than the certificate's.
     signed_task = SignedTask.from_json(content["task"], form.version)
     named = signed_task.task.identities
-    _check_pins(named, pins)
-    return signed_task.check(named.operator, named.shuffler)
+    task = followed(signed_task.task, [*_successions_in(content), *known])
+    if task.lineage is not None and type(content["round"]) is not int:
+        raise VerificationError(f"its round is {shown(content['round'])}, and not a number")
+    _check_pins(task, pins)
+    signed_task.check(named.operator, named.shuffler)
+    return task
+
+
+def _successions_in(content: dict[str, Any]) -> list[Succession]:
+    found = content.get("successions", [])
+    if not isinstance(found, list) or (not found and "successions" in content):
+        raise VerificationError("its successions are not a list of some")
+    return [Succession.from_json(each) for each in found]
 
 
 def _stated(content: dict[str, Any], form: Form) -> dict[str, Any]:
@@ -139,19 +205,36 @@ def _stated(content: dict[str, Any], form: Form) -> dict[str, Any]:
     return {
         **with_floats(content, FLOATS),
         **{name: with_floats(content[name], FLOATS) for name in ("all_rounds", "round_total")},
-        **{name: with_floats(content[name], FLOATS) for name in _OPTIONAL & set(content)},
+        **{name: with_floats(content[name], FLOATS) for name in {"horizon"} & set(content)},
         "queries": [with_floats(query, FLOATS) for query in queries] if isinstance(queries, list) else queries,
     }
 
 
-def _check_pins(named: Identities, pins: Pins) -> None:
-    for role in Role:
-        pinned = getattr(pins, role.value)
-        if pinned is not None and pinned != named.of(role):
+def _check_pins(task: Task, pins: Pins) -> None:
+    for role in CORE_ROLES:
+        pinned, named = pins.of(role), task.identities.of(role)
+        # A pin stands for the identities that follow it and those before it, as far as successions are known.
+        if pinned not in (None, named) and not (task.lineage and task.lineage.holds(role, pinned)):
             raise VerificationError(
-                f"its {role.value} is {fingerprint(named.of(role))}, not {fingerprint(pinned)} as pinned by "
-                f"--{role.value}-key"
+                f"its {role.value} is {fingerprint(named)}, not {fingerprint(pinned)} as pinned by "
+                f"--{role.value}-key; where one followed the other, name the succession with --succession"
             )
+    hops = task.identities.hops
+    if pins.hops is not None and pins.hops != hops:
+        raise VerificationError(
+            f"its hops are {_printed(hops)}, not {_printed(pins.hops)} as pinned by --hop-key, in this order"
+        )
+
+
+def _printed(identities: tuple[bytes, ...]) -> str:
+    return " then ".join(map(fingerprint, identities)) or "none"
+
+
+def _read_record(task: Task, batch: Any) -> BatchRecord:
+    """Return a batch's record, checked to be signed by the shuffler and, around that, by each of the task's hops."""
+    document = SignedDocument.from_json(batch)
+    identities = signers(task, round_named(document)[1])
+    return BatchRecord.read(document, identities.shuffler, identities.hops)
 
 
 def _check_records(task: Task, content: dict[str, Any]) -> tuple[BatchRecord, ...]:
@@ -164,7 +247,7 @@ def _check_records(task: Task, content: dict[str, Any]) -> tuple[BatchRecord, ..
         )
     records = []
     for index, (batch, stated) in enumerate(zip(batches, queries, strict=True)):
-        record = BatchRecord.read(SignedDocument.from_json(batch), task.identities.shuffler)
+        record = _read_record(task, batch)
         _check_record(task, content, record, index, stated)
         records.append(record)
     # A submission holds a report for every query, so whatever is true of the round is the same in all its records.
@@ -185,6 +268,10 @@ def _check_record(task: Task, content: dict[str, Any], record: BatchRecord, inde
         raise VerificationError(
             f"{name}: {record.dummies} dummies are in the batch, the task says {task.privacy.dummies}"
         )
+    if record.admission != task.stated_mode:
+        raise VerificationError(
+            f"{name}: admission was {record.admission} by the shuffler's record, the task says {task.stated_mode}"
+        )
     if record.reports < task.minimum_reports:
         raise VerificationError(
             f"{name}: {record.reports} reports were released under the minimum {task.minimum_reports}"
@@ -193,14 +280,70 @@ def _check_record(task: Task, content: dict[str, Any], record: BatchRecord, inde
         raise VerificationError(f"round {record.batch.round} is not one of the task's {task.schedule.rounds} rounds")
 
 
+def _check_hops(task: Task, content: dict[str, Any], records: tuple[BatchRecord, ...]) -> None:
+    """Check that what hops did not pass on is among the reports that are stated as left out."""
+    for query, stated, record in zip(task.queries, content["queries"], records, strict=True):
+        for reason, count in record.left_out.items():
+            if stated["left_out"].get(reason, 0) < count:
+                raise VerificationError(f"{query.name}: hops left out {count} reports as {reason}, fewer are stated")
+
+
+def _check_admission(task: Task, content: dict[str, Any]) -> None:
+    """Check what the central numbers are said to rest on; only an earlier task's certificate may leave it out."""
+    expected = task.admission.statement()
+    if content.get("admission", expected if task.stated is None else None) != expected:
+        raise VerificationError(
+            f"admission is not stated as that of a task with mode {task.admission.mode.value}; what the central "
+            "numbers rest on must be said in full"
+        )
+
+
+def _check_before(task: Task, content: dict[str, Any], records: Sequence[BatchRecord]) -> tuple[Release, ...] | None:
+    """Check the rounds before; return their releases, None where the task's batch records attest none."""
+    expected = {"earlier"} if task.stated is None else {"releases", "uncounted"}
+    if {"earlier", "releases", "uncounted"} & set(content) != expected:
+        names = " and ".join(sorted(expected))
+        raise VerificationError(f"the rounds before it are to be attested by the members {names}, and no other")
+    if task.stated is None:
+        _check_earlier(task, content)
+        return None
+    releases = attested(task, content["releases"], (record.place for record in records))
+    _check_history(task, content, releases)
+    return releases
+
+
+def _check_history(task: Task, content: dict[str, Any], releases: Sequence[Release]) -> None:
+    """Check that all releases are composed: as they were counted, or at the minimum where they never were."""
+    history = content["all_rounds"]["history"][:-1]
+    rounds, composed = [release.round for release in releases], [stated["round"] for stated in history]
+    if composed != rounds:
+        raise VerificationError(f"rounds {composed} are composed with it, the shuffler released {rounds} before it")
+    uncounted = content["uncounted"]
+    # By type: true is no round's number, though it equals 1 to Python.
+    whole = isinstance(uncounted, list) and all(type(number) is int for number in uncounted)
+    if not whole or uncounted != [number for number in rounds if number in uncounted]:
+        raise VerificationError("uncounted must list rounds that were released before, in that order")
+    for release, stated in zip(releases, history, strict=True):
+        for query, counts in zip(task.queries, stated["queries"], strict=True):
+            name = f"{query.name} of round {release.round}"
+            if release.round in uncounted:
+                if {counts["reports"], counts["valid"]} != {task.minimum_reports}:
+                    raise VerificationError(f"{name} was never counted, and does not stand at the minimum")
+            elif counts["reports"] != release.reports:
+                raise VerificationError(f"{name}: {release.reports} reports were released, {counts['reports']} stated")
+
+
 def _check_earlier(task: Task, content: dict[str, Any]) -> None:
     """Check the number of reports stated for each earlier round against the shuffler's record of that round."""
     # The record of the first query (index 0) is enough: all queries of a round have the same number of reports.
     earlier, history = content["earlier"], content["all_rounds"]["history"][:-1]
+    rounds = [stated["round"] for stated in content["all_rounds"]["history"]]
+    if rounds != sorted(rounds):
+        raise VerificationError(f"the rounds so far are {rounds}; they must rise")
     if not isinstance(earlier, list) or len(earlier) != len(history):
         raise VerificationError(f"it must hold one batch record of each of {len(history)} earlier rounds")
     for batch, stated in zip(earlier, history, strict=True):
-        record = BatchRecord.read(SignedDocument.from_json(batch), task.identities.shuffler)
+        record = _read_record(task, batch)
         for query in stated["queries"]:
             _check_record(task, {"round": stated["round"]}, record, 0, query)
 

@@ -75,7 +75,7 @@ class Certificate:
     def remedy(self) -> str:
         """What makes the next one."""
         if self.is_authority:
-            return "have the operator make a new authority (`hubbub init` in a new folder), and give it to everyone"
+            return "have the operator make a new authority (`hubbub keys add authority`), and give it to everyone"
         return f"have the operator run `hubbub certificate {self.party} --authority DIR`, and put the new one there"
 
 

@@ -17,6 +17,7 @@ from hubbub.protos.messages import Answer, Committed, Envelopes, Receipt, RoundS
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.results import RoundId
 from hubbub.protos.signed import SIGNATURE_BYTES, SignedDocument
+from hubbub.protos.successions import LONGEST_SUCCESSION, MOST_SUCCESSIONS
 from hubbub.protos.v1 import control_pb2, delivery_pb2, document_pb2, results_pb2, submission_pb2
 from hubbub.queries.errors import shown
 
@@ -80,12 +81,20 @@ def read_batch_record(message: document_pb2.BatchRecord) -> SignedDocument:
 
 def write_key_set(key_set: KeySet) -> document_pb2.KeySet:
     """Encode a key set."""
-    return document_pb2.KeySet(shuffler=write_key_record(key_set.shuffler), analyzer=write_key_record(key_set.analyzer))
+    records = write_key_record(key_set.shuffler), write_key_record(key_set.analyzer)
+    return document_pb2.KeySet(shuffler=records[0], analyzer=records[1], successions=key_set.successions)
 
 
 def read_key_set(message: document_pb2.KeySet) -> KeySet:
-    """Decode a key set; its signatures are still to be checked."""
-    return KeySet(read_key_record(message.shuffler), read_key_record(message.analyzer))
+    """Decode a key set; its signatures, and its successions, are still to be checked.
+
+    Raises:
+        MessageError: where there are too many successions, or one is too long.
+    """
+    successions = tuple(message.successions)
+    if len(successions) > MOST_SUCCESSIONS or any(len(each) > LONGEST_SUCCESSION for each in successions):
+        raise MessageError(f"a key set has at most {MOST_SUCCESSIONS} successions of {LONGEST_SUCCESSION} bytes each")
+    return KeySet(read_key_record(message.shuffler), read_key_record(message.analyzer), successions)
 
 
 # Submissions
@@ -128,12 +137,17 @@ def read_digest(value: bytes) -> bytes:
 
 def write_submission(submission: Submission) -> submission_pb2.Submission:
     """Encode a submission."""
-    return submission_pb2.Submission(id=submission.id, envelope=submission.envelope)
+    message = submission_pb2.Submission(id=submission.id, envelope=submission.envelope)
+    if submission.credential:
+        message.credential, message.proof = submission.credential, submission.proof
+    return message
 
 
 def read_submission(message: submission_pb2.Submission) -> Submission:
     """Decode a submission; the size of its envelope is the task's business."""
-    return Submission(checked(message.id, SUBMISSION_ID_BYTES, "the submission id"), message.envelope)
+    submission_id = checked(message.id, SUBMISSION_ID_BYTES, "the submission id")
+    # The lengths of credential and proof are the check's business: what has others proves nothing, and is refused so.
+    return Submission(submission_id, message.envelope, message.credential, message.proof)
 
 
 def write_receipt(receipt: Receipt) -> submission_pb2.Receipt:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
+from hubbub.protos.admission import ENROLLED, draft_admission
 from hubbub.protos.errors import SuiteError, TaskError
 from hubbub.protos.keys import LATEST_TIME
 from hubbub.protos.suites import DEFAULT, SUITES, suite_named
@@ -46,11 +47,18 @@ def read_draft(text: str) -> Draft:
 
 
 def _draft_from(tables: dict[str, Any]) -> Draft:
-    check_keys("file", tables, {"task", "privacy", "query"}, set())
+    check_keys("file", tables, {"task", "privacy", "query"}, {"admission"})
     task, privacy = _table(tables, "task"), _table(tables, "privacy")
+    admission = draft_admission(tables["admission"]) if "admission" in tables else ENROLLED
     required = {"name", "start", "length", "grace", "minimum_reports"}
     check_keys("task", task, required, {"rounds", "close", "suite"})
     check_keys("privacy", privacy, {"epsilon", "delta"}, {"epsilon_local", "honest_share", "epsilon_total", "dummies"})
+    if admission.assumed and "honest_share" not in privacy:
+        problem = (
+            "is missing: in an open task nobody checks who submits, so write which share of the reports you assume to "
+            "be honest (1.0 assumes all of them), or have devices enrolled"
+        )
+        raise FieldError("privacy", "honest_share", problem)
     queries = tables["query"]
     if not isinstance(queries, list) or not queries:
         raise FieldError("file", "query", "must be one or more tables; begin each with [[query]]")
@@ -60,6 +68,7 @@ def _draft_from(tables: dict[str, Any]) -> Draft:
         minimum_reports=task["minimum_reports"],
         privacy=Privacy(**{key: _privacy_value(key, value) for key, value in privacy.items()}),
         questions=tuple(_question(index, query) for index, query in enumerate(queries)),
+        admission=admission,
         suite=task.get("suite", DEFAULT.name),
     )
     check_draft(draft)

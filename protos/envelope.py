@@ -23,8 +23,12 @@ TASK_ID_BYTES = 32
 NUMBER_LIMIT = 2**32
 """Rounds and queries are below this: an envelope is bound to them in four bytes each."""
 
+FIRST_HOP = 2
+"""The place in the chain of the first hop: the shuffler that devices submit to is the first."""
+
 _OUTER_LABEL = b"hubbub/v1 shuffler"
 _INNER_LABEL = b"hubbub/v1 analyzer"
+_HOP_LABEL = b"hubbub/v1 hop"
 
 
 @dataclass(frozen=True)
@@ -50,9 +54,12 @@ class Destination:
         return self.task_id + self.round.to_bytes(4, "big") + self.key_set_hash
 
 
-def inner_bytes(report_bytes: int, suite: Suite = DEFAULT) -> int:
-    """Return the length of the inner envelope of a report: the same for every answer and device of its query."""
-    return report_bytes + suite.overhead_bytes
+def inner_bytes(report_bytes: int, suite: Suite = DEFAULT, layers: int = 1) -> int:
+    """Return the length of the inner envelope of a report: the same for every answer and device of its query.
+
+    `layers` are the analyzer's, and one for each hop that it is still to go through.
+    """
+    return report_bytes + layers * suite.overhead_bytes
 
 
 def outer_bytes(inners: Sequence[int], suite: Suite = DEFAULT) -> int:
@@ -60,30 +67,48 @@ def outer_bytes(inners: Sequence[int], suite: Suite = DEFAULT) -> int:
     return sum(inners) + suite.overhead_bytes
 
 
+def _inner_info(destination: Destination, query: int, hop: int | None) -> bytes:
+    """What an inner envelope is bound to, at the analyzer or at the hop in that place of the chain."""
+    label = _INNER_LABEL if hop is None else _HOP_LABEL + hop.to_bytes(4, "big")
+    return label + destination._encode() + query.to_bytes(4, "big")
+
+
 class Sealer:
-    """Seals the two layers of one round's submissions, both in the task's suite. Takes raw public keys.
+    """Seals the layers of one round's submissions, all in the task's suite. Takes raw public keys.
+
+    `hop_keys` are those of the hops behind the shuffler, in the order in which batches go through them; the first of
+    them is in place `FIRST_HOP`.
 
     Raises:
         EnvelopeError: where a key is none of the suite's.
     """
 
     def __init__(
-        self, destination: Destination, shuffler_key: bytes, analyzer_key: bytes, suite: Suite = DEFAULT
+        self,
+        destination: Destination,
+        shuffler_key: bytes,
+        analyzer_key: bytes,
+        suite: Suite = DEFAULT,
+        hop_keys: Sequence[bytes] = (),
     ) -> None:
         self._outer_info = _OUTER_LABEL + destination._encode()
-        self._inner_info = _INNER_LABEL + destination._encode()
+        self._destination = destination
         self._suite = suite
+        # The last hop first: its layer goes right around the analyzer's.
+        self._hops = [(place, suite.public_key(key)) for place, key in enumerate(hop_keys, FIRST_HOP)][::-1]
         self._shuffler = suite.public_key(shuffler_key)
         self._analyzer = suite.public_key(analyzer_key)
 
     def inner(self, report: bytes, query: int) -> bytes:
-        """Seal one query's report to the analyzer; `inner_bytes` says how long the envelope is.
+        """Seal one query's report to the analyzer, and that to each hop; `inner_bytes` says how long the envelope is.
 
         Raises:
-            EnvelopeError: where the analyzer's public key cannot be sealed to.
+            EnvelopeError: where a public key cannot be sealed to.
         """
-        info = self._inner_info + query.to_bytes(4, "big")
-        return self._suite.encrypt(report, self._analyzer, info)
+        sealed = self._suite.encrypt(report, self._analyzer, _inner_info(self._destination, query, None))
+        for place, key in self._hops:
+            sealed = self._suite.encrypt(sealed, key, _inner_info(self._destination, query, place))
+        return sealed
 
     def outer(self, inners: Sequence[bytes], submission_id: bytes) -> bytes:
         """Seal the inner envelopes, in the order of the task's queries, to the shuffler.
@@ -143,19 +168,25 @@ class OuterOpener:
 
 
 class InnerOpener:
-    """Opens one query's inner envelopes with the analyzer's raw private key.
+    """Opens one layer of one query's inner envelopes with a raw private key: the analyzer's, or a hop's.
+
+    `hop` is the hop's place in the chain, None for the analyzer.
 
     Raises:
         EnvelopeError: where the key is none of the suite's.
     """
 
-    def __init__(self, destination: Destination, private_key: bytes, query: int, suite: Suite = DEFAULT) -> None:
-        self._info = _INNER_LABEL + destination._encode() + query.to_bytes(4, "big")
+    def __init__(
+        self, destination: Destination, private_key: bytes, query: int, suite: Suite = DEFAULT, hop: int | None = None
+    ) -> None:
+        self._info = _inner_info(destination, query, hop)
         self._suite = suite
         self._key = suite.private_key(private_key)
 
     def open(self, envelope: bytes) -> bytes:
-        """Return the report inside, which is shorter by the suite's overhead; whether it is valid its randomizer says.
+        """Return what is inside, shorter by the suite's overhead: a report, or the envelope for the next in the chain.
+
+        Whether a report is valid its randomizer says.
 
         Raises:
             EnvelopeError: where it does not open.

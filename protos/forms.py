@@ -28,8 +28,11 @@ class Form:
     version: Version
 
 
-TASK_FORMS = (Form("hubbub-task/1", Label.TASK_V1, 1), Form("hubbub-task/2", Label.TASK, 2))
-"""Every version of a task that can be read; new tasks have the last one."""
+UNSTATED = Form("hubbub-task/2", Label.TASK, 2)
+"""The last form of a task that does not state its admission, which is then open."""
+
+TASK_FORMS = (Form("hubbub-task/1", Label.TASK_V1, 1), UNSTATED, Form("hubbub-task/3", Label.TASK_V3, 2))
+"""Every version of a task that can be read; a task that states its admission has the last one."""
 
 CERTIFICATE_FORMS = (
     Form("hubbub-certificate/1", Label.CERTIFICATE_V1, 1),

@@ -2,14 +2,16 @@
 
 An identity is a party's lasting name. HPKE keys are made for one round of one task and destroyed with it. The service
 that holds such a key publishes a signed `KeyRecord` of it. The two records of a round, the shuffler's and the
-analyzer's, are its `KeySet`, and every envelope is bound to the key set's hash.
+analyzer's, are its `KeySet`, and every envelope is bound to the key set's hash. Where a task names more shufflers, each
+of them signs a record around the one of who comes after it, so that the second shuffler's record holds all the others.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
@@ -22,7 +24,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from hubbub.protos.envelope import NUMBER_LIMIT
 from hubbub.protos.errors import KeyRecordError, SignatureError, SuiteError
 from hubbub.protos.pem import what_it_is
-from hubbub.protos.signed import IDENTITY_BYTES, Label, SignedDocument, from_hex
+from hubbub.protos.signed import IDENTITY_BYTES, Label, SignedDocument, from_hex, parse_canonical
 from hubbub.protos.suites import suite_named
 
 KEY_RECORD_FORMAT = "hubbub-key/1"
@@ -39,14 +41,21 @@ class Role(StrEnum):
     OPERATOR = "operator"
     SHUFFLER = "shuffler"
     ANALYZER = "analyzer"
+    HOP = "hop"
+    """A shuffler behind the first one; a task may name several."""
+
+
+CORE_ROLES = (Role.OPERATOR, Role.SHUFFLER, Role.ANALYZER)
+"""The parties that every task names, once each."""
 
 
 class Identity:
-    """A party's Ed25519 private key. Never printed, never pickled."""
+    """A party's Ed25519 private key, and those of its identities before and after. Never printed, never pickled."""
 
-    def __init__(self, key: Ed25519PrivateKey) -> None:
+    def __init__(self, key: Ed25519PrivateKey, others: Sequence[Identity] = ()) -> None:
         self.key = key
         self.public = key.public_key().public_bytes_raw()
+        self._others = {each.public: each for each in others}
 
     def __repr__(self) -> str:
         # The public key alone: a repr ends up in logs and tracebacks.
@@ -76,6 +85,24 @@ class Identity:
             raise SignatureError(f"{path} holds a {type(key).__name__}, an identity is an Ed25519 key")
         return cls(key)
 
+    def beside(self, others: Sequence[Identity]) -> Identity:
+        """Return this identity with others of the same party: those that follow it, and those before it."""
+        return Identity(self.key, others)
+
+    def named(self, public: bytes) -> Identity:
+        """Return the party's identity of that public key (32 bytes), which signs.
+
+        Raises:
+            SignatureError: where its private key is not here.
+        """
+        found = self if public == self.public else self._others.get(public)
+        if found is None:
+            raise SignatureError(
+                f"the private key of {public.hex()[:16]}…, an identity of this party, is not here; put it beside the "
+                "identity that the settings name"
+            )
+        return found
+
     def save(self, path: Path) -> None:
         """Write the private key as PEM into a new file that only its owner can read."""
         pem = self.key.private_bytes(
@@ -104,6 +131,9 @@ def write_private(path: Path, content: bytes) -> None:
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "wb") as file:
         file.write(content)
+        file.flush()
+        # What others sign for a key must not outlive it in a power cut.
+        os.fsync(descriptor)
 
 
 def load_public(path: Path) -> bytes:
@@ -141,7 +171,13 @@ def parse_public(pem: bytes, name: str = "the key") -> bytes:
 
 @dataclass(frozen=True)
 class KeyRecord:
-    """The public half of the HPKE key that a service opens one round of one task with. Times are seconds since 1970."""
+    """The public half of the HPKE key that a service opens one round of one task with. Times are seconds since 1970.
+
+    `behind` is in a hop's record alone: the signed key record of who comes after it, the next hop or the analyzer.
+
+    Raises:
+        KeyRecordError: where a hop has nobody behind it, or somebody else has.
+    """
 
     role: Role
     task_id: bytes
@@ -150,6 +186,11 @@ class KeyRecord:
     public_key: bytes
     not_before: int
     not_after: int
+    behind: SignedDocument | None = None
+
+    def __post_init__(self) -> None:
+        if (self.role is Role.HOP) is not (self.behind is not None):
+            raise KeyRecordError("a hop's key record holds that of who comes after it, and no other record holds one")
 
     @property
     def key_id(self) -> str:
@@ -161,7 +202,9 @@ class KeyRecord:
         return SignedDocument.make(Label.KEY_RECORD, self._content(), identity.key)
 
     def _content(self) -> dict[str, Any]:
+        behind = {} if self.behind is None else {"behind": self.behind.as_json()}
         return {
+            **behind,
             "format": KEY_RECORD_FORMAT,
             "key_id": self.key_id,
             "not_after": self.not_after,
@@ -208,6 +251,7 @@ class KeyRecord:
             public_key=from_hex(content["public_key"], suite.public_key_bytes, "public_key"),
             not_before=content["not_before"],
             not_after=content["not_after"],
+            behind=SignedDocument.from_json(content["behind"]) if "behind" in content else None,
         )
 
     def check_for(self, role: Role, task_id: bytes, round_number: int, suite: str) -> None:
@@ -238,10 +282,15 @@ class KeyRecord:
 
 @dataclass(frozen=True)
 class KeySet:
-    """The signed key records of a round, one per role."""
+    """The signed key records of a round: the shuffler's, and the analyzer's.
+
+    Where the task names hops, `analyzer` is the first hop's, around those of all who come after it.
+    """
 
     shuffler: SignedDocument
     analyzer: SignedDocument
+    successions: tuple[bytes, ...] = field(default=(), compare=False)
+    """Signed statements by which identities follow those that tasks name (`protos.successions`), as they came."""
 
     @cached_property
     def hash(self) -> bytes:
@@ -253,18 +302,54 @@ class KeySet:
         return digest.digest()
 
     def read(
-        self, task_id: bytes, round_number: int, suite: str, shuffler: bytes, analyzer: bytes
-    ) -> tuple[KeyRecord, KeyRecord]:
-        """Return both records (shuffler's, analyzer's), checked against the identities (32 bytes each) and the round.
+        self,
+        task_id: bytes,
+        round_number: int,
+        suite: str,
+        shuffler: bytes,
+        analyzer: bytes,
+        hops: Sequence[bytes] = (),
+    ) -> tuple[KeyRecord, ...]:
+        """Return the records, checked against the identities (32 bytes each) and the round.
+
+        First the shuffler's, then the analyzer's, then those of the hops in their order.
 
         Raises:
             SignatureError: where a record is not signed by its service.
             KeyRecordError: where a record is for something else.
         """
-        records = KeyRecord.read(self.shuffler, shuffler), KeyRecord.read(self.analyzer, analyzer)
-        for record, role in zip(records, (Role.SHUFFLER, Role.ANALYZER), strict=True):
+        first = KeyRecord.read(self.shuffler, shuffler)
+        *chain, last = read_behind(self.analyzer, (*hops, analyzer))
+        expected = ((first, Role.SHUFFLER), (last, Role.ANALYZER), *((record, Role.HOP) for record in chain))
+        for record, role in expected:
             record.check_for(role, task_id, round_number, suite)
-        return records
+        return first, last, *chain
+
+
+def behind(document: SignedDocument, steps: int) -> SignedDocument:
+    """Return the key record that lies that many steps inside of one that was checked (`read_behind`)."""
+    for _ in range(steps):
+        document = SignedDocument.from_json(parse_canonical(document.body)["behind"])
+    return document
+
+
+def read_behind(document: SignedDocument, identities: Sequence[bytes]) -> list[KeyRecord]:
+    """Return the key records of those behind the first shuffler, outermost first, each signed by its identity.
+
+    `identities` (32 bytes each) are the hops' in their order, then the analyzer's. `check_for` is still to be called.
+
+    Raises:
+        SignatureError: where a record is not signed by its service.
+        KeyRecordError: where one is not a key record, or there are more or fewer of them.
+    """
+    records = []
+    for place, identity in enumerate(identities):
+        records.append(KeyRecord.read(document, identity))
+        behind = records[-1].behind
+        if (behind is None) is not (place == len(identities) - 1):
+            raise KeyRecordError("the key records are not those of the task's hops, one around the next; ask again")
+        document = behind or document
+    return records
 
 
 def _plain(value: object) -> str:

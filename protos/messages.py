@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from hubbub.protos.batch import BatchId
@@ -12,17 +12,74 @@ from hubbub.protos.refusals import Refusal
 
 @dataclass(frozen=True)
 class Submission:
-    """A sealed submission: its random id (16 bytes) and the outer envelope."""
+    """A sealed submission: its random id (16 bytes) and the outer envelope. None of it is ever printed.
 
-    id: bytes
-    envelope: bytes
+    In a task for enrolled devices there is a credential's id beside, and the proof that the device has its key.
+    """
+
+    id: bytes = field(repr=False)
+    envelope: bytes = field(repr=False)
+    credential: bytes = field(default=b"", repr=False)
+    proof: bytes = field(default=b"", repr=False)
+
+
+@dataclass(frozen=True)
+class Redemption:
+    """A ticket, as its file holds it, and the device's secret (32 bytes; never printed) that it is spent by."""
+
+    ticket: bytes = field(repr=False)
+    device_key: bytes = field(repr=False)
+
+
+class KeyState(StrEnum):
+    """The state of a key: PENDING → ACTIVE → RETIRED. The active one is used for what is new.
+
+    A pending one is known to whoever has to check with it later; a retired one still checks, or opens, what is old.
+    """
+
+    PENDING = "pending"
+    ACTIVE = "active"
+    RETIRED = "retired"
+
+
+class Step(StrEnum):
+    """What the operator may do with what devices are admitted with."""
+
+    STATUS = "status"
+    PREPARE = "prepare"
+    """Make a pending master key, where there is none."""
+    ACTIVATE = "activate"
+    """Make the pending key the active one, which retires the one before."""
+    FORGET = "forget"
+    """Destroy the retired keys; devices that had theirs from one redeem their tickets again, by themselves."""
+    REVOKE = "revoke"
+    """Admit these devices no more."""
+
+
+@dataclass(frozen=True)
+class MasterKey:
+    """What the operator sees of a master key: generation, state, since when (seconds since 1970), 16 hex digits."""
+
+    generation: int
+    state: KeyState
+    since: int
+    fingerprint: str
+
+
+@dataclass(frozen=True)
+class CredentialStatus:
+    """How enrolment stands: the master keys, oldest first, tickets spent, devices revoked."""
+
+    keys: tuple[MasterKey, ...]
+    spent: int
+    revoked: int
 
 
 @dataclass(frozen=True)
 class Receipt:
     """The shuffler's confirmation that a submission is on disk; a retry gets the same one as the first call."""
 
-    submission_id: bytes
+    submission_id: bytes = field(repr=False)
     round: int
 
 
@@ -78,7 +135,7 @@ class Envelopes:
 
     batch: BatchId
     offset: int
-    envelopes: tuple[bytes, ...]
+    envelopes: tuple[bytes, ...] = field(repr=False)
 
 
 @dataclass(frozen=True)

@@ -32,6 +32,14 @@ class Reason(StrEnum):
     INCOMPLETE = "incomplete"
     NO_RESULTS = "no_results"
     OVER_BUDGET = "over_budget"
+    NOT_ENROLLED = "not_enrolled"
+    CREDENTIAL_EXPIRED = "credential_expired"
+    REVOKED = "revoked"
+    NOT_COUNTERSIGNED = "not_countersigned"
+    BAD_TICKET = "bad_ticket"
+    TICKET_EXPIRED = "ticket_expired"
+    TICKET_SPENT = "ticket_spent"
+    FORKED = "forked"
     TOO_LARGE = "too_large"
 
 

@@ -51,12 +51,18 @@ class Label(StrEnum):
     """
 
     # These texts are part of what is signed: a change to one makes every earlier signature under it invalid.
+    TASK_V3 = "hubbub/v3 task"
     TASK = "hubbub/v2 task"
     TASK_V1 = "hubbub/v1 task"
     KEY_RECORD = "hubbub/v1 key record"
     KEY_SET = "hubbub/v1 key set"
     BATCH_RECORD = "hubbub/v1 batch record"
+    BATCH_RECORD_V2 = "hubbub/v2 batch record"
     BATCH_DIGEST = "hubbub/v1 batch digest"
+    HOP_RECORD = "hubbub/v1 hop record"
+    RELEASES = "hubbub/v1 releases"
+    TICKET = "hubbub/v1 enrolment ticket"
+    SUCCESSION = "hubbub/v1 succession"
     CERTIFICATE = "hubbub/v2 certificate"
     CERTIFICATE_V1 = "hubbub/v1 certificate"
 

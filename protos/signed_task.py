@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from fractions import Fraction
 from math import floor
 from typing import Any
 
+from hubbub.protos.admission import OPEN, read_admission
 from hubbub.protos.draft import check_draft
 from hubbub.protos.errors import SignatureError, SuiteError, TaskError
 from hubbub.protos.forms import TASK_FORMS, form_named, version_at
-from hubbub.protos.keys import Identity, Role, identity_from_hex
+from hubbub.protos.keys import CORE_ROLES, Identity, Role, identity_from_hex
+from hubbub.protos.lineage import Lineage, leading
 from hubbub.protos.signed import (
     SIGNATURE_BYTES,
     Version,
@@ -24,8 +26,9 @@ from hubbub.protos.signed import (
     with_floats,
     write_canonical,
 )
+from hubbub.protos.successions import Succession
 from hubbub.protos.suites import suite_named
-from hubbub.protos.task import Draft, Identities, Privacy, Schedule, Task, task_content
+from hubbub.protos.task import TASK_FORMAT, Draft, Identities, Privacy, Schedule, Task, task_content
 from hubbub.queries.over_rounds import Repeated
 from hubbub.queries.query import Query
 
@@ -57,22 +60,29 @@ class SignedTask:
             return SignedTask(self.task, self.operator_signature, signature)
         raise SignatureError("this key is neither the task's operator's nor its shuffler's; only those two sign a task")
 
-    def check(self, operator: bytes, shuffler: bytes) -> Task:
+    def check(self, operator: bytes, shuffler: bytes, successions: Sequence[Succession] = ()) -> Task:
         """Return the task, checked to name and to be signed by both identities (32 bytes each), known out of band.
 
+        With `successions` an identity is one with those that follow it and those before it.
+
         Raises:
-            SignatureError: naming the party whose identity or signature does not hold.
+            SignatureError: naming the party whose identity or signature does not hold, or the succession.
         """
         # The task names its own signers, so a valid signature alone proves nothing: anybody can sign a task that names
         # them. The identities must be those that the caller knew beforehand.
-        for role, identity in ((Role.OPERATOR, operator), (Role.SHUFFLER, shuffler)):
+        known = {Role.OPERATOR: operator, Role.SHUFFLER: shuffler, Role.ANALYZER: self.task.identities.analyzer}
+        # Those of other deployments say nothing of this task.
+        ours = leading(successions, known.items())
+        lineage = Lineage.of(known, ours) if ours else None
+        for role in (Role.OPERATOR, Role.SHUFFLER):
+            named = self.task.identities.of(role)
             signature = getattr(self, f"{role.value}_signature")
-            if self.task.identities.of(role) != identity:
+            if named != known[role] and not (lineage and lineage.holds(role, named)):
                 raise SignatureError(f"the task names another {role.value} than the one that is trusted here")
             if signature is None:
                 raise SignatureError(f"the {role.value} has not signed the task; `hubbub sign` does")
-            check_signature(self.task.form.label, self.task.canonical, signature, identity)
-        return self.task
+            check_signature(self.task.form.label, self.task.canonical, signature, named)
+        return self.task if lineage is None else replace(self.task, lineage=lineage)
 
     def as_json(self) -> dict[str, Any]:
         """Return the task and its signatures as JSON."""
@@ -178,6 +188,7 @@ def _task_from(content: Any, version: Version) -> Task:
     suite = _suite_of(content["suite"])
     if version == 2:
         content = _with_floats(content)
+    stated = read_admission(content["admission"]) if form.name == TASK_FORMAT else None
     queries = tuple(Query.read(f"query[{index}]", query) for index, query in enumerate(content["queries"]))
     draft = Draft(
         name=content["name"],
@@ -185,13 +196,14 @@ def _task_from(content: Any, version: Version) -> Task:
         minimum_reports=content["minimum_reports"],
         privacy=Privacy(**content["privacy"]),
         questions=tuple(query.question for query in queries),
+        admission=stated or OPEN,
         suite=suite,
     )
     check_draft(draft)
     _check_promises(draft, queries)
     identities = _identities_from(content["identities"])
     promise = draft.minimum_reports, draft.privacy
-    return Task(draft.name, draft.schedule, *promise, queries, identities, suite=suite, format=form.name)
+    return Task(draft.name, draft.schedule, *promise, queries, identities, suite=suite, format=form.name, stated=stated)
 
 
 def _suite_of(name: Any) -> str:
@@ -224,6 +236,7 @@ def _schedule_from(content: dict[str, Any]) -> Schedule:
 
 
 def _identities_from(content: Any) -> Identities:
-    if not isinstance(content, dict) or set(content) != {role.value for role in Role}:
-        raise SignatureError("identities names exactly operator, shuffler and analyzer")
-    return Identities(**{role.value: identity_from_hex(content[role.value], role) for role in Role})
+    if not isinstance(content, dict) or set(content) - {"hops"} != {role.value for role in CORE_ROLES}:
+        raise SignatureError("identities names exactly operator, shuffler and analyzer, and hops where there are any")
+    hops = tuple(identity_from_hex(each, Role.HOP) for each in content.get("hops", ()))
+    return Identities(**{role.value: identity_from_hex(content[role.value], role) for role in CORE_ROLES}, hops=hops)

@@ -10,15 +10,17 @@ from __future__ import annotations
 import hashlib
 import itertools
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any, Literal
 
-from hubbub.protos.envelope import inner_bytes, outer_bytes
+from hubbub.protos.admission import ENROLLED, OPEN, Admission
+from hubbub.protos.envelope import FIRST_HOP, inner_bytes, outer_bytes
 from hubbub.protos.errors import TaskError
-from hubbub.protos.forms import TASK_FORMS, Form, form_named
-from hubbub.protos.keys import Role
+from hubbub.protos.forms import TASK_FORMS, UNSTATED, Form, form_named
+from hubbub.protos.keys import CORE_ROLES, Role
+from hubbub.protos.lineage import Lineage
 from hubbub.protos.signed import write_canonical
 from hubbub.protos.suites import DEFAULT, Suite, suite_named
 from hubbub.queries.over_rounds import Repeated
@@ -26,7 +28,8 @@ from hubbub.queries.query import Query
 from hubbub.queries.question import Question
 
 TASK_FORMAT = TASK_FORMS[-1].name
-"""The form of new tasks. A task that was signed in an earlier form keeps that form, and so its bytes and its id."""
+"""The form of new tasks, which state their admission. A task that was signed in an earlier form keeps that form, and so
+its bytes and its id."""
 
 MAXIMUM_REPORTS = 10**12
 """Most reports of one round; the accountant's bounds are checked up to here."""
@@ -34,7 +37,15 @@ MAXIMUM_REPORTS = 10**12
 MAXIMUM_DUMMIES = 10_000_000
 """Most uniform reports that the shuffler adds to a query's batch; sealing them takes it about twenty minutes."""
 
+MAXIMUM_HOPS = 7
+"""Most shufflers behind the first one: for each of them a device seals every answer once more."""
+
 Close = Literal["schedule", "operator"]
+
+
+def hop_name(place: int) -> str:
+    """Return how the shuffler in that place of the chain is called in folders, certificates and texts."""
+    return f"hop-{place}"
 
 
 @dataclass(frozen=True)
@@ -83,27 +94,38 @@ class Privacy:
 
 @dataclass(frozen=True)
 class Identities:
-    """The raw Ed25519 public keys (32 bytes each) of the three parties, no two of them the same.
+    """The raw Ed25519 public keys (32 bytes each) of the parties, no two of them the same.
+
+    `hops` are the shufflers behind the first one, in the order in which batches go through them.
 
     Raises:
-        TaskError: where two parties have one key.
+        TaskError: where two parties have one key, or there are more than `MAXIMUM_HOPS` hops.
     """
 
     operator: bytes
     shuffler: bytes
     analyzer: bytes
+    hops: tuple[bytes, ...] = ()
 
     def __post_init__(self) -> None:
+        if len(self.hops) > MAXIMUM_HOPS:
+            raise TaskError(f"{len(self.hops)} hops are named behind the shuffler, at most {MAXIMUM_HOPS} may be")
         # One party that is both shuffler and analyzer could open every envelope and see who sent which report.
-        for one, other in itertools.combinations(Role, 2):
-            if self.of(one) == self.of(other):
+        for (one, its), (other, others) in itertools.combinations(self.named.items(), 2):
+            if its == others:
                 raise TaskError(
-                    f"{one.value} and {other.value} have the same key, and must be two parties; "
+                    f"{one} and {other} have the same key, and must be two parties; "
                     "each makes its own with `hubbub identity`"
                 )
 
+    @property
+    def named(self) -> dict[str, bytes]:
+        """All identities by the parties' names; the second shuffler is called hop-2."""
+        hops = {hop_name(place): identity for place, identity in enumerate(self.hops, FIRST_HOP)}
+        return {**{role.value: self.of(role) for role in CORE_ROLES}, **hops}
+
     def of(self, role: Role) -> bytes:
-        """The identity of a role."""
+        """The identity of one of `CORE_ROLES`."""
         return {Role.OPERATOR: self.operator, Role.SHUFFLER: self.shuffler, Role.ANALYZER: self.analyzer}[role]
 
 
@@ -116,6 +138,7 @@ class Draft:
     minimum_reports: int
     privacy: Privacy
     questions: tuple[Question, ...]
+    admission: Admission = ENROLLED
     suite: str = DEFAULT.name
 
     @property
@@ -126,7 +149,14 @@ class Draft:
 
 @dataclass(frozen=True)
 class Task:
-    """A task as devices and services run it."""
+    """A task as devices and services run it.
+
+    `stated` is the admission that it states, in the form that does so; None in an earlier form, which says nothing.
+    `lineage` has the identities that follow those it names, where any do (`protos.signers`); it is no part of the task.
+
+    Raises:
+        TaskError: where its form and what it states do not go together.
+    """
 
     name: str
     schedule: Schedule
@@ -135,7 +165,27 @@ class Task:
     queries: tuple[Query, ...]
     identities: Identities
     suite: str = DEFAULT.name
-    format: str = TASK_FORMAT
+    format: str = UNSTATED.name
+    stated: Admission | None = None
+    lineage: Lineage | None = field(default=None, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if (self.format == TASK_FORMAT) is not (self.stated is not None):
+            raise TaskError(f"a task states its admission in the form {TASK_FORMAT}, and in no other; make both agree")
+        if self.identities.hops and self.stated is None:
+            raise TaskError(f"only a task of the form {TASK_FORMAT} names hops; plan it anew")
+        if self.admission.second_authority in (self.identities.operator, self.identities.shuffler):
+            raise TaskError("the second authority is the operator or the shuffler; name the key of somebody else")
+
+    @property
+    def admission(self) -> Admission:
+        """Who may submit: whoever reaches the shuffler, where the task does not state it."""
+        return OPEN if self.stated is None else self.stated
+
+    @property
+    def stated_mode(self) -> str | None:
+        """The mode of admission as batch records state it; None in a task that does not state it."""
+        return None if self.stated is None else self.stated.mode.value
 
     @property
     def form(self) -> Form:
@@ -164,7 +214,17 @@ class Task:
     @cached_property
     def inner_bytes(self) -> tuple[int, ...]:
         """Lengths of the inner envelopes, in the order of the queries: each is as long as its randomizer's reports."""
-        return tuple(inner_bytes(query.report_bytes, self.hpke) for query in self.queries)
+        return self.arriving_bytes(FIRST_HOP)
+
+    @cached_property
+    def counted_bytes(self) -> tuple[int, ...]:
+        """Lengths of the envelopes as the analyzer gets them: every hop has taken its layer off."""
+        return self.arriving_bytes(FIRST_HOP + len(self.identities.hops))
+
+    def arriving_bytes(self, place: int) -> tuple[int, ...]:
+        """Lengths of the envelopes as they arrive at a place of the chain; behind the last hop is the analyzer's."""
+        layers = 1 + FIRST_HOP + len(self.identities.hops) - place
+        return tuple(inner_bytes(query.report_bytes, self.hpke, layers) for query in self.queries)
 
     @cached_property
     def outer_bytes(self) -> int:
@@ -192,12 +252,20 @@ class Task:
         return names.index(name)
 
 
+def identities_content(identities: Identities) -> dict[str, Any]:
+    """Return identities as JSON; `hops` is there only where there are any, so that other tasks keep their bytes."""
+    hops = {"hops": [hop.hex() for hop in identities.hops]} if identities.hops else {}
+    return {**hops, **{role.value: identities.of(role).hex() for role in CORE_ROLES}}
+
+
 def task_content(task: Task) -> dict[str, Any]:
     """Return a task as JSON."""
     schedule, privacy = task.schedule, task.privacy
+    stated = {} if task.stated is None else {"admission": task.stated.content()}
     return {
+        **stated,
         "format": task.format,
-        "identities": {role.value: task.identities.of(role).hex() for role in Role},
+        "identities": identities_content(task.identities),
         "minimum_reports": task.minimum_reports,
         "name": task.name,
         "privacy": {

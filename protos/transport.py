@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import grpc
@@ -41,6 +42,45 @@ _CHANNEL_OPTIONS: tuple[tuple[str, int], ...] = (
 
 
 @dataclass(frozen=True)
+class Pems:
+    """The contents of a server's TLS files (PEM), which are never printed."""
+
+    authority: bytes = field(repr=False)
+    certificate: bytes = field(repr=False)
+    key: bytes = field(repr=False)
+
+    def configuration(self, clients: bytes | None) -> grpc.ServerCertificateConfiguration:
+        """Return them as gRPC takes them; `clients` issued the certificates of clients, where it is given."""
+        return grpc.ssl_server_certificate_configuration([(self.key, self.certificate)], clients or self.authority)
+
+
+def renewed_server(
+    current: Callable[[], Pems], *, mutual: bool, clients: bytes | None = None
+) -> grpc.ServerCredentials:
+    """Credentials of one port that are asked for before each handshake, so that new files need no restart.
+
+    `current` is called in threads of gRPC's, and only hands out what is in memory. With `mutual`, clients must show a
+    certificate of an authority that is trusted at that moment, or of `clients` (PEM) where that is given. Connections
+    that are open stay open.
+    """
+    # For one port only: gRPC keeps a configuration for each, and this remembers what it has given to one.
+    given: Pems | None = None
+
+    def changed() -> grpc.ServerCertificateConfiguration | None:
+        nonlocal given
+        now = current()
+        # None keeps what gRPC has; it asks for one handshake at a time.
+        if now is given:
+            return None
+        given = now
+        return now.configuration(clients)
+
+    first = current().configuration(clients)
+    # None is among what may be returned by gRPC's documentation, and left out of its types.
+    return grpc.dynamic_ssl_server_credentials(first, changed, require_client_authentication=mutual)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
 class TLS:
     """PEM files of a party: its certificate, its private key, and the authority it trusts (a file or PEM bytes)."""
 
@@ -56,8 +96,16 @@ class TLS:
             CertificateError: where one cannot be used.
         """
         self.check(time.time(), own=True)
-        pair = (_read(self.key), _read(self.certificate))
-        return grpc.ssl_server_credentials([pair], _read(self.authority), require_client_auth=mutual)
+        pair = (read_pem(self.key), read_pem(self.certificate))
+        return grpc.ssl_server_credentials([pair], read_pem(self.authority), require_client_auth=mutual)
+
+    def read(self) -> Pems:
+        """Return what the files hold.
+
+        Raises:
+            HubbubError: where a file is not named, or missing.
+        """
+        return Pems(read_pem(self.authority), read_pem(self.certificate), read_pem(self.key))
 
     def client(self) -> grpc.ChannelCredentials:
         """Credentials of a client, with its own certificate where there is one.
@@ -68,8 +116,8 @@ class TLS:
         """
         self.check(time.time())
         if self.certificate is None:
-            return grpc.ssl_channel_credentials(_read(self.authority))
-        return grpc.ssl_channel_credentials(_read(self.authority), _read(self.key), _read(self.certificate))
+            return grpc.ssl_channel_credentials(read_pem(self.authority))
+        return grpc.ssl_channel_credentials(read_pem(self.authority), read_pem(self.key), read_pem(self.certificate))
 
     def check(self, now: float, *, own: bool = False) -> dict[str, Certificate]:
         """Return the certificates, "authority" and "own" (where there is one, or `own` says that there must be).
@@ -80,14 +128,14 @@ class TLS:
                 key is another certificate's; with `own` also where the authority did not issue the certificate.
         """
         where = "the authority's certificate" if isinstance(self.authority, bytes) else str(self.authority)
-        trusted = certificates_in(_read(self.authority), where)
+        trusted = certificates_in(read_pem(self.authority), where)
         authorities = [Certificate.of(each, where) for each in trusted]
         # There are two while a new authority takes the place of an old one: the one that lasts longest counts.
         found = {"authority": max(authorities, key=lambda each: each.not_after)}
         if own or self.certificate is not None:
             # The first is the party's own, any others lead from it to the authority.
-            chain = certificates_in(_read(self.certificate), str(self.certificate))
-            check_pair(chain[0], key_in(_read(self.key), str(self.key)), str(self.certificate), str(self.key))
+            chain = certificates_in(read_pem(self.certificate), str(self.certificate))
+            check_pair(chain[0], key_in(read_pem(self.key), str(self.key)), str(self.certificate), str(self.key))
             found["own"] = Certificate.of(chain[0], str(self.certificate))
         for each in found.values():
             each.check_time(now)
@@ -96,7 +144,12 @@ class TLS:
         return found
 
 
-def _read(path: Path | bytes | None) -> bytes:
+def read_pem(path: Path | bytes | None) -> bytes:
+    """Return what a TLS file holds; bytes are returned as they are.
+
+    Raises:
+        HubbubError: where it is not named, or cannot be read.
+    """
     if isinstance(path, bytes):
         return path
     if path is None:

@@ -120,7 +120,10 @@ class Grouped:
         cells = next(csv.reader([text], skipinitialspace=True), [])
         if len(cells) != len(self.parts):
             order = ",".join(part.name for part in self.parts)
-            raise AnswerError(f"{self.name} is {text!r}; write {order}, with quotes around a value that has a comma")
+            found = f"{len(cells)} values, not {len(self.parts)}"
+            raise AnswerError(
+                f"the answer to {self.name} has {found}; write {order}, with quotes around a value that has a comma"
+            )
         answer: dict[str, Any] = {}
         for part, cell in zip(self.parts, cells, strict=True):
             answer[part.name] = part.parse(cell) if cell or not part.optional else None

@@ -18,12 +18,13 @@ def parsed(name: str, text: str) -> float:
     """Return the number that a person typed as the answer to the query `name`.
 
     Raises:
-        AnswerError: where it is none.
+        AnswerError: where it is none; the message never repeats it.
     """
     try:
         return float(text)
-    except ValueError as error:
-        raise AnswerError(f"{name} is {text!r}; it must be a number") from error
+    except ValueError:
+        # Python's own message would repeat it.
+        raise AnswerError(f"the answer to {name} cannot be read; it must be a number") from None
 
 
 def finite(name: str, answer: object) -> int | float:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from hubbub.queries.draws import Random
@@ -31,15 +31,18 @@ class Moment:
     """The round that is answered, and what the device kept of the query; None where it keeps nothing yet."""
 
     round: int
-    memory: Memory | None = None
+    memory: Memory | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True)
 class Encoded:
-    """The symbol that encodes an answer, and what is to be kept for the next round; None where nothing is."""
+    """The symbol that encodes an answer, and what is to be kept for the next round; None where nothing is.
 
-    symbol: int
-    memory: Memory | None = None
+    Neither is ever printed: this is an answer before it is randomized.
+    """
+
+    symbol: int = field(repr=False)
+    memory: Memory | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import unicodedata
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
@@ -30,7 +30,7 @@ _END = b"\xff"
 class Prefix:
     """The beginning of a text in UTF-8; all of the text where it has `ended`."""
 
-    content: bytes
+    content: bytes = field(repr=False)
     ended: bool
 
     @classmethod

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from hubbub.protos.keys import Identity, KeyRecord, Role
 from hubbub.protos.signed import SignedDocument
+from hubbub.protos.signers import signers
 from hubbub.protos.suites import Suite
 from hubbub.protos.task import Task
 from hubbub.protos.times import key_validity
@@ -25,10 +26,22 @@ class NewRoundKey:
 
 
 def make_key(
-    role: Role, task: Task, round_number: int, identity: Identity, new_key: NewKey = Suite.generate_key
+    role: Role,
+    task: Task,
+    round_number: int,
+    identity: Identity,
+    new_key: NewKey = Suite.generate_key,
+    behind: SignedDocument | None = None,
 ) -> NewRoundKey:
-    """Make the key of `role` for a round, of the task's suite, in a record signed by that service's `identity`."""
+    """Make the key of `role` for a round, of the task's suite, in a record signed by the round's signer of that role.
+
+    A hop's record is made around the one of who comes `behind` it, and signed by the one identity that a hop has.
+
+    Raises:
+        SignatureError: where the signer is not among the identities of `identity`.
+    """
     private, public = new_key(task.hpke)
     valid = key_validity(task.schedule, round_number)
-    record = KeyRecord(role, task.id, round_number, task.suite, public, valid.not_before, valid.not_after)
-    return NewRoundKey(private, record.signed_by(identity), valid.not_after)
+    record = KeyRecord(role, task.id, round_number, task.suite, public, valid.not_before, valid.not_after, behind)
+    signer = identity if role is Role.HOP else identity.named(signers(task, round_number).of(role))
+    return NewRoundKey(private, record.signed_by(signer), valid.not_after)

@@ -7,6 +7,7 @@ Labels come from a service's settings and code alone, so nobody outside can make
 
 from __future__ import annotations
 
+import contextlib
 import io
 import ipaddress
 import shutil
@@ -15,7 +16,7 @@ import socketserver
 import ssl
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TextIO
@@ -46,6 +47,12 @@ CONNECTIONS = 8
 
 READ_SECONDS = 5.0
 """How long a connection may stay silent."""
+
+Renewals = Callable[[], int]
+"""How often a service's TLS files were taken anew since its start."""
+
+Contexts = Callable[[], ssl.SSLContext]
+"""Gives the TLS context of a new connection."""
 
 _PATH = "/metrics"
 _PEER = "hubbub.peer"
@@ -142,13 +149,19 @@ def _common_names(connection: ssl.SSLSocket) -> set[str]:
 class _Server(socketserver.ThreadingMixIn, WSGIServer):
     daemon_threads = True
 
-    def __init__(self, family: socket.AddressFamily, address: Any, context: ssl.SSLContext | None) -> None:
+    def __init__(self, family: socket.AddressFamily, address: Any, context: Contexts | None) -> None:
         self.address_family = family
         self._slots = threading.BoundedSemaphore(CONNECTIONS)
         super().__init__(address, _Handler)
-        if context is not None:
-            # The handshake is the connection's own business: a silent one must not keep others waiting.
-            self.socket = context.wrap_socket(self.socket, server_side=True, do_handshake_on_connect=False)
+        self._context = context
+
+    def get_request(self) -> tuple[socket.socket, Any]:
+        connection, address = self.socket.accept()
+        if self._context is None:
+            return connection, address
+        # The handshake is the connection's own business: a silent one must not keep others waiting.
+        wrapped = self._context().wrap_socket(connection, server_side=True, do_handshake_on_connect=False)
+        return wrapped, address
 
     def server_bind(self) -> None:
         socketserver.TCPServer.server_bind(self)  # HTTPServer's would ask the name service who this is
@@ -172,8 +185,10 @@ class _Server(socketserver.ThreadingMixIn, WSGIServer):
 class MetricsPort:
     """The HTTP port; answers GET /metrics from a thread of its own until it is closed."""
 
-    def __init__(self, address: str, registry: prometheus_client.CollectorRegistry, tls: TLS) -> None:
-        """Listen at host:port; port 0 takes a free one.
+    def __init__(
+        self, address: str, registry: prometheus_client.CollectorRegistry, tls: TLS, renewals: Renewals = lambda: 0
+    ) -> None:
+        """Listen at host:port; port 0 takes a free one. TLS files are read again when `renewals` says another number.
 
         Raises:
             HubbubError: where the address or, beyond loopback, a TLS file cannot be used.
@@ -181,7 +196,7 @@ class MetricsPort:
         address = checked_address(address, listening=True)
         family, where = resolved(address)[0]
         loopback = ipaddress.ip_address(where[0]).is_loopback
-        context = None if loopback else _context(tls)
+        context = None if loopback else _Contexts(tls, renewals).current
         try:
             self._server = _Server(family, where, context)
         except OSError as error:
@@ -196,6 +211,23 @@ class MetricsPort:
         self._server.shutdown()
         self._thread.join()
         self._server.server_close()
+
+
+class _Contexts:
+    """The TLS context of new connections: made at the start, and again when files were taken anew."""
+
+    def __init__(self, tls: TLS, renewals: Renewals) -> None:
+        self._tls, self._renewals = tls, renewals
+        self._made_at, self._context = renewals(), _context(tls)
+
+    def current(self) -> ssl.SSLContext:
+        renewals = self._renewals()
+        if renewals != self._made_at:
+            # Files that change at this very moment may not fit: the next connection tries again.
+            with contextlib.suppress(HubbubError, OSError):
+                self._context = _context(self._tls)
+                self._made_at = renewals
+        return self._context
 
 
 def _context(tls: TLS) -> ssl.SSLContext:

@@ -16,7 +16,7 @@ from prometheus_client import CollectorRegistry
 from hubbub.protos.transport import TLS
 from hubbub.service import listening
 from hubbub.service.health import Health
-from hubbub.service.metrics import MetricsPort
+from hubbub.service.metrics import MetricsPort, Renewals
 
 DRAIN_SECONDS = 10.0
 """How long calls in work may take to finish when a service stops."""
@@ -64,8 +64,8 @@ class Ports:
             await self._close(None)
             raise
 
-    async def open_metrics(self, address: str, registry: CollectorRegistry, tls: TLS) -> None:
-        """Answer the service's monitoring at an address; an empty one opens none.
+    async def open_metrics(self, address: str, registry: CollectorRegistry, tls: TLS, renewals: Renewals) -> None:
+        """Answer the service's monitoring at an address; an empty one opens none. See `MetricsPort` for `renewals`.
 
         Raises:
             HubbubError: where the address cannot be used; the ports opened before are closed.
@@ -73,7 +73,7 @@ class Ports:
         if not address:
             return
         try:
-            self._metrics.append(MetricsPort(address, registry, tls))
+            self._metrics.append(MetricsPort(address, registry, tls, renewals))
             self._addresses["metrics"] = self._metrics[-1].address
         except BaseException:
             await self._close(None)

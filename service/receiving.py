@@ -1,5 +1,8 @@
 """Receiving: a batch from a shuffler is announced, put in stretches and committed. Every call may be repeated.
 
+The analyzer receives so, and so does each hop: a shuffler behind the first one. What must hold of a batch's record
+before anything is stored is in `service.statements`.
+
 This module moves the bytes, and checks what must hold between a batch, its record and its round for every receiver.
 The caller hands in where a batch is stored, and what is done with it once all of it has arrived.
 """
@@ -11,13 +14,15 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
-from hubbub.protos.batch import BatchId, BatchRecord, released_digest
-from hubbub.protos.errors import KeyRecordError, SignatureError
+from hubbub.protos.batch import BatchId, BatchRecord, left_out_by_hops, released_digest
 from hubbub.protos.keys import KeySet
 from hubbub.protos.messages import Committed, Envelopes
 from hubbub.protos.refusals import Reason, Refusal
+from hubbub.protos.releases import NO_RELEASES, Release, Stretch
 from hubbub.protos.signed import SignedDocument
+from hubbub.protos.signers import signers
 from hubbub.protos.task import Task
+from hubbub.service.chains import check_chain
 from hubbub.service.troubles import Kind, Troubles
 
 
@@ -50,8 +55,8 @@ class Delivery:
 
     @property
     def envelopes(self) -> int:
-        """How many envelopes the batch holds."""
-        return self.reports + self.dummies
+        """How many envelopes the batch holds: those that no hop before left out."""
+        return self.reports + self.dummies - sum(left_out_by_hops(self.record).values())
 
     @property
     def position(self) -> int:
@@ -68,11 +73,15 @@ D_co = TypeVar("D_co", bound=Delivery, covariant=True)
 
 @dataclass(frozen=True)
 class Announced(Generic[D_co]):
-    """What is stored of a round when a batch of it is announced: its key, the batch itself if known, and the others."""
+    """What is stored of a round when a batch of it is announced: its key, the batch itself if known, and the others.
+
+    `releases` are those of its task, the first of them first.
+    """
 
     key: StoredKey | None
     known: D_co | None
     others: Sequence[D_co]
+    releases: Sequence[Release] = ()
 
 
 Check = Callable[[Announced[Delivery]], None]
@@ -85,10 +94,18 @@ class Inbox(Protocol[D_co]):
     async def batch(self, batch: BatchId) -> D_co | None:
         """Return a batch; None where it was not announced."""
 
-    async def announce(self, record: BatchRecord, document: SignedDocument, key_set_hash: bytes, check: Check) -> int:
+    async def announce(
+        self,
+        record: BatchRecord,
+        document: SignedDocument,
+        key_set_hash: bytes,
+        check: Check,
+        releases: Stretch = NO_RELEASES,
+    ) -> int:
         """Have `check` decide, and store the announcement in the same transaction; return the offset to go on from.
 
-        The first batch of a round fixes the round's key set. A batch that is known already stays as it is.
+        The first batch of a round fixes the round's key set. A batch that is known already stays as it is. What
+        is new of the `releases` that came with it is added to those of its task.
 
         Raises:
             Refusal: what `check` raised; nothing was stored.
@@ -112,62 +129,24 @@ class Inbox(Protocol[D_co]):
 # What must hold for every receiver
 
 
-def read_record(document: SignedDocument, sender: bytes) -> BatchRecord:
-    """Return a batch record that the sender (its identity, 32 bytes) signed.
-
-    Raises:
-        Refusal: BAD_RECORD.
-    """
-    try:
-        return BatchRecord.read(document, sender)
-    except SignatureError as error:
-        raise Refusal(Reason.BAD_RECORD, str(error)) from error
-
-
-def check_record(task: Task, record: BatchRecord) -> None:
-    """Return only if a record is of one of the task's queries, and says of its round what the task allows.
-
-    Raises:
-        Refusal: BAD_RECORD, BELOW_MINIMUM.
-    """
-    if record.batch.query >= len(task.queries):
-        last = len(task.queries) - 1
-        raise Refusal(Reason.BAD_RECORD, f"task {task.name} has queries 0 to {last}, not {record.batch.query}")
-    if record.closed_by == "operator" and task.schedule.close != "operator":
-        raise Refusal(Reason.BAD_RECORD, f"rounds of task {task.name} are closed by the schedule, not by the operator")
-    if record.reports < task.minimum_reports:
-        limits = f"{record.reports} reports, the minimum of task {task.name} is {task.minimum_reports}"
-        raise Refusal(Reason.BELOW_MINIMUM, f"{limits}; such a round expires and is not released")
-    if record.dummies != task.privacy.dummies:
-        wanted = f"{record.dummies} dummies, task {task.name} has {task.privacy.dummies} in every batch"
-        raise Refusal(Reason.BAD_RECORD, f"{wanted}; a batch is counted with exactly those")
-
-
-def check_key_set(task: Task, record: BatchRecord, key_set: KeySet) -> None:
-    """Return only if a key set is signed by the task's services for the record's round, and is the one that it names.
-
-    Raises:
-        Refusal: BAD_RECORD, KEY_SET_DIFFERS.
-    """
-    identities = task.identities
-    try:
-        key_set.read(task.id, record.batch.round, task.suite, identities.shuffler, identities.analyzer)
-    except (SignatureError, KeyRecordError) as error:
-        raise Refusal(Reason.BAD_RECORD, f"the key set does not hold: {error}") from error
-    if record.key_set_hash != key_set.hash:
-        raise Refusal(Reason.KEY_SET_DIFFERS, "the batch record names another key set than the one that came with it")
-
-
 def announcement_check(
-    task: Task, record: BatchRecord, document: SignedDocument, own_record: SignedDocument, key_set_hash: bytes
+    task: Task,
+    record: BatchRecord,
+    document: SignedDocument,
+    own_record: SignedDocument,
+    key_set_hash: bytes,
+    releases: Stretch | None = NO_RELEASES,
 ) -> Check:
     """Return what decides on an announcement by what is stored of its round.
 
-    `own_record` is the receiver's key record in the key set that came with it. The check raises `Refusal`:
-    DIGEST_DIFFERS, KEY_SET_DIFFERS, ERASED, BAD_RECORD.
+    `own_record` is the receiver's key record in the key set that came with it. The check raises `Refusal`: FORKED,
+    INCOMPLETE, DIGEST_DIFFERS, KEY_SET_DIFFERS, ERASED, BAD_RECORD.
     """
 
     def check(stored: Announced[Delivery]) -> None:
+        # First: of a shuffler whose store was put back, whatever else is wrong follows from that.
+        if releases is not None:
+            check_chain(task, record, document, releases, stored.releases)
         known = stored.known
         if known is not None and known.record.body != document.body:
             name = f"query {task.queries[record.batch.query].name} of round {record.batch.round} of task {task.name}"
@@ -178,7 +157,9 @@ def announcement_check(
         _check_own_key(task, record, stored.key, own_record, key_set_hash)
         # A batch that is known was compared with the others when it was first announced.
         for other in stored.others if known is None else ():
-            _check_same_round(record, BatchRecord.read(other.record, task.identities.shuffler))
+            identities = signers(task, record.batch.round)
+            before = identities.hops[: len(record.hops)]
+            _check_same_round(record, BatchRecord.read(other.record, identities.shuffler, before))
 
     return check
 
@@ -254,15 +235,37 @@ class Receiver(Generic[D]):
         self._commits: dict[BatchId, asyncio.Task[Committed]] = {}
 
     async def begin(
-        self, task: Task, record: BatchRecord, document: SignedDocument, key_set: KeySet, own_record: SignedDocument
+        self,
+        task: Task,
+        record: BatchRecord,
+        document: SignedDocument,
+        key_set: KeySet,
+        own_record: SignedDocument,
+        releases: Stretch | None = NO_RELEASES,
     ) -> int:
         """Take the announcement of a batch whose record and key set were checked; return the offset to go on from.
 
+        With None, the releases are somebody else's to check and to store: they are passed on.
+
         Raises:
-            Refusal: DIGEST_DIFFERS, KEY_SET_DIFFERS, ERASED, BAD_RECORD.
+            Refusal: FORKED, INCOMPLETE, DIGEST_DIFFERS, KEY_SET_DIFFERS, ERASED, BAD_RECORD.
         """
-        check = announcement_check(task, record, document, own_record, key_set.hash)
-        return await self._inbox.announce(record, document, key_set.hash, check)
+        check = announcement_check(task, record, document, own_record, key_set.hash, releases)
+        offset = await self._refused_or(
+            task, self._inbox.announce(record, document, key_set.hash, check, releases or NO_RELEASES)
+        )
+        self._troubles.over(("releases", task.id))
+        return offset
+
+    async def _refused_or(self, task: Task, announcing: Awaitable[int]) -> int:
+        try:
+            return await announcing
+        except Refusal as refusal:
+            if refusal.reason is Reason.FORKED:
+                # Only this one stays until somebody decides; the sender comes again with all others by itself.
+                names = {"task": task.name}
+                self._troubles.meet(("releases", task.id), Kind.PEER, "forked", refusal.message, refusal, **names)
+            raise
 
     async def put(self, stretch: Envelopes) -> int:
         """Store a stretch and return the offset to go on from. A stretch that repeats what is stored changes nothing.

@@ -10,7 +10,7 @@ from hubbub.protos.errors import HubbubError, TaskError
 from hubbub.protos.signed_task import SignedTask
 
 
-def read_tasks(paths: Iterable[Path], check: Callable[[SignedTask], None]) -> dict[bytes, SignedTask]:
+def read_tasks(paths: Iterable[Path], check: Callable[[SignedTask], object]) -> dict[bytes, SignedTask]:
     """Return, by id, the tasks in those files and folders (`*.json`), each accepted by `check`.
 
     Raises:
@@ -18,7 +18,7 @@ def read_tasks(paths: Iterable[Path], check: Callable[[SignedTask], None]) -> di
     """
     tasks: dict[bytes, SignedTask] = {}
     paths = list(paths)
-    for path in _files(paths):
+    for path in files_in(paths):
         try:
             signed = SignedTask.decode(path.read_bytes())
             check(signed)
@@ -36,7 +36,12 @@ def read_tasks(paths: Iterable[Path], check: Callable[[SignedTask], None]) -> di
     return tasks
 
 
-def _files(paths: Iterable[Path]) -> Iterator[Path]:
+def files_in(paths: Iterable[Path]) -> Iterator[Path]:
+    """Return the files among these paths, and those named `*.json` in the folders among them.
+
+    Raises:
+        TaskError: where one cannot be looked at.
+    """
     for path in paths:
         try:
             # Not `glob`, which takes a folder that cannot be read for an empty one.

@@ -10,7 +10,10 @@ import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 
+from hubbub.protos.admission import Mode
+from hubbub.protos.credentials import place_of
 from hubbub.protos.envelope import Destination
 from hubbub.protos.keys import KeySet
 from hubbub.protos.messages import Answer, Receipt, Submission
@@ -18,13 +21,15 @@ from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.task import Task
 from hubbub.protos.times import prepared_from
 from hubbub.shuffler.checks.check import Arrival
+from hubbub.shuffler.checks.credential import not_enrolled
 from hubbub.shuffler.checks.keys import not_ready
 from hubbub.shuffler.checks.registry import verdict_of
 from hubbub.shuffler.checks.time import over
+from hubbub.shuffler.credentials import Credentials
 from hubbub.shuffler.keys import RoundKeys
 from hubbub.shuffler.opener import RoundKey
 from hubbub.shuffler.opening import Openers
-from hubbub.shuffler.records import ANY_ROUND, DIGEST_BYTES, RETRIED, Held, Opened, Round, StoreError
+from hubbub.shuffler.records import ANY_ROUND, DIGEST_BYTES, RETRIED, Held, Opened, Round, StoreError, is_over
 from hubbub.shuffler.store import Store
 from hubbub.shuffler.tasks import Tasks, at, next_round
 
@@ -42,12 +47,21 @@ def digest_of(envelope: bytes) -> bytes:
 class Admission:
     """Answers devices (`wire.SubmissionHandler`). At most `limit` submissions are in work at once."""
 
-    def __init__(self, tasks: Tasks, store: Store, openers: Openers, clock: Clock, limit: int) -> None:
+    def __init__(
+        self,
+        tasks: Tasks,
+        store: Store,
+        openers: Openers,
+        clock: Clock,
+        limit: int,
+        credentials: Credentials | None = None,
+    ) -> None:
         self._tasks = tasks
         self._store = store
         self._openers = openers
         self._clock = clock
         self._limit = limit
+        self._credentials = credentials or Credentials()
         self._in_work = 0
 
     @property
@@ -68,7 +82,9 @@ class Admission:
         refusal = over(task, round_, self._clock())
         if refusal is not None:
             raise refusal
-        return self._keys(round_).key_set
+        lineage = task.lineage
+        successions = () if lineage is None else tuple(each.encode() for each in lineage.successions)
+        return replace(self._keys(round_).key_set, successions=successions)
 
     def _task(self, task_id: bytes) -> Task:
         task = self._tasks.get(task_id)
@@ -98,8 +114,13 @@ class Admission:
 
     # Submissions
 
-    async def submit(self, destination: Destination, submissions: Sequence[Submission]) -> list[Answer]:
-        """Answer each submission, in order; a receipt means that it is on disk."""
+    async def submit(
+        self, destination: Destination, submissions: Sequence[Submission], shown: bytes | None = None
+    ) -> list[Answer]:
+        """Answer each submission, in order; a receipt means that it is on disk.
+
+        `shown` is the fingerprint of the certificate that the caller showed, None where it showed none.
+        """
         task = self._tasks.get(destination.task_id)
         try:
             known_task = self._task(destination.task_id)
@@ -109,9 +130,11 @@ class Admission:
             task_id = b"" if task is None else task.id
             self._store.count(task_id, ANY_ROUND, {refusal.reason.value: len(submissions)})
             return [refusal] * len(submissions)
-        answers, fresh = await self._look_up(known_task, round_, destination, submissions)
+        places = self._places(known_task, round_, destination, submissions, shown)
+        answers, fresh = await self._look_up(known_task, round_, destination, submissions, places)
         if fresh:
-            found = await self._take(known_task, round_, [submissions[index] for index in fresh])
+            taken = [(submissions[index], places[index] or b"") for index in fresh]
+            found = await self._take(known_task, round_, taken)
             for index, answer in zip(fresh, found, strict=True):
                 answers[index] = answer
         return [answer for answer in answers if answer is not None]
@@ -123,20 +146,52 @@ class Admission:
             return
         self._store.count(destination.task_id, destination.round, {reason.value: count})
 
+    def _places(
+        self,
+        task: Task,
+        round_: Round,
+        destination: Destination,
+        submissions: Sequence[Submission],
+        shown: bytes | None,
+    ) -> list[bytes | None]:
+        """Return the ids under which submissions are held; None for those that no admitted device is proven to send.
+
+        Where devices are enrolled or show certificates, it is their place in the round, so that each has one; elsewhere
+        it is the submission's own id.
+        """
+        keys = round_.keys
+        # Without keys, or over, nothing is held or taken whoever sends it; the checks say why.
+        mode = task.admission.mode
+        if mode is Mode.OPEN or keys is None or is_over(round_):
+            return [submission.id for submission in submissions]
+        certified = mode is Mode.MTLS
+        numbers = [shown] * len(submissions) if certified else self._credentials.numbers(destination, submissions)
+        return [None if number is None else place_of(keys.place_key, number) for number in numbers]
+
     async def _look_up(
-        self, task: Task, round_: Round, destination: Destination, submissions: Sequence[Submission]
+        self,
+        task: Task,
+        round_: Round,
+        destination: Destination,
+        submissions: Sequence[Submission],
+        places: Sequence[bytes | None],
     ) -> tuple[list[Answer | None], list[int]]:
         """Answer retries and what can be refused without opening; return the places of what is left."""
         answers: list[Answer | None] = []
         fresh: list[int] = []
         counts: Counter[str] = Counter()
-        known = await self._store.known(round_, [submission.id for submission in submissions])
+        known = iter(await self._store.known(round_, [place for place in places if place is not None]))
         # From here on nothing is waited for: what there is room for now is taken into work below.
         room = self._limit - self._in_work
-        refused = verdict_of(Arrival(task, round_, destination, self._clock(), room, self._limit))
-        for index, (submission, digest) in enumerate(zip(submissions, known, strict=True)):
+        revoked = self._credentials.revoked.numbers
+        refused = verdict_of(Arrival(task, round_, destination, self._clock(), room, self._limit, revoked))
+        for index, (submission, place) in enumerate(zip(submissions, places, strict=True)):
             # A retry is not a new submission: it gets its receipt again, whatever the checks would say by now.
-            answer = _known(round_, submission, digest) or refused(submission)
+            answer = (
+                not_enrolled(task.admission)
+                if place is None
+                else _known(task, round_, submission, next(known)) or refused(submission)
+            )
             answers.append(answer)
             if answer is None:
                 fresh.append(index)
@@ -146,16 +201,17 @@ class Admission:
             self._store.count(task.id, round_.number, counts)
         return answers, fresh
 
-    async def _take(self, task: Task, round_: Round, submissions: Sequence[Submission]) -> list[Answer]:
-        """Open and hold."""
+    async def _take(self, task: Task, round_: Round, taken: Sequence[tuple[Submission, bytes]]) -> list[Answer]:
+        """Open submissions, and hold each under the id beside it."""
+        submissions = [submission for submission, _place in taken]
         keys = self._keys(round_)
         destination = Destination(task.id, round_.number, keys.key_set.hash)
         with self._working(len(submissions)):
             key = RoundKey(destination, keys.private_key, sum(task.inner_bytes), task.suite)
             plains = await self._openers.open(key, submissions)
             opened = [
-                Opened(submission.id, digest_of(submission.envelope), plain)
-                for submission, plain in zip(submissions, plains, strict=True)
+                Opened(place, digest_of(submission.envelope), plain)
+                for (submission, place), plain in zip(taken, plains, strict=True)
                 if plain is not None
             ]
             try:
@@ -183,23 +239,26 @@ class Admission:
 
     def _answer(self, task: Task, round_: Round, submission: Submission, outcome: Held) -> Answer:
         if outcome is Held.CONFLICT:
-            return _conflict()
+            return _conflict(task)
         if outcome is Held.CUT:
             following = next_round(task.schedule, self._clock(), round_.number)
             return Refusal(Reason.TOO_LATE, f"round {round_.number} was cut meanwhile; {following}")
         return Receipt(submission.id, round_.number)
 
 
-def _known(round_: Round, submission: Submission, digest: bytes | None) -> Answer | None:
+def _known(task: Task, round_: Round, submission: Submission, digest: bytes | None) -> Answer | None:
     """Answer a submission under whose id that digest is held: by its first receipt if it is the same, at any time."""
     if digest is None:
         return None
     if digest == digest_of(submission.envelope):
         return Receipt(submission.id, round_.number)
-    return _conflict()
+    return _conflict(task)
 
 
-def _conflict() -> Refusal:
+def _conflict(task: Task) -> Refusal:
+    if task.admission.mode is not Mode.OPEN:
+        message = "this device has submitted other bytes to this round, and has one submission in it; answer the next"
+        return Refusal(Reason.ID_CONFLICT, message)
     return Refusal(Reason.ID_CONFLICT, "other bytes are held under this id; resend the same bytes, or use a new id")
 
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import structlog
 
-from hubbub.protos.messages import Condition, RoundState, RoundStatus
+from hubbub.protos.messages import Condition, CredentialStatus, RoundState, RoundStatus, Step
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.task import Task
 from hubbub.protos.times import taken_from
+from hubbub.shuffler.enrolment import Enrolment
 from hubbub.shuffler.records import RETRIED, Round, StoreError
 from hubbub.shuffler.rounds import Rounds
 from hubbub.shuffler.store import Store
@@ -21,11 +22,14 @@ _LOG = structlog.get_logger(__name__)
 class Control:
     """Answers the operator (`wire.ControlHandler`)."""
 
-    def __init__(self, tasks: Tasks, store: Store, rounds: Rounds, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, tasks: Tasks, store: Store, rounds: Rounds, clock: Callable[[], float], enrolment: Enrolment
+    ) -> None:
         self._tasks = tasks
         self._store = store
         self._rounds = rounds
         self._clock = clock
+        self._enrolment = enrolment
 
     async def close_round(self, task_id: bytes, round_number: int) -> RoundStatus:
         """Cut a round now; a round that is cut already stays as it is.
@@ -54,6 +58,14 @@ class Control:
     async def get_condition(self) -> Condition:
         """Return what holds the shuffler up."""
         return self._rounds.troubles.condition()
+
+    async def manage_credentials(self, step: Step, devices: Sequence[bytes]) -> CredentialStatus:
+        """Change what devices are admitted with; return how enrolment stands then.
+
+        Raises:
+            Refusal: NOT_READY where the disk does not take it.
+        """
+        return await self._enrolment.manage(step, devices)
 
     def _task(self, task_id: bytes) -> Task:
         task = self._tasks.get(task_id)

@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from hubbub.protos.envelope import Destination, Sealer
+from hubbub.protos.signers import signers
 from hubbub.protos.task import Task
 from hubbub.shuffler.buckets import Column
 from hubbub.shuffler.mix import IN_MEMORY, Random
@@ -30,7 +31,7 @@ A shuffler that is stopping waits no longer than that, and no device waits at al
 async def seal_dummies(
     task: Task, round_: Round, random: Random = os.urandom, folder: Path | None = None
 ) -> tuple[Column | Spool, ...]:
-    """Seal the task's dummies for each query of a round to the analyzer's key of the round.
+    """Seal the task's dummies for each query of a round to the analyzer's key of the round, and to those of hops.
 
     Those of a query that are too many for memory are put on the disk in `folder`, where there is one; the caller closes
     what lies there (`let_go`).
@@ -82,10 +83,12 @@ class _Memory:
 def _sealer(task: Task, round_: Round) -> Sealer:
     if round_.keys is None:
         raise StoreError("a round without keys cannot be mixed; is the store damaged?")
-    key_set, identities = round_.keys.key_set, task.identities
-    shuffler, analyzer = key_set.read(task.id, round_.number, task.suite, identities.shuffler, identities.analyzer)
+    key_set, identities = round_.keys.key_set, signers(task, round_.number)
+    shuffler, analyzer, *hops = key_set.read(
+        *(task.id, round_.number, task.suite), identities.shuffler, identities.analyzer, identities.hops
+    )
     destination = Destination(task.id, round_.number, key_set.hash)
-    return Sealer(destination, shuffler.public_key, analyzer.public_key, task.hpke)
+    return Sealer(destination, shuffler.public_key, analyzer.public_key, task.hpke, [hop.public_key for hop in hops])
 
 
 def _chunk(sealer: Sealer, task: Task, index: int, count: int, random: Random) -> Column:

@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 
+from hubbub.protos.credentials import PLACE_KEY_BYTES
+from hubbub.protos.errors import SignatureError
 from hubbub.protos.keys import Identity, KeySet, Role
 from hubbub.protos.signed import SignedDocument
+from hubbub.protos.signers import signers
 from hubbub.protos.task import Task
 from hubbub.service.keys import make_key
 
 
 @dataclass(frozen=True)
 class RoundKeys:
-    """A round's two signed key records and the shuffler's raw private key (never printed)."""
+    """A round's two signed key records and the shuffler's raw private key (never printed).
+
+    `place_key` (32 bytes; never printed) is what the places of enrolled devices in the round are computed with. It
+    lasts until the round is erased. In rounds that were begun before there were places it is empty.
+    """
 
     private_key: bytes = field(repr=False)
     key_set: KeySet
+    place_key: bytes = field(default=b"", repr=False)
 
 
 def make_keys(task: Task, round_number: int, identity: Identity, analyzer: SignedDocument) -> RoundKeys:
@@ -27,5 +36,22 @@ def make_keys(task: Task, round_number: int, identity: Identity, analyzer: Signe
     """
     made = make_key(Role.SHUFFLER, task, round_number, identity)
     key_set = KeySet(made.record, analyzer)
-    key_set.read(task.id, round_number, task.suite, identity.public, task.identities.analyzer)
-    return RoundKeys(made.private, key_set)
+    of_round = signers(task, round_number)
+    key_set.read(*(task.id, round_number, task.suite), of_round.shuffler, of_round.analyzer, of_round.hops)
+    return RoundKeys(made.private, key_set, os.urandom(PLACE_KEY_BYTES))
+
+
+def check_signers(task: Task, round_number: int, key_set: KeySet) -> None:
+    """Return only if a round's keys, which may be given out already, are signed by those who sign the round.
+
+    Raises:
+        SignatureError: where a succession that came too late says that somebody else signs the round.
+    """
+    of_round = signers(task, round_number)
+    try:
+        key_set.read(*(task.id, round_number, task.suite), of_round.shuffler, of_round.analyzer, of_round.hops)
+    except SignatureError as error:
+        raise SignatureError(
+            f"the keys of round {round_number} of {task.name} were given out before a succession came that begins "
+            "earlier; take it out of `successions`, and have one signed that begins later"
+        ) from error

@@ -17,13 +17,15 @@ from prometheus_client.metrics_core import Metric
 
 from hubbub.protos.envelope import Destination
 from hubbub.protos.keys import KeySet
-from hubbub.protos.messages import Answer, RoundState, Submission
+from hubbub.protos.messages import Answer, Redemption, RoundState, Submission
 from hubbub.protos.refusals import Reason
 from hubbub.protos.task import Task
+from hubbub.protos.wire.enrolment import Enrolled
 from hubbub.service.charges import Charges
 from hubbub.service.collecting import TASK, Ages, PictureCollector, Spent, names
 from hubbub.service.stages import Observe
 from hubbub.shuffler.admit import Admission
+from hubbub.shuffler.enrolment import Enrolment
 from hubbub.shuffler.records import ANY_ROUND, RETRIED, Round, Tally
 from hubbub.shuffler.rounds import Rounds
 from hubbub.shuffler.store import Store
@@ -79,11 +81,19 @@ def timed_steps(stage: Callable[[str], Observe]) -> Callable[[RoundState, float]
 
 
 class TimedAdmission:
-    """An `Admission` whose answers are timed (`wire.SubmissionHandler`)."""
+    """An `Admission` whose answers are timed, beside the `Enrolment` (`wire.CertifiedHandler`)."""
 
-    def __init__(self, admission: Admission, observe: Observe) -> None:
+    def __init__(
+        self, admission: Admission, enrolment: Enrolment, observe: Observe, shown: bytes | None = None
+    ) -> None:
         self._admission = admission
+        self._enrolment = enrolment
         self._observe = observe
+        self._shown = shown
+
+    def showing(self, fingerprint: bytes) -> TimedAdmission:
+        """Return what answers the device whose certificate has this fingerprint."""
+        return TimedAdmission(self._admission, self._enrolment, self._observe, fingerprint)
 
     async def get_round(self, task_id: bytes, round_number: int) -> KeySet:
         """Return a round's keys."""
@@ -93,9 +103,13 @@ class TimedAdmission:
         """Answer each submission, in order."""
         started = perf_counter()
         try:
-            return await self._admission.submit(destination, submissions)
+            return await self._admission.submit(destination, submissions, self._shown)
         finally:
             self._observe(perf_counter() - started)
+
+    async def enrol(self, redemptions: Sequence[Redemption]) -> list[Enrolled]:
+        """Answer each ticket, in order."""
+        return await self._enrolment.enrol(redemptions)
 
     def refused(self, destination: Destination | None, reason: Reason, count: int) -> None:
         """Count submissions that were refused before they came to `submit`."""

@@ -24,6 +24,7 @@ from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
 
 from hubbub.protos.batch import BatchId, BatchRecord, released_digest
 from hubbub.protos.keys import Identity
+from hubbub.protos.releases import Place, Release
 from hubbub.protos.signed import SignedDocument
 from hubbub.protos.task import Task
 from hubbub.shuffler.buckets import Buckets, Column, Keys
@@ -69,6 +70,12 @@ class Inners(Protocol):
     def put_batch(self, query: int, digest: bytes, record: SignedDocument) -> None:
         """Store a permuted list's digest and signed record."""
 
+    def place(self) -> Place:
+        """Return where the round stands among the releases of its task."""
+
+    def put_release(self, release: Release) -> None:
+        """Store the round's release, at the place that `place` gave."""
+
 
 def keystream(random: Random = os.urandom) -> Draw:
     """Return a source of keys: each call a ChaCha20 keystream under a fresh key of 32 bytes from `random`."""
@@ -99,10 +106,14 @@ def mix(
 ) -> None:
     """Permute each query's envelopes, `dummies` among them; store the lists, their digests and their signed records.
 
+    The records state the round's place among its task's releases, which is stored too, where the task's records do.
+
     Raises:
         StoreError: where the store does not hold as many submissions as were acknowledged, or there are not as many
             dummies as the task wants.
     """
+    place = None if task.stated is None else inners.place()
+    documents = []
     for query in range(len(task.queries)):
         none: Column = np.empty((0, task.inner_bytes[query]), dtype=np.uint8)
         added = dummies[query] if dummies else none
@@ -111,25 +122,36 @@ def mix(
         rows = _rows(inners, query, task.inner_bytes, round_.submissions, added)
         count = round_.submissions + len(added)
         width = task.inner_bytes[query]
-        if count * width <= IN_MEMORY:
-            mixed = permuted(rows, count, keystream(random), width)
-        else:
-            limit = max(1, IN_MEMORY // width)
-            mixed = permuted_by_buckets(rows, count, keystream(random), inners.folder, width, limit, random)
+        mixed = in_uniform_order(rows, count, width, inners.folder, random)
         # The digest pulls the blocks through `_stored`: the list is stored and hashed in one pass.
         digest = released_digest(_stored(inners, query, mixed, width))
-        inners.put_batch(query, digest, _record(round_, query, digest, len(added)).signed_by(identity))
+        documents.append(_record(task, round_, query, digest, len(added), place).signed_by(identity))
+        inners.put_batch(query, digest, documents[-1])
+    if place is not None:
+        inners.put_release(Release.signed(round_.number, round_.submissions, task.privacy.dummies, documents))
+
+
+def in_uniform_order(rows: Rows, count: int, width: int, folder: Path, random: Random = os.urandom) -> Iterator[Column]:
+    """Give a column of at most `count` envelopes in a uniform order, in memory or through buckets in `folder`.
+
+    Raises:
+        StoreError: where two keys of buckets are equal; nothing of what was given may be used then.
+    """
+    if count * width <= IN_MEMORY:
+        return permuted(rows, count, keystream(random), width)
+    limit = max(1, IN_MEMORY // width)
+    return permuted_by_buckets(rows, count, keystream(random), folder, width, limit, random)
 
 
 def permuted(rows: Rows, count: int, draw: Draw, width: int) -> Iterator[Column]:
-    """Give a column of `count` envelopes of `width` bytes in a uniform order."""
+    """Give a column of at most `count` envelopes of `width` bytes in a uniform order."""
     column = np.empty((count, width), dtype=np.uint8)
     filled = 0
     for stretch in rows:
         column[filled : filled + len(stretch)] = stretch
         filled += len(stretch)
-    order = permutation(count, draw)
-    for start in range(0, count, RELEASED_BLOCK):
+    order = permutation(filled, draw)
+    for start in range(0, filled, RELEASED_BLOCK):
         yield column[order[start : start + RELEASED_BLOCK]]
 
 
@@ -184,12 +206,12 @@ def _rows(inners: Inners, query: int, widths: Sequence[int], count: int, added: 
 
 def _stored(inners: Inners, query: int, mixed: Rows, width: int) -> Iterator[bytes]:
     """Store the permuted list block by block, giving each block on for the digest."""
-    for block, envelopes in enumerate(_blocks(mixed, width)):
+    for block, envelopes in enumerate(blocks(mixed, width)):
         inners.put_released(query, block, envelopes)
         yield envelopes
 
 
-def _blocks(mixed: Rows, width: int) -> Iterator[bytes]:
+def blocks(mixed: Rows, width: int) -> Iterator[bytes]:
     """Give a list in blocks of `RELEASED_BLOCK` envelopes, the last one shorter."""
     size, held = RELEASED_BLOCK * width, b""
     for stretch in mixed:
@@ -201,7 +223,7 @@ def _blocks(mixed: Rows, width: int) -> Iterator[bytes]:
         yield held
 
 
-def _record(round_: Round, query: int, digest: bytes, dummies: int) -> BatchRecord:
+def _record(task: Task, round_: Round, query: int, digest: bytes, dummies: int, place: Place | None) -> BatchRecord:
     if round_.keys is None or round_.closed_by is None:
         raise StoreError("a round without keys or without a cut cannot be mixed; is the store damaged?")
     return BatchRecord(
@@ -212,4 +234,6 @@ def _record(round_: Round, query: int, digest: bytes, dummies: int) -> BatchReco
         closed_by=round_.closed_by,
         refusals=round_.refusals_at_cut,
         dummies=dummies,
+        admission=task.stated_mode,
+        place=place,
     )

@@ -18,6 +18,7 @@ from hubbub.protos.envelope import SUBMISSION_ID_BYTES, Destination, OuterOpener
 from hubbub.protos.errors import EnvelopeError
 from hubbub.protos.messages import Submission
 from hubbub.protos.suites import DEFAULT, suite_named
+from hubbub.service.cores import keep_memory_in
 
 _HEADER = struct.Struct(">32sI32sIIHH")
 """A piece's beginning: task id, round, key-set hash, bytes of all inner envelopes, submissions, and the lengths of the
@@ -117,6 +118,7 @@ def _answer(opener: OuterOpener, key: RoundKey, records: bytes) -> bytes:
 
 
 if __name__ == "__main__":
+    keep_memory_in()
     # The service ends this process by closing its stdin, once it has drained; a signal to the group is not for it.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
         signal.signal(number, signal.SIG_IGN)

@@ -49,8 +49,8 @@ class _Waiting:
 
     key: RoundKey
     count: int
-    records: bytes
-    opened: asyncio.Future[list[bytes | None]]
+    records: bytes = field(repr=False)
+    opened: asyncio.Future[list[bytes | None]] = field(repr=False)
     tries: int = 0
 
 

@@ -1,15 +1,17 @@
 """Release: a mixed round's batches go to the analyzer, once each, however often anything dies on the way.
 
-Begin says where to go on, Put sends stretches, Commit has the batch counted; all may be repeated. Only a Commit that
-was acknowledged is noted, and only when all are does the round go on. An analyzer that is down, slow or refuses only
-delays.
+Where the task's records state their places, the analyzer is first asked which releases it knows: one that it counted
+and knows no more shows that its store is an old copy. Begin says where to go on, Put sends stretches, Commit has the
+batch counted; all may be repeated. Only a Commit that was acknowledged is noted, and only when all are does the round
+go on. An analyzer that is down, slow or refuses only delays.
 """
 
 from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 import structlog
@@ -19,6 +21,7 @@ from hubbub.protos.errors import HubbubError, Unreachable
 from hubbub.protos.keys import KeySet
 from hubbub.protos.messages import Committed, Envelopes, RoundState
 from hubbub.protos.refusals import TRANSIENT, Reason, Refusal
+from hubbub.protos.releases import Known, Release, Stretch, head_after
 from hubbub.protos.signed import SignedDocument
 from hubbub.protos.task import Task
 from hubbub.shuffler.records import Round, StoredBatch, StoreError
@@ -37,6 +40,14 @@ LONGEST_PAUSE = 5.0
 GIVEN_UP = frozenset({Reason.OVER_BUDGET, Reason.ERASED})
 """Refusals that are final: the analyzer's ledger only grows, and a key that it destroyed opens nothing any more."""
 
+COUNTED = frozenset({RoundState.RELEASED, RoundState.ERASED})
+"""States of a round whose batches the analyzer has all counted."""
+
+
+class RolledBack(HubbubError):
+    """The analyzer's store is older than what it acknowledged."""
+
+
 Pause = Callable[[float], Awaitable[None]]
 Notice = Callable[[HubbubError | None], None]
 """Is told what keeps the analyzer from taking a batch; None where nothing does any more."""
@@ -50,14 +61,54 @@ class Analyzer(Protocol):
     async def get_key(self, task_id: bytes, round_number: int, deadline: float) -> SignedDocument:
         """Return the analyzer's key record for a round."""
 
-    async def begin(self, record: SignedDocument, key_set: KeySet, deadline: float) -> int:
-        """Announce a batch; return the offset to go on from."""
+    async def get_releases(self, task_id: bytes, deadline: float) -> Known:
+        """Return what the analyzer knows of a task's releases."""
+
+    async def begin(self, record: SignedDocument, key_set: KeySet, releases: Stretch, deadline: float) -> int:
+        """Announce a batch, with the releases up to its round's; return the offset to go on from."""
 
     async def put(self, stretch: Envelopes, deadline: float) -> int:
         """Send a stretch; return the offset to go on from."""
 
     async def commit(self, batch: BatchId, digest: bytes, deadline: float) -> Committed:
         """Have the batch counted."""
+
+
+@dataclass(frozen=True)
+class Parcel:
+    """A batch as it is handed over: its record, its round's key set and releases, and the digest of its list."""
+
+    batch: BatchId
+    record: SignedDocument
+    key_set: KeySet
+    releases: Stretch
+    digest: bytes
+
+
+Read = Callable[[int], Awaitable[Sequence[bytes]]]
+"""Reads some of a batch's envelopes from an offset on; none at its end."""
+
+
+async def hand_over(
+    taker: Analyzer, parcel: Parcel, read: Read, parties: int = 1, moved: Callable[[], None] = lambda: None
+) -> Committed:
+    """Deliver a batch from where the other side has it, and have it committed; `moved` is told of each stretch.
+
+    `parties` is how many open the batch before the commit is answered.
+
+    Raises:
+        Refusal, Unreachable: what the calls raise; all of it may be done again.
+    """
+    offset = await taker.begin(parcel.record, parcel.key_set, parcel.releases, CALL_SECONDS)
+    while envelopes := await read(offset):
+        following = await taker.put(Envelopes(parcel.batch, offset, tuple(envelopes)), CALL_SECONDS)
+        # Otherwise an analyzer that never moves on would be sent the same stretch for ever, without a pause.
+        if following <= offset:
+            raise Refusal(Reason.WRONG_OFFSET, f"the analyzer stays at offset {offset}")
+        offset = following
+        moved()
+    deadline = parties * (CALL_SECONDS + offset / COMMITS_PER_SECOND)
+    return await taker.commit(parcel.batch, parcel.digest, deadline)
 
 
 class Patience:
@@ -108,11 +159,10 @@ class Courier:
     async def _deliver_one(
         self, round_: Round, task: Task, key_set: KeySet, batch: StoredBatch, notice: Notice
     ) -> None:
-        width = task.inner_bytes[batch.query]
         patience = Patience(self._pause)
         while True:
             try:
-                committed = await self._try(round_, key_set, batch, width, patience)
+                committed = await self._try(round_, task, key_set, batch, patience)
                 break
             except StoreError:
                 raise
@@ -126,19 +176,52 @@ class Courier:
         _LOG.info("delivered", task=task.name, round=round_.number, query=query, counted=committed.counted)
 
     async def _try(
-        self, round_: Round, key_set: KeySet, batch: StoredBatch, width: int, patience: Patience
+        self, round_: Round, task: Task, key_set: KeySet, batch: StoredBatch, patience: Patience
     ) -> Committed:
-        batch_id = BatchId(round_.task_id, round_.number, batch.query)
-        offset = await self._analyzer.begin(batch.record, key_set, CALL_SECONDS)
-        while envelopes := await self._store.envelopes(round_, batch.query, offset, width):
-            following = await self._analyzer.put(Envelopes(batch_id, offset, tuple(envelopes)), CALL_SECONDS)
-            # Otherwise an analyzer that never moves on would be sent the same stretch for ever, without a pause.
-            if following <= offset:
-                raise Refusal(Reason.WRONG_OFFSET, f"the analyzer stays at offset {offset}")
-            offset = following
-            patience.succeeded()
-        deadline = CALL_SECONDS + offset / COMMITS_PER_SECOND
-        return await self._analyzer.commit(batch_id, batch.digest, deadline)
+        width, parties = task.inner_bytes[batch.query], 1 + len(task.identities.hops)
+        releases = await self._releases(round_, task)
+        batch_id = BatchId(task.id, round_.number, batch.query)
+        parcel = Parcel(batch_id, batch.record, key_set, releases, batch.digest)
+
+        async def read(offset: int) -> Sequence[bytes]:
+            return await self._store.envelopes(round_, batch.query, offset, width)
+
+        return await hand_over(self._analyzer, parcel, read, parties, patience.succeeded)
+
+    async def _releases(self, round_: Round, task: Task) -> Stretch:
+        """Return the releases that the analyzer lacks up to this round's, unless it lacks one that it had counted.
+
+        Raises:
+            RolledBack: where it does; nothing more is delivered to it.
+        """
+        if task.stated is None:
+            return Stretch()
+        # Read before the analyzer is asked: what was counted then must be known to it.
+        rounds = {found.number: found for found in await self._store.rounds() if found.task_id == task.id}
+        releases = await self._store.releases(task.id)
+        # Asked before each try, not once: the analyzer's store may be put back at any time.
+        known = await self._analyzer.get_releases(task.id, CALL_SECONDS)
+        check_analyzer(known, releases, rounds)
+        end = [release.round for release in releases].index(round_.number) + 1
+        # Where its chain is not the beginning of ours, it is sent all, so that it says for itself what is wrong.
+        follows = head_after(task.id, releases[: known.count]) == known.head
+        first = min(known.count, end - 1) if follows else 0
+        return Stretch(first, tuple(releases[first:end]))
+
+
+def check_analyzer(known: Known, releases: Sequence[Release], rounds: Mapping[int, Round]) -> None:
+    """Return only if the analyzer still has every round that it had counted whole.
+
+    Raises:
+        RolledBack: naming the first that is missing.
+    """
+    missing = {release.round for release in releases[known.count :]} | set(known.uncounted)
+    lost = sorted(number for number in missing if number in rounds and rounds[number].state in COUNTED)
+    if lost:
+        raise RolledBack(
+            f"its store is an old copy: round {lost[0]}, which it had counted, is missing there; put its newest store "
+            "back, or end the task"
+        )
 
 
 def in_words(error: HubbubError) -> str:

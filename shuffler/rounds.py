@@ -22,6 +22,7 @@ from hubbub.protos.errors import HubbubError
 from hubbub.protos.keys import Identity
 from hubbub.protos.messages import RoundState
 from hubbub.protos.refusals import Refusal
+from hubbub.protos.signers import signers
 from hubbub.protos.task import Task
 from hubbub.protos.times import first_not_cut, prepared_from, taken_from
 from hubbub.service.charges import TaskLocks
@@ -29,7 +30,7 @@ from hubbub.service.ledgers import charges_for
 from hubbub.service.troubles import Kind, Troubles
 from hubbub.shuffler.alarm import Alarm
 from hubbub.shuffler.dummies import let_go, seal_dummies
-from hubbub.shuffler.keys import make_keys
+from hubbub.shuffler.keys import check_signers, make_keys
 from hubbub.shuffler.mix import Random, mix
 from hubbub.shuffler.records import FINAL, Round, StoreError
 from hubbub.shuffler.release import CALL_SECONDS, GIVEN_UP, Analyzer, Courier, Patience, Pause, in_words
@@ -78,10 +79,16 @@ class Rounds:
         self._watching: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
-        """Go on with the rounds that are not over, and begin those whose time comes."""
-        for round_ in await self._store.rounds():
-            if round_.state in FINAL:
-                continue
+        """Go on with the rounds that are not over, and begin those whose time comes.
+
+        Raises:
+            SignatureError: where a round's keys are not signed by those who sign the round; nothing was begun.
+        """
+        held = [round_ for round_ in await self._store.rounds() if round_.state not in FINAL]
+        for round_ in held:
+            if round_.keys is not None and round_.task_id in self._tasks:
+                check_signers(self._tasks[round_.task_id], round_.number, round_.keys.key_set)
+        for round_ in held:
             # A round whose task was taken out of the settings is kept as it is until the task comes back.
             if round_.task_id in self._tasks:
                 self._run(self._tasks[round_.task_id], round_)
@@ -223,9 +230,10 @@ class Rounds:
                 charges = await asyncio.to_thread(charges_for, task, round_.number, stored)
             except BudgetExceeded as error:
                 return await self._beyond_budget(task, round_, str(error))
+            signer = self._identity.named(signers(task, round_.number).shuffler)
             dummies = await seal_dummies(task, round_, self._random, self._store.folder)
             work = functools.partial(
-                mix, round_=round_, task=task, identity=self._identity, random=self._random, dummies=dummies
+                mix, round_=round_, task=task, identity=signer, random=self._random, dummies=dummies
             )
             try:
                 mixed = await self._store.mix(round_, work, charges)

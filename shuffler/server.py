@@ -8,23 +8,27 @@ import time
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 
-from hubbub.protos import transport, wire
-from hubbub.protos.errors import HubbubError
+from hubbub.protos import wire
 from hubbub.protos.keys import Identity, Role, load_public
 from hubbub.service import listening
 from hubbub.service.certificates import Certificates
 from hubbub.service.metrics import Conditions, Disk, Metrics
 from hubbub.service.ports import Announce, Ports
 from hubbub.service.run import run
+from hubbub.service.successions import load_successions, own_identity
 from hubbub.service.troubles import Troubles
 from hubbub.shuffler.admit import Admission
+from hubbub.shuffler.certified import certified_devices, check_devices
 from hubbub.shuffler.control import Control
+from hubbub.shuffler.credentials import Credentials
+from hubbub.shuffler.enrolment import Enrolment, Rate
 from hubbub.shuffler.metrics import ShufflerCollector, Stage, TimedAdmission, timed_steps
 from hubbub.shuffler.opening import Openers
+from hubbub.shuffler.reaching import Reached
 from hubbub.shuffler.rounds import Rounds
 from hubbub.shuffler.settings import Settings
 from hubbub.shuffler.sqlite import SqliteStore
-from hubbub.shuffler.tasks import load_tasks
+from hubbub.shuffler.tasks import Tasks, load_tasks
 
 OPERATORS = frozenset({"operator"})
 """Common names that may control rounds."""
@@ -61,19 +65,27 @@ class _Shuffler:
     control: Control
     rounds: Rounds
     metrics: Metrics
+    certificates: Certificates
 
     @property
     def troubles(self) -> Troubles:
         return self.rounds.troubles
 
     async def listen(self, ports: Ports) -> None:
-        settings, tls = self.settings, self.settings.tls.paths()
+        settings, certificates = self.settings, self.certificates
         devices, operators = listening.new_server(SUBMISSION_CALLS), listening.new_server(CONTROL_CALLS)
         wire.serve_submissions(devices, self.admission)
         wire.serve_control(operators, self.control, OPERATORS)
-        await ports.open("submission", settings.listen, wire.SUBMISSION_SERVICE, devices, tls.server(mutual=False))
-        await ports.open("control", settings.control_listen, wire.CONTROL_SERVICE, operators, tls.server(mutual=True))
-        await ports.open_metrics(settings.metrics_listen, self.metrics.registry, tls)
+        everyone, mutual = certificates.server(mutual=False), certificates.server(mutual=True)
+        await ports.open("submission", settings.listen, wire.SUBMISSION_SERVICE, devices, everyone)
+        if settings.devices_listen and settings.devices_authority:
+            certified = listening.new_server(SUBMISSION_CALLS)
+            wire.serve_certified(certified, self.admission)
+            service, credentials = wire.SUBMISSION_SERVICE, certified_devices(settings.devices_authority, certificates)
+            await ports.open("devices", settings.devices_listen, service, certified, credentials)
+        await ports.open("control", settings.control_listen, wire.CONTROL_SERVICE, operators, mutual)
+        registry, tls = self.metrics.registry, settings.tls.paths()
+        await ports.open_metrics(settings.metrics_listen, registry, tls, lambda: certificates.renewals)
 
     async def start(self) -> None:
         await self.rounds.start()
@@ -84,15 +96,17 @@ class _Shuffler:
 
 @contextlib.asynccontextmanager
 async def _assembled(settings: Settings, clock: Callable[[], float]) -> AsyncIterator[_Shuffler]:
-    identity = _identity(settings)
+    successions = load_successions(settings.successions)
+    identity = own_identity(settings.identity, Role.SHUFFLER, successions)
     certificates = Certificates(Role.SHUFFLER, settings.tls.paths(), settings.identity, clock)
-    tasks = load_tasks(settings.tasks, load_public(settings.operator_key), identity.public)
-    channel = transport.open_channel(settings.analyzer, settings.tls.paths())
+    tasks = load_tasks(settings.tasks, load_public(settings.operator_key), identity.public, successions)
+    check_devices(settings, tasks)
+    analyzer = Reached(settings.analyzer, settings.tls.paths(), certificates)
     metrics = Metrics("shuffler", Stage)
     troubles = Troubles()
     store = SqliteStore(settings.data, metrics.stage(Stage.STORE), troubles=troubles)
     openers = Openers(settings.processes, metrics.stage(Stage.OPEN))
-    analyzer = wire.DeliveryCaller(channel)
+    credentials, enrolment = _enrolment(settings, store, identity, tasks, clock)
     rounds = Rounds(
         tasks,
         store,
@@ -104,30 +118,31 @@ async def _assembled(settings: Settings, clock: Callable[[], float]) -> AsyncIte
         troubles=troubles,
     )
     try:
-        admission = Admission(tasks, store, openers, clock, settings.queue)
-        queues = {
-            "admission": lambda: admission.in_work,
-            "opening": lambda: openers.waiting,
-            "store": lambda: store.waiting,
-        }
-        metrics.registry.register(ShufflerCollector(tasks, store, rounds, queues, clock))
-        metrics.registry.register(Disk("shuffler", settings.data))
-        metrics.registry.register(Conditions("shuffler", troubles))
-        metrics.registry.register(certificates)
+        admission = Admission(tasks, store, openers, clock, settings.queue, credentials)
+        waiting = {"opening": lambda: openers.waiting, "store": lambda: store.waiting}
+        collector = ShufflerCollector(tasks, store, rounds, {"admission": lambda: admission.in_work, **waiting}, clock)
+        for each in (collector, Disk("shuffler", settings.data), Conditions("shuffler", troubles), certificates):
+            metrics.registry.register(each)
         openers.warm_up()
-        timed = TimedAdmission(admission, metrics.stage(Stage.ADMIT))
+        await enrolment.start()
+        timed = TimedAdmission(admission, enrolment, metrics.stage(Stage.ADMIT))
         async with certificates.watched():
-            yield _Shuffler(settings, timed, Control(tasks, store, rounds, clock), rounds, metrics)
+            control = Control(tasks, store, rounds, clock, enrolment)
+            yield _Shuffler(settings, timed, control, rounds, metrics, certificates)
     finally:
         # Rounds first, as they use all the others; the store last, as it still writes what waits.
         await rounds.stop()
-        await channel.close()
+        await analyzer.close()
         await openers.close()
         await asyncio.to_thread(store.close)
 
 
-def _identity(settings: Settings) -> Identity:
-    try:
-        return Identity.load(settings.identity)
-    except OSError as error:
-        raise HubbubError(f"cannot read {settings.identity}: {error.strerror}; `hubbub init` makes keys") from error
+def _enrolment(
+    settings: Settings, store: SqliteStore, identity: Identity, tasks: Tasks, clock: Callable[[], float]
+) -> tuple[Credentials, Enrolment]:
+    credentials, rate = Credentials(), Rate(settings.enrolments_per_second)
+    operators, shufflers = {load_public(settings.operator_key)}, {identity.public}
+    for lineage in (task.lineage for task in tasks.values()):
+        operators.update(() if lineage is None else lineage.identities(Role.OPERATOR))
+        shufflers.update(() if lineage is None else lineage.identities(Role.SHUFFLER))
+    return credentials, Enrolment(credentials, store, operators, shufflers, clock, rate)

@@ -17,6 +17,13 @@ class Settings(Table):
         default="127.0.0.1:7301",
         description="host:port where devices submit; port 0 takes a free one",
     )
+    devices_listen: OptionalListen = Field(
+        default="",
+        description="host:port where devices submit that show a certificate, for tasks with mode mtls; empty for none",
+    )
+    devices_authority: File | None = Field(
+        default=None, description="PEM certificate of the authority that issued the devices'"
+    )
     control_listen: Listen = Field(
         default="127.0.0.1:7302",
         description="host:port where the operator controls rounds; port 0 takes a free one",
@@ -30,9 +37,18 @@ class Settings(Table):
     data: File = Field(description="folder of the shuffler's store, which `--create-store` makes, for its owner alone")
     identity: File = Field(description="PEM private key (Ed25519) that signs key records and batch records")
     operator_key: File = Field(description="PEM public key of the operator, whom tasks must be signed by")
+    successions: tuple[File, ...] = Field(
+        default=(), description="successions of identities (`hubbub keys`), or folders of them (*.json)"
+    )
     processes: int = Field(default=0, ge=0, le=1024, description="processes that open envelopes; 0 is one per core")
     queue: int = Field(
         default=20_000, ge=1, le=10_000_000, description="submissions in work at once; more are answered OVERLOADED"
+    )
+    enrolments_per_second: int = Field(
+        default=2000,
+        ge=1,
+        le=1_000_000,
+        description="tickets checked in a second at most; more are answered OVERLOADED",
     )
     tls: TLSSettings
     log: LogSettings = LogSettings()

@@ -13,16 +13,17 @@ Nothing here assumes that one process has the truth: reads are coroutines, and w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from hubbub.protos.messages import RoundState
+from hubbub.protos.messages import RoundState, Step
+from hubbub.protos.releases import Release
 from hubbub.protos.task import Close
 from hubbub.service.charges import Charges
 from hubbub.shuffler.keys import RoundKeys
 from hubbub.shuffler.mix import Inners
-from hubbub.shuffler.records import Held, Opened, Round, StoredBatch
+from hubbub.shuffler.records import Held, Master, Opened, Revoked, Round, Spent, StoredBatch
 
 
 class Store(Protocol):
@@ -61,6 +62,9 @@ class Store(Protocol):
 
     async def charges(self, task_id: bytes) -> Charges:
         """Return a task's ledger, oldest charge first."""
+
+    async def releases(self, task_id: bytes) -> Sequence[Release]:
+        """Return a task's releases, the first of them first; none of a task whose records state no place."""
 
     # Counting
 
@@ -104,7 +108,8 @@ class Store(Protocol):
 
         In one transaction with that, what the lists came from is deleted, and the private key is destroyed. `work` runs
         in a thread, reads what arrived, and may be called again where a transaction has to be begun anew: it draws its
-        permutation each time. A round that is MIXED already stays as it is, and is not charged again.
+        permutation each time. The place among the task's releases that it is told is the one that it stores at.
+        A round that is MIXED already stays as it is, and is not charged again.
 
         Raises:
             LedgerMoved: where the charges do not follow the task's last; nothing was done.
@@ -124,6 +129,30 @@ class Store(Protocol):
 
         Until it says so, the round is in its earlier state and all of this is done again.
         """
+
+    # What devices are admitted with
+
+    async def masters(self) -> list[Master]:
+        """Return the master keys, oldest first."""
+
+    async def step_masters(self, step: Step, secret: bytes, now: int) -> None:
+        """PREPARE, ACTIVATE or FORGET master keys, as `Step` says; `secret` is a new one's, if one is made.
+
+        A store without any gets an active one first, whatever the step. FORGET forgets besides what is known of
+        tickets that have expired at `now`; what was forgotten is in no file of the store any more.
+        """
+
+    async def spend(self, tickets: Sequence[Spent]) -> list[Spent]:
+        """Note tickets as spent, those that are not yet; return what is then known of each device, in order."""
+
+    async def spent(self) -> int:
+        """Return how many tickets were spent, and not forgotten."""
+
+    async def revoke(self, devices: Collection[bytes]) -> None:
+        """Admit these devices no more."""
+
+    async def revoked(self) -> Revoked:
+        """Return who is admitted no more."""
 
     def close(self) -> None:
         """Write what waits, and let the files go. Blocks. Later calls raise `StoreError`."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from hubbub.accountant.certificate.minimum import check_minimum
 from hubbub.accountant.certificate.terms import Terms
 from hubbub.protos.signed_task import SignedTask
+from hubbub.protos.successions import Succession
 from hubbub.protos.task import Schedule, Task
 from hubbub.protos.times import at as at
 from hubbub.protos.times import first_not_cut
@@ -17,8 +18,12 @@ Tasks = Mapping[bytes, Task]
 """Checked tasks by their ids."""
 
 
-def load_tasks(paths: Iterable[Path], operator: bytes, shuffler: bytes) -> Tasks:
+def load_tasks(
+    paths: Iterable[Path], operator: bytes, shuffler: bytes, successions: Sequence[Succession] = ()
+) -> Tasks:
     """Return the tasks in those files and folders (`*.json`), signed by both identities (32 bytes each).
+
+    With `successions` they may be signed by those that follow these, and those before; each task then has them.
 
     Raises:
         TaskError: where a file holds no such task, where a minimum cannot support what its task promises, or where
@@ -26,9 +31,10 @@ def load_tasks(paths: Iterable[Path], operator: bytes, shuffler: bytes) -> Tasks
     """
 
     def check(signed: SignedTask) -> None:
-        check_promise(signed.check(operator, shuffler))
+        check_promise(signed.check(operator, shuffler, successions))
 
-    return {task_id: signed.task for task_id, signed in read_tasks(paths, check).items()}
+    found = read_tasks(paths, check)
+    return {task_id: signed.check(operator, shuffler, successions) for task_id, signed in found.items()}
 
 
 def check_promise(task: Task) -> None:

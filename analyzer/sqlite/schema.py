@@ -9,6 +9,7 @@ from __future__ import annotations
 import sqlite3
 
 from hubbub.protos.stored import Layout, statements
+from hubbub.service.chain_table import CHAIN_TABLE
 from hubbub.service.ledger_table import LEDGER_TABLE
 
 FILE_NAME = "analyzer.db"
@@ -26,11 +27,17 @@ def _one_ledger_for_both_services(connection: sqlite3.Connection) -> None:
     connection.execute("DROP TABLE ledger_before")
 
 
+def _releases(connection: sqlite3.Connection) -> None:
+    """Version 4: the releases of each task. Those of version 3 state no places in their records: no chain begins."""
+    for statement in statements(CHAIN_TABLE):
+        connection.execute(statement)
+
+
 LAYOUT = Layout(
     what="analyzer's store",
-    version=3,
+    version=4,
     older="run the version that wrote it until its tasks are over, and start new tasks in a store of another folder",
-    migrations={2: _one_ledger_for_both_services},
+    migrations={2: _one_ledger_for_both_services, 3: _releases},
     script=f"""
 CREATE TABLE tasks (id INTEGER PRIMARY KEY, task_id BLOB NOT NULL UNIQUE, name TEXT NOT NULL, queries INTEGER NOT NULL,
     document BLOB NOT NULL);
@@ -46,6 +53,7 @@ CREATE TABLE stretches (id INTEGER PRIMARY KEY, batch INTEGER NOT NULL REFERENCE
 CREATE TABLE certificates (id INTEGER PRIMARY KEY, round INTEGER NOT NULL UNIQUE REFERENCES rounds,
     document BLOB NOT NULL);
 {LEDGER_TABLE}
+{CHAIN_TABLE}
 """,
 )
 """Version 1 had no ledger of rounds: what they had spent cannot be known afterwards, so it is not brought forward."""

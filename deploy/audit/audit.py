@@ -18,13 +18,14 @@ from hubbub.accountant.certificate.minimum import parts_at_minimum
 from hubbub.accountant.certificate.terms import Terms
 from hubbub.accountant.composition import compose
 from hubbub.deploy.audit.inference import Shown, attack, most_visible, rounds_to_show
-from hubbub.deploy.audit.people import Victim
+from hubbub.deploy.audit.people import People, Victim
 from hubbub.deploy.audit.scores import Round, Scores, scored
 from hubbub.deploy.audit.stage import SHORT_SECONDS, Part, Played, Stage, TooSlow, epsilon_in
 from hubbub.deploy.audit.worst import Telling, telling
 from hubbub.deploy.errors import BadUse
 from hubbub.deploy.local import LocalPipeline
 from hubbub.deploy.verification import Pins, verify
+from hubbub.protos.admission import ENROLLED, OPEN
 from hubbub.protos.draft import MINIMUM_DELTA
 from hubbub.protos.keys import Role
 from hubbub.protos.signed_task import SignedTask
@@ -61,10 +62,11 @@ class Options:
 
 @dataclass(frozen=True)
 class Parts:
-    """What tests replace with something broken: programs in the place of services, the class of the victim's device."""
+    """What tests replace with something broken: programs in the place of services, the victim's device, the people."""
 
     programs: Mapping[Role, Sequence[str]] = field(default_factory=dict)
     victim: type[Victim] = Victim
+    people: type[People] = People
 
 
 @dataclass(frozen=True)
@@ -135,7 +137,9 @@ def audited_task(task: Task, options: Options) -> Task:
     people = task.minimum_reports if options.people is None else options.people
     delta = task.privacy.delta if options.delta is None else options.delta
     privacy = replace(task.privacy, epsilon=MOST_EPSILON, delta=delta, honest_share=1.0, epsilon_total=None)
-    played = replace(task, minimum_reports=people, privacy=privacy)
+    # Whoever is admitted otherwise is enrolled here, by the audit's own operator alone.
+    stated = None if task.stated is None else OPEN if task.stated.assumed else ENROLLED
+    played = replace(task, minimum_reports=people, privacy=privacy, stated=stated)
     found = compose(parts_at_minimum(Terms.of(played), [query.mechanism for query in task.queries]), delta)
     if not found.epsilon_upper < MOST_EPSILON:
         raise BadUse(f"{people} people give ε = {found.epsilon_upper:g}, a task states less than {MOST_EPSILON:g}")
@@ -231,7 +235,8 @@ class _Playing:
     def _stage(self, name: str, parts: Sequence[Part]) -> Stage:
         folder = self.folder / name
         folder.mkdir()
-        return Stage(self.task, self.worst, parts, folder, self.parts.programs, self.parts.victim, self.progress)
+        given = self.parts
+        return Stage(self.task, self.worst, parts, folder, given.programs, given.victim, given.people, self.progress)
 
 
 def _attacked(worst: Sequence[Telling], played: Sequence[Played], delta: float, error: float) -> Attacked:

@@ -72,14 +72,24 @@ class People:
         Raises:
             HubbubError: where one of them was refused.
         """
-        async with self.victim(task.encode(), name=secrets.token_hex(8), **self._common()) as device:
+        name, ticket = secrets.token_hex(8), self.pipeline.ticket
+        async with self.victim(task.encode(), name=name, ticket=ticket(name), **self._common()) as device:
             for _ in range(ASKED):
                 await device.submit(victim, 0)
         if crowd:
-            async with Gateway(task.encode(), **self._common()) as gateway:
-                summary = await gateway.submit_many(((str(place), others) for place in range(crowd)), 0)
-            if summary.accepted != crowd:
-                raise HubbubError(f"of {crowd} devices some were refused: {dict(summary.messages)}; see the logs")
+            await self.crowd(task, others, crowd)
+
+    async def crowd(self, task: SignedTask, others: Answers, count: int) -> None:
+        """Have so many others answer alike.
+
+        Raises:
+            HubbubError: where one of them was refused.
+        """
+        gateway = Gateway(task.encode(), tickets=self.pipeline.ticket, **self._common())
+        async with gateway:
+            summary = await gateway.submit_many(((str(place), others) for place in range(count)), 0)
+        if summary.accepted != count:
+            raise HubbubError(f"of {count} devices some were refused: {dict(summary.messages)}; see the logs")
 
     def _common(self) -> dict[str, Any]:
         pipeline = self.pipeline

@@ -80,9 +80,9 @@ class Played:
 class Stage:
     """Where the parts are played, with everyone's answers in `worst`.
 
-    `programs` are run in the place of the services, and `victim` in the place of the attacked device: tests put parts
-    there that are broken. `progress` is called after every round. Rounds under the minimum are cut after so many
-    `seconds`.
+    `programs` are run in the place of the services, `victim` in the place of the attacked device, and `people` in that
+    of all who answer: tests put parts there that are broken. `progress` is called after every round. Rounds under the
+    minimum are cut after so many `seconds`.
     """
 
     task: Task
@@ -91,6 +91,7 @@ class Stage:
     folder: Path
     programs: Mapping[Role, Sequence[str]]
     victim: type[Victim]
+    people: type[People]
     progress: Callable[[], None]
     seconds: int = 0
 
@@ -128,7 +129,7 @@ class Stage:
         control = open_channel(pipeline.services[Role.SHUFFLER].addresses["control"], pipeline.operator_tls)
         results = open_channel(pipeline.services[Role.ANALYZER].addresses["results"], pipeline.operator_tls)
         async with control, results:
-            players = _Players(self, People(pipeline, self.victim), control, results, asyncio.Semaphore(AT_ONCE))
+            players = _Players(self, self.people(pipeline, self.victim), control, results, asyncio.Semaphore(AT_ONCE))
             certificates = await pipeline.guard(players.all(pipeline.tasks))
         seen = read_seen(self._file)
         queries = range(len(self.task.queries))

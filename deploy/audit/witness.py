@@ -16,9 +16,10 @@ from pathlib import Path
 
 from hubbub.analyzer.server import serve
 from hubbub.analyzer.settings import load
-from hubbub.analyzer.workers import Job, Opened, Workers
 from hubbub.deploy.announcing import announcer
 from hubbub.deploy.output import failures
+from hubbub.service.cores import keep_memory_in
+from hubbub.service.workers import Job, Opened, Workers
 
 
 class WitnessingWorkers(Workers):
@@ -59,4 +60,5 @@ def main(words: list[str]) -> None:
 
 
 if __name__ == "__main__":
+    keep_memory_in()
     main(sys.argv[1:])

@@ -41,6 +41,9 @@ Dummies = Annotated[
 PostQuantum = Annotated[
     bool, typer.Option("--post-quantum", help="Seal with MLKEM768-X25519, which withstands a quantum computer.")
 ]
+HopCount = Annotated[
+    int, typer.Option("--hops", min=1, max=8, help="Shufflers in the chain, each with its own keys and process.")
+]
 Out = Annotated[
     Path | None,
     typer.Option("--out", metavar="DIR", help="Keep task, certificates, results and logs in this new or empty folder."),
@@ -65,6 +68,7 @@ def command(
     rounds: Rounds = None,
     dummies: Dummies = 0,
     post_quantum: PostQuantum = False,
+    hops: HopCount = 1,
     out: Out = None,
     picture: PictureOption = None,
     listed: ListOption = False,
@@ -95,7 +99,7 @@ def command(
             progress_console().print(sentence, soft_wrap=True)
         suite = MLKEM768_X25519 if post_quantum else DEFAULT
         in_rounds = shown.rounds if rounds is None else rounds
-        options = Options(epsilon, delta, epsilon_local, in_rounds, dummies, suite.name)
+        options = Options(epsilon, delta, epsilon_local, in_rounds, dummies, suite.name, hops)
         check_options(dataset, options)
         document = _run(dataset, options, out)
         document["picture"] = None if picture is None else _drawn(shown, document, picture)

@@ -30,6 +30,13 @@ Data = Annotated[
     Path | None, typer.Option(metavar="DIR", help="Stores go to DIR/shuffler and DIR/analyzer; else by settings.")
 ]
 
+HopCount = Annotated[int, typer.Option("--hops", help="Shufflers in the chain, each of another party; 1 is none more.")]
+HopHosts = Annotated[Hosts, typer.Option("--hop-host", help="Host of hop-2; repeat for hop-3 and on, in order.")]
+HopKeys = Annotated[
+    list[Path] | None,
+    typer.Option("--hop-key", metavar="PUB.pem", help="Public key of hop-2, from `hubbub identity` there; repeat."),
+]
+
 
 def command(
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="A folder that is new or empty.")],
@@ -40,6 +47,9 @@ def command(
     shuffler_key: ShufflerKey = None,
     analyzer_key: AnalyzerKey = None,
     data: Data = None,
+    hops: HopCount = 1,
+    hop_host: HopHosts = None,
+    hop_key: HopKeys = None,
     as_json: Json = False,
 ) -> None:
     """Make a folder for each party, with only what that party may know.
@@ -52,9 +62,11 @@ def command(
     Example: hubbub init deployment
     """
     with failures(as_json):
+        from hubbub.deploy.chain import Hops
         from hubbub.deploy.initialise import Placement, initialise
         from hubbub.deploy.options import hosts_given
-        from hubbub.protos.keys import Role, load_public
+        from hubbub.deploy.trust import identities_in
+        from hubbub.protos.keys import Role
         from hubbub.protos.signed import fingerprint
 
         keys = {Role.SHUFFLER: shuffler_key, Role.ANALYZER: analyzer_key}
@@ -69,19 +81,26 @@ def command(
             },
             data=data,
             public_keys={role: key for role, key in keys.items() if key is not None},
+            hops=Hops(hops - 1, hosts_given("--hop-host", hop_host), hop_key or ()),
         )
         folder = initialise(directory, placement)
-        signers = {role.value: fingerprint(load_public(folder.trusted("operator", role))) for role in Role}
+        named = identities_in(folder.trust_of("operator")).named
+        signers = {name: fingerprint(identity) for name, identity in named.items()}
         if as_json:
             print_json({"directory": str(directory), "fingerprints": signers})
             return
-        out = console()
-        for role, digits in signers.items():
-            out.print(f"{role:<9} {digits}", markup=False, soft_wrap=True)
-        out.print(_next_steps(directory, shuffler_key is not None), markup=False, soft_wrap=True)
+        steps = _next_steps(directory, shuffler_key is not None, placement.hops.names)
+        _print(signers, steps)
 
 
-def _next_steps(directory: Path, shuffler_signs_elsewhere: bool) -> str:
+def _print(signers: dict[str, str], steps: str) -> None:
+    out = console()
+    for role, digits in signers.items():
+        out.print(f"{role:<9} {digits}", markup=False, soft_wrap=True)
+    out.print(steps, markup=False, soft_wrap=True)
+
+
+def _next_steps(directory: Path, shuffler_signs_elsewhere: bool, hops: list[str]) -> str:
     parties = ("operator", "shuffler", "analyzer", "client")
     # The lines are to be copied into a shell, whatever the folder is called.
     operator, shuffler, analyzer, client = (shlex.quote(str(directory / name)) for name in parties)
@@ -90,6 +109,10 @@ def _next_steps(directory: Path, shuffler_signs_elsewhere: bool) -> str:
         if shuffler_signs_elsewhere
         else ("", f"{shuffler}/identity.pem")
     )
+    folders = [shlex.quote(str(directory / name)) for name in hops]
+    given = "".join(f"\n  cp {operator}/task.json {folder}/tasks/" for folder in folders)
+    stores = "".join(f"\n  hubbub hop {folder}/hop.toml --create-store" for folder in folders)
+    runs = "".join(f"\n  hubbub hop {folder}/hop.toml" for folder in folders)
     return f"""
 next: plan the task, sign it as operator and as shuffler, and give it to everyone
   hubbub plan {operator}/task.toml --out {operator}/task.json
@@ -97,9 +120,11 @@ next: plan the task, sign it as operator and as shuffler, and give it to everyon
   hubbub sign {operator}/task.json --key {key}{where}
   cp {operator}/task.json {shuffler}/tasks/
   cp {operator}/task.json {analyzer}/tasks/
-  cp {operator}/task.json {client}/
+  cp {operator}/task.json {client}/{given}
+enrol the client's device: a ticket for one device, which whoever has it first redeems
+  hubbub enroll {client}/ticket.json --key {operator}/identity.pem --shuffler-key {operator}/trust/shuffler.pub.pem
 then make each service's store, once, and run the services
   hubbub analyzer {analyzer}/analyzer.toml --create-store
-  hubbub shuffler {shuffler}/shuffler.toml --create-store
-  hubbub analyzer {analyzer}/analyzer.toml
+  hubbub shuffler {shuffler}/shuffler.toml --create-store{stores}
+  hubbub analyzer {analyzer}/analyzer.toml{runs}
   hubbub shuffler {shuffler}/shuffler.toml"""

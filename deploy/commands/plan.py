@@ -37,6 +37,7 @@ def command(
 
         from hubbub.deploy.files import draft_in, naming
         from hubbub.deploy.planning import candidates_of, check_not_over, expected_errors, outlook_of, plan, steps_of
+        from hubbub.deploy.views.flood import flood_document
         from hubbub.deploy.views.prefixes import steps_document
 
         draft = draft_in(task)
@@ -57,19 +58,17 @@ def command(
             members |= {"compared": compared} if compared else {}
             prefixes = {name: steps_document(steps) for name, steps in steps_of(planned).items()}
             members |= {"prefixes": prefixes} if prefixes else {}
-            print_json(members | {"budget": _budget_document(planned, budget)})
+            print_json(members | {"budget": _budget_document(planned, budget), "flood": flood_document(planned)})
         else:
             _print(planned, budget, out)
 
 
 def _write(planned: Plan, out: Path, trust: Path) -> str:
     from hubbub.deploy.files import save
-    from hubbub.protos.keys import Role, load_public
+    from hubbub.deploy.trust import identities_in
     from hubbub.protos.signed_task import SignedTask
-    from hubbub.protos.task import Identities
 
-    keys = {role.value: load_public(trust / f"{role.value}.pub.pem") for role in Role}
-    frozen = planned.task(Identities(**keys))
+    frozen = planned.task(identities_in(trust))
     save(out, SignedTask(frozen).encode())
     return frozen.id.hex()
 
@@ -142,6 +141,8 @@ def _words(query: Query) -> str:
 
 
 def _print(planned: Plan, budget: Outlook, out: Path | None) -> None:
+    from hubbub.deploy.views.flood import print_flood
+
     draft, privacy = planned.draft, planned.draft.privacy
     printer = console()
     printer.print(
@@ -159,6 +160,7 @@ def _print(planned: Plan, budget: Outlook, out: Path | None) -> None:
     printer.print("errors are worst cases at the minimum", markup=False, soft_wrap=True)
     printer.print(_budget_text(planned, budget), markup=False, soft_wrap=True)
     _print_steps(planned, budget)
+    print_flood(printer, planned)
     printer.print(_sealing_text(planned), markup=False, soft_wrap=True)
     if out is not None:
         printer.print(

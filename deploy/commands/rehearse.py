@@ -34,6 +34,10 @@ def command(
         list[str] | None,
         typer.Option("--column", metavar="QUERY=COLUMN", help="Where a query's column has another name; repeatable."),
     ] = None,
+    tickets: Annotated[
+        Path | None,
+        typer.Option("--tickets", metavar="FILE", help="Their tickets, one a line, of `hubbub enroll --devices`."),
+    ] = None,
     round_number: Annotated[
         int | None, typer.Option("--round", min=0, help="Which round; default: the current.")
     ] = None,
@@ -43,7 +47,8 @@ def command(
 
     Each device's answers are randomized and sealed as `hubbub submit` does, and sent over TLS until they are
     acknowledged. Nothing of the devices is kept, so running it again sends as many more. The services cannot tell them
-    from people: never rehearse in a round whose results matter.
+    from people: never rehearse in a round whose results matter. A ticket is spent by the devices of one run: where the
+    task takes enrolled devices, give each run its own.
 
     Example: hubbub rehearse deployment/client/client.toml --devices 1000 --answer theme=dark --answer theme=light
     """
@@ -58,10 +63,28 @@ def command(
         files = load(settings, ClientSettings, "client")
         task = signed_task_in(files.task).task
         count, answers = _answers(task, devices, answer or [], data, column or [])
+        enrolled = _tickets(task, tickets, count)
         with Progress(console=progress_console()) as bars:
             bar = bars.add_task("devices encode, randomize, seal, submit", total=count)
-            summary = asyncio.run(send(files, answers, round_number, lambda done: bars.advance(bar, done)))
+            summary = asyncio.run(send(files, answers, round_number, lambda done: bars.advance(bar, done), enrolled))
         _print(summary, task, as_json)
+
+
+def _tickets(task: Task, file: Path | None, devices: int) -> list[bytes]:
+    """Return the devices' tickets, if the task takes enrolled ones alone."""
+    from hubbub.deploy.errors import BadUse
+    from hubbub.deploy.ticketing import read_tickets
+    from hubbub.protos.admission import Mode
+
+    if task.admission.mode is not Mode.ENROLLED:
+        return []
+    found = [] if file is None else [ticket.encode() for ticket in read_tickets(file)]
+    if len(found) < devices:
+        raise BadUse(
+            f"task {task.name} takes enrolled devices, and there are {len(found)} tickets for {devices}; make them "
+            f"with `hubbub enroll FILE --devices {devices}` and give them with --tickets"
+        )
+    return found[:devices]
 
 
 def _answers(

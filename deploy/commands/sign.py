@@ -1,26 +1,35 @@
-"""`hubbub sign TASK.json`."""
+"""`hubbub sign FILE.json`."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from hubbub.deploy.output import Json, console, failures, print_json, progress_console
 
+if TYPE_CHECKING:
+    from hubbub.protos.keys import Identity
+    from hubbub.protos.successions import Succession
+
 
 def command(
-    task: Annotated[Path, typer.Argument(metavar="TASK.json", help="A task that `hubbub plan` wrote.")],
+    task: Annotated[
+        Path, typer.Argument(metavar="TASK.json", help="A task of `hubbub plan`, or a succession of `hubbub keys`.")
+    ],
     key: Annotated[Path, typer.Option("--key", help="The signer's identity: PEM file of its private key.")],
     as_json: Json = False,
 ) -> None:
     """Sign a planned task as its operator or its shuffler, whichever the key belongs to; read it first.
 
+    A succession of identities is signed likewise, by who is named in it as its witness. Before you sign one, compare
+    the fingerprint of the new identity with its party's, by another way than the file came.
+
     Example: hubbub sign deployment/operator/task.json --key deployment/operator/identity.pem
     """
     with failures(as_json):
-        from hubbub.deploy.files import save, signed_task_in
+        from hubbub.deploy.files import save, signed_task_in, succession_in
         from hubbub.protos.keys import Identity
         from hubbub.protos.pem import readable_by_others
 
@@ -28,6 +37,10 @@ def command(
         exposed = readable_by_others(key)
         if exposed:
             progress_console().print(f"warning: {exposed}", markup=False, soft_wrap=True)
+        succession = succession_in(task)
+        if succession is not None:
+            _sign_succession(task, succession, identity, as_json)
+            return
         signed = signed_task_in(task).signed_by(identity)
         save(task, signed.encode())
         pairs = (("operator", signed.operator_signature), ("shuffler", signed.shuffler_signature))
@@ -38,3 +51,19 @@ def command(
         console().print(f"signed task {signed.task.name} ({signed.task.id.hex()})", markup=False, soft_wrap=True)
         if missing:
             console().print(f"still to sign: {' and '.join(missing)}", markup=False)
+
+
+def _sign_succession(path: Path, succession: Succession, identity: Identity, as_json: bool) -> None:
+    from hubbub.deploy.files import save
+    from hubbub.protos.signed import fingerprint
+    from hubbub.protos.times import at
+
+    signed = succession.signed_by(identity)
+    save(path, signed.encode())
+    new, begins = fingerprint(signed.new), at(signed.begins)
+    if as_json:
+        print_json({"role": signed.role.value, "new": new, "begins": begins, "missing": signed.missing})
+        return
+    console().print(f"signed that {new} is the {signed.role.value} from {begins} on", markup=False, soft_wrap=True)
+    if signed.missing:
+        console().print(f"still to sign: {' and '.join(signed.missing)}", markup=False, soft_wrap=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,11 +16,22 @@ if TYPE_CHECKING:
     from hubbub.protos.task import Task
     from hubbub.queries.question import Value
 
+STDIN = Path("-")
+"""The name that stdin has as a file of answers."""
+
 
 def command(
     settings: Annotated[Path, typer.Argument(metavar="CLIENT.toml", help="The client's settings file.")],
     answer: Annotated[
         list[str] | None, typer.Option("--answer", metavar="NAME=VALUE", help="An answer; repeat for each query.")
+    ] = None,
+    answers: Annotated[
+        Path | None,
+        typer.Option(
+            "--answers",
+            metavar="FILE",
+            help="Answers in a file, or - for stdin, NAME=VALUE a line: nobody else sees them there.",
+        ),
     ] = None,
     round_number: Annotated[
         int | None, typer.Option("--round", min=0, help="Which round; default: the current.")
@@ -43,7 +55,11 @@ def command(
     uniformly from what is left of the round, once: it is stored with the answers, and this waits for it. If it is ended
     before, `hubbub submit --spread`, or `hubbub device resend` at that time, goes on.
 
-    Example: hubbub submit deployment/client/client.toml --answer theme=dark --answer session=12.5
+    The words of a command can be seen by everybody on this machine, for as long as it runs, and shells remember them.
+    For answers of a real person use --answers.
+
+    Examples: hubbub submit deployment/client/client.toml --answer theme=dark --answer session=12.5;
+    hubbub submit deployment/client/client.toml --answers answers.txt
     """
     with failures(as_json):
         from hubbub.deploy.devices import checked_timeout, load_device
@@ -52,12 +68,13 @@ def command(
 
         seconds = checked_timeout(timeout)
         device = load_device(settings, limit or [])
-        answers = read_answers(device.task, answer or [])
+        words = [*(answer or []), *([] if answers is None else lines_in(answers))]
+        given = read_answers(device.task, words)
         if spread:
             waits = "waits for a moment drawn from what is left of the round; `hubbub device status` tells it"
             progress_console().print(waits, soft_wrap=True)
         with bad_use(AnswerError):
-            receipt = device.submit_blocking(answers, round_number, timeout=seconds, spread=spread)
+            receipt = device.submit_blocking(given, round_number, timeout=seconds, spread=spread)
         _show(device.task, receipt, as_json)
 
 
@@ -75,22 +92,40 @@ def _show(task: Task, receipt: DeviceReceipt, as_json: bool) -> None:
         console().print(f"acknowledged: task {task.name}, round {receipt.round}{more}", markup=False, soft_wrap=True)
 
 
+def lines_in(path: Path) -> list[str]:
+    """Return the lines of a file, or of stdin where it is named `-`, without empty ones.
+
+    Raises:
+        BadUse: where it cannot be read, or is not UTF-8.
+    """
+    from hubbub.deploy.errors import BadUse
+
+    try:
+        content = sys.stdin.buffer.read() if path == STDIN else path.read_bytes()
+        return [line for line in content.decode().splitlines() if line.strip()]
+    except OSError as error:
+        raise BadUse(f"cannot read {path}: {error.strerror}; name a file of lines NAME=VALUE") from error
+    except UnicodeDecodeError:
+        # Without what it could not read, which is of an answer.
+        raise BadUse(f"{path} is not UTF-8 text; write it with an editor that saves UTF-8") from None
+
+
 def read_answers(task: Task, words: list[str]) -> dict[str, Value]:
     """Return the answers in texts of the form NAME=VALUE, each read by its query.
 
     Raises:
         BadUse: where a text has another form or names a query twice, where the task has no query of that name, or the
-            query cannot read the value.
+            query cannot read the value. It repeats no answer.
     """
     from hubbub.deploy.errors import BadUse, bad_use
     from hubbub.protos.errors import TaskError
     from hubbub.queries.errors import AnswerError
 
     answers: dict[str, Value] = {}
-    for word in words:
+    for number, word in enumerate(words, 1):
         name, found, value = word.partition("=")
         if not found or name in answers:
-            raise BadUse(f"--answer {word!r} is not NAME=VALUE, or names a query twice")
+            raise BadUse(f"answer {number} of {len(words)} is not NAME=VALUE, or names a query twice")
         with bad_use(TaskError, AnswerError):
             answers[name] = task.queries[task.query_index(name)].question.parse(value)
     return answers

@@ -1,7 +1,8 @@
-"""`hubbub verify CERTIFICATE`."""
+"""`hubbub verify CERTIFICATE...`: one certificate, or a whole history of them."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,16 +11,29 @@ import typer
 from hubbub.deploy.output import Json, console, fail, failures, print_json, progress_console
 
 if TYPE_CHECKING:
+    from hubbub.deploy.histories import Problem
     from hubbub.deploy.proving import Finding
-    from hubbub.deploy.verification import Verified
+    from hubbub.deploy.verification import Pins, Verified
+    from hubbub.protos.successions import Succession
 
 KeyFile = Path | None
 
 
-Certificate = Annotated[Path, typer.Argument(help="The certificate's file.")]
+Certificates = Annotated[
+    list[Path],
+    typer.Argument(metavar="CERTIFICATE...", help="The certificate's file; several files or a folder for a history."),
+]
 OperatorKey = Annotated[KeyFile, typer.Option("--operator-key", help="PEM file of the operator's public key.")]
 ShufflerKey = Annotated[KeyFile, typer.Option("--shuffler-key", help="PEM file of the shuffler's public key.")]
 AnalyzerKey = Annotated[KeyFile, typer.Option("--analyzer-key", help="PEM file of the analyzer's public key.")]
+Successions = Annotated[
+    list[Path] | None,
+    typer.Option("--succession", help="A succession by which a pinned key leads to the task's; repeat for more."),
+]
+HopKeys = Annotated[
+    list[Path] | None,
+    typer.Option("--hop-key", help="PEM file of hop-2's public key, where there are hops; repeat in their order."),
+]
 Rigorous = Annotated[
     bool,
     typer.Option("--rigorous", help="Also prove the numbers by an independent route, in ball arithmetic (slower)."),
@@ -27,10 +41,12 @@ Rigorous = Annotated[
 
 
 def command(
-    certificate: Certificate,
+    certificates: Certificates,
     operator_key: OperatorKey = None,
     shuffler_key: ShufflerKey = None,
     analyzer_key: AnalyzerKey = None,
+    succession: Successions = None,
+    hop_key: HopKeys = None,
     rigorous: Rigorous = False,
     as_json: Json = False,
 ) -> None:
@@ -38,7 +54,9 @@ def command(
 
     Exits 0 where everything holds, 1 where something does not, saying what; 141 where the reader of its output left
     before the end, as head does. Without all three keys it says that the
-    signers are not pinned: then the certificate is sound, but anybody could have made it.
+    signers are not pinned: then the certificate is sound, but anybody could have made it. Where there are hops, their
+    keys are pinned too, each with --hop-key. A key stands for the identities before it and after it, by the
+    successions in the certificate and in --succession.
 
     With --rigorous every epsilon of the round's queries is also proven, in arithmetic that cannot round the wrong
     way, and totals as far as that goes. What was proven comes first: the stated epsilon, or at most 1 % more. With
@@ -46,16 +64,67 @@ def command(
     one is beside it as epsilon_upper_stated. It exits 1 where a query's is not proven, and needs the extra
     hubbub[rigorous].
 
+    Given a folder, or several files, it checks each certificate, and that together they are the whole history of their
+    tasks: one chain of releases without a gap, and no round with two certificates. A folder's .json files are taken.
+
     Example: hubbub verify certificate-flights-0.json --operator-key operator.pub.pem --rigorous
     """
     with failures(as_json):
-        from hubbub.deploy.files import naming
-        from hubbub.deploy.verification import Pins, verify
+        from hubbub.deploy.errors import BadUse
+        from hubbub.deploy.verification import Pins
         from hubbub.protos.keys import load_public
+        from hubbub.service.successions import load_successions
 
         keys = [load_public(path) if path is not None else None for path in (operator_key, shuffler_key, analyzer_key)]
+        successions = load_successions(succession or ())
+        hops = None if hop_key is None else tuple(map(load_public, hop_key))
+        pins = Pins(keys[0], keys[1], keys[2], hops)
+        whole = len(certificates) > 1 or certificates[0].is_dir()
+        if whole and rigorous:
+            raise BadUse("--rigorous proves one certificate at a time; name one file")
+        problems = _verify_histories(certificates, pins, successions, as_json) if whole else []
+    if problems:
+        fail(_told(problems))
+    if not whole:
+        _verify_one(certificates[0], pins, successions, rigorous, as_json)
+
+
+def _verify_histories(paths: list[Path], pins: Pins, successions: Sequence[Succession], as_json: bool) -> list[Problem]:
+    """Check all certificates and print what they say; return what does not hold."""
+    from hubbub.deploy.histories import read_histories
+    from hubbub.deploy.views.histories import document_of, in_words, table_of
+    from hubbub.deploy.views.tables import print_table
+
+    with progress_console().status("verifying") as status:
+        found = read_histories(paths, pins, successions, lambda file: status.update(f"verifying {file}"))
+    if as_json:
+        print_json(document_of(found))
+        return list(found.problems)
+    out = console()
+    for history in found.histories:
+        print_table(out, table_of(history))
+        out.print(in_words(history), markup=False, soft_wrap=True)
+        _print_signers(history.last.verified)
+    for path in found.skipped:
+        out.print(f"skipped, not a certificate: {path}", markup=False, soft_wrap=True)
+    return list(found.problems)
+
+
+def _told(problems: list[Problem]) -> str:
+    if len(problems) == 1:
+        return str(problems[0])
+    return "\n  ".join([f"{len(problems)} things do not hold", *map(str, problems)])
+
+
+def _verify_one(
+    certificate: Path, pins: Pins, successions: Sequence[Succession], rigorous: bool, as_json: bool
+) -> None:
+    with failures(as_json):
+        from hubbub.deploy.files import naming
+        from hubbub.deploy.verification import verify
+
         with naming(certificate):
-            verified = verify(certificate.read_bytes(), Pins(*keys))
+            verified = verify(certificate.read_bytes(), pins, successions)
         findings = _proven(verified) if rigorous else None
         if as_json:
             print_json(_document(verified, findings))
@@ -93,13 +162,18 @@ def _document(verified: Verified, findings: list[Finding] | None) -> dict[str, A
         "task_id": verified.task.id.hex(),
         "suite": verified.task.suite,
         "round": content["round"],
+        "admission": verified.admission,
         "honest_share": content["honest_share"],
         "queries": content["queries"],
         "round_total": content["round_total"],
         "all_rounds": content["all_rounds"],
     }
+    if verified.task.identities.hops:
+        document["hops"] = verified.hops
     if "horizon" in content:
         document["horizon"] = content["horizon"]
+    if verified.releases is not None:
+        document |= {name: content[name] for name in ("releases", "uncounted")}
     if findings is not None:
         from hubbub.deploy.proving import proven_content
 
@@ -113,32 +187,62 @@ def _print(verified: Verified) -> None:
     out, content = console(), verified.content
     total, rounds = content["round_total"], content["all_rounds"]
     out.print(f"the certificate holds as stated: task {verified.task.name}, round {content['round']}", markup=False)
+    admission = verified.admission
+    share = f"honest share {content['honest_share']:g}"
+    out.print(f"  admission: {admission['mode']}, {share}. {admission['words']}", markup=False, soft_wrap=True)
+    assumed = ", if the honest share was assumed rightly" if verified.task.admission.assumed else ""
     for query in content["queries"]:
         out.print(
             f"  {query['name']}: {query['valid']} valid reports of {query['reports']}, {query['state']}; "
-            f"epsilon <= {query['epsilon_upper']} at delta {query['delta']:g} ({query['bound']}), "
-            f"{query['epsilon_local']} if shuffler and analyzer collude",
+            f"epsilon <= {query['epsilon_upper']} at delta {query['delta']:g} ({query['bound']}){assumed}, "
+            f"{query['epsilon_local']} if {verified.colluders} collude",
             markup=False,
             soft_wrap=True,
         )
-    out.print(f"  this round, all queries: epsilon <= {total['epsilon_upper']}", markup=False)
+    whole = f"  this round, all queries: epsilon <= {total['epsilon_upper']}{assumed}"
+    out.print(whole, markup=False, soft_wrap=True)
     held = len(rounds["history"])
     which = f"all {held} rounds" if held > 1 else "one round"
-    out.print(f"  {which} so far: epsilon <= {rounds['epsilon_upper']}", markup=False)
-    if "horizon" in content:
-        whole = content["horizon"]
-        epsilon = whole["epsilon_upper"]
-        epsilon = "unknown, as a round was short of the minimum" if epsilon is None else epsilon
+    out.print(f"  {which} so far: epsilon <= {rounds['epsilon_upper']}{assumed}", markup=False, soft_wrap=True)
+    if verified.releases is not None:
+        never = f"; {len(content['uncounted'])} of them never counted, at the minimum" if content["uncounted"] else ""
         out.print(
-            f"  the whole horizon of {whole['rounds']} rounds, at the minimum: epsilon <= {epsilon}, "
-            f"{whole['epsilon_local']} if shuffler and analyzer collude",
-            markup=False,
-            soft_wrap=True,
+            f"  no other round was released so far, by the shuffler's records{never}", markup=False, soft_wrap=True
         )
+    if "horizon" in content:
+        out.print(_horizon(content["horizon"], assumed, verified.colluders), markup=False, soft_wrap=True)
+    _print_hops(verified)
     suite = verified.task.hpke
     out.print(f"  reports were sealed with {suite.name} ({suite.words})", markup=False, soft_wrap=True)
+    _print_signers(verified)
+
+
+def _print_signers(verified: Verified) -> None:
+    out = console()
     if not verified.pinned:
         which = "" if len(verified.unpinned) == len(verified.fingerprints) else f" ({' and '.join(verified.unpinned)})"
         out.print(f"signers not pinned{which}: compare these with what the parties told you", markup=False)
     for role, digits in verified.fingerprints.items():
         out.print(f"  {role:<9} {digits}", markup=False, soft_wrap=True)
+
+
+def _print_hops(verified: Verified) -> None:
+    for each in verified.hops:
+        reasons = ", ".join(f"{count} {reason}" for reason, count in each["left_out"].items())
+        passed = (
+            f"passed on {each['released']} of {each['received']} envelopes{f', left out {reasons}' * bool(reasons)}"
+        )
+        console().print(f"  {each['query']}: {each['hop']} {passed}", markup=False, soft_wrap=True)
+    if verified.hops:
+        dummies = " and keeps to itself what its dummies hold" if verified.task.privacy.dummies else ""
+        words = f"these hold while one of the shufflers is honest, and the first one is about whom it let in{dummies}"
+        console().print(f"  {words}", markup=False, soft_wrap=True)
+
+
+def _horizon(stated: Mapping[str, Any], assumed: str, colluders: str) -> str:
+    epsilon = stated["epsilon_upper"]
+    epsilon = "unknown, as a round was short of the minimum" if epsilon is None else epsilon
+    return (
+        f"  the whole horizon of {stated['rounds']} rounds, at the minimum: epsilon <= {epsilon}{assumed}, "
+        f"{stated['epsilon_local']} if {colluders} collude"
+    )

@@ -12,9 +12,11 @@ from hubbub.deploy.views.tables import print_table
 
 
 def print_privacy(console: Console, certificate: Mapping[str, Any]) -> None:
-    """Print a certificate's numbers."""
+    """Print a certificate's numbers, marked where they rest on an assumption."""
+    admission = certificate["admission"]
+    assumed = admission["rests_on"] == "assumption"
     table = Table(title="privacy of everyone in the batch", title_justify="left")
-    for column in ("", "reports", "ε ≤", "ε ≥", "ε local", "bound"):
+    for column in ("", "reports", "ε ≤ if assumed" if assumed else "ε ≤", "ε ≥", "ε local", "bound"):
         table.add_column(column, justify="left" if column in ("", "bound") else "right")
     for query in certificate["queries"]:
         table.add_row(query["name"], str(query["valid"]), *_epsilons(query), query["bound"])
@@ -31,11 +33,14 @@ def print_privacy(console: Console, certificate: Mapping[str, Any]) -> None:
     print_table(console, table)
     share = certificate["honest_share"]
     console.print(
-        f"at δ = {total['delta']:g}: ε ≤ is proven, an attack reaches ε ≥, ε local holds if both services collude; "
+        f"at δ = {total['delta']:g}: ε ≤ is proven, an attack reaches ε ≥, ε local holds if all services collude; "
         f"honest share of the reports {share:g}",
         markup=False,
         soft_wrap=True,
     )
+    # The last line, where it is read: what all of the above rests on.
+    warning = "ASSUMED, not checked. " if assumed else ""
+    console.print(f"admission {admission['mode']}: {warning}{admission['words']}", markup=False, soft_wrap=True)
 
 
 def _epsilons(numbers: Mapping[str, Any]) -> Sequence[str]:

@@ -45,6 +45,90 @@ ROUND_STATE_EXPIRED: RoundState.ValueType  # 6
 Global___RoundState: _TypeAlias = RoundState  # noqa: Y015
 
 @_typing.final
+class ManageCredentialsRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STEP_FIELD_NUMBER: _builtins.int
+    DEVICES_FIELD_NUMBER: _builtins.int
+    step: _builtins.str
+    """"status", "prepare", "activate", "forget" or "revoke"."""
+    @_builtins.property
+    def devices(self) -> _containers.RepeatedScalarFieldContainer[_builtins.bytes]:
+        """Of "revoke": the device ids of tickets."""
+
+    def __init__(
+        self,
+        *,
+        step: _builtins.str = ...,
+        devices: _abc.Iterable[_builtins.bytes] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["devices", b"devices", "step", b"step"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ManageCredentialsRequest: _TypeAlias = ManageCredentialsRequest  # noqa: Y015
+
+@_typing.final
+class ManageCredentialsResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    KEYS_FIELD_NUMBER: _builtins.int
+    SPENT_FIELD_NUMBER: _builtins.int
+    REVOKED_FIELD_NUMBER: _builtins.int
+    spent: _builtins.int
+    """Tickets that were spent, and devices that were revoked."""
+    revoked: _builtins.int
+    @_builtins.property
+    def keys(self) -> _containers.RepeatedCompositeFieldContainer[Global___MasterKey]: ...
+    def __init__(
+        self,
+        *,
+        keys: _abc.Iterable[Global___MasterKey] | None = ...,
+        spent: _builtins.int = ...,
+        revoked: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["keys", b"keys", "revoked", b"revoked", "spent", b"spent"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ManageCredentialsResponse: _TypeAlias = ManageCredentialsResponse  # noqa: Y015
+
+@_typing.final
+class MasterKey(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    GENERATION_FIELD_NUMBER: _builtins.int
+    STATE_FIELD_NUMBER: _builtins.int
+    SINCE_FIELD_NUMBER: _builtins.int
+    FINGERPRINT_FIELD_NUMBER: _builtins.int
+    generation: _builtins.int
+    state: _builtins.str
+    """"pending", "active" or "retired"."""
+    since: _builtins.int
+    """When it came into that state, in seconds since 1970."""
+    fingerprint: _builtins.str
+    """By which it is told from other keys; says nothing else about it."""
+    def __init__(
+        self,
+        *,
+        generation: _builtins.int = ...,
+        state: _builtins.str = ...,
+        since: _builtins.int = ...,
+        fingerprint: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["fingerprint", b"fingerprint", "generation", b"generation", "since", b"since", "state", b"state"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___MasterKey: _TypeAlias = MasterKey  # noqa: Y015
+
+@_typing.final
 class CloseRoundRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 

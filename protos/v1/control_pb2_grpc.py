@@ -50,6 +50,11 @@ class RoundControlServiceStub:
                 request_serializer=hubbub_dot_protos_dot_v1_dot_condition__pb2.GetConditionRequest.SerializeToString,
                 response_deserializer=hubbub_dot_protos_dot_v1_dot_condition__pb2.GetConditionResponse.FromString,
                 _registered_method=True)
+        self.ManageCredentials = channel.unary_unary(
+                '/hubbub.v1.RoundControlService/ManageCredentials',
+                request_serializer=hubbub_dot_protos_dot_v1_dot_control__pb2.ManageCredentialsRequest.SerializeToString,
+                response_deserializer=hubbub_dot_protos_dot_v1_dot_control__pb2.ManageCredentialsResponse.FromString,
+                _registered_method=True)
 
 
 class RoundControlServiceServicer:
@@ -76,6 +81,13 @@ class RoundControlServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ManageCredentials(self, request, context):
+        """Changes what devices are admitted with, and says how it stands then; with step "status" nothing is changed.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_RoundControlServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -93,6 +105,11 @@ def add_RoundControlServiceServicer_to_server(servicer, server):
                     servicer.GetCondition,
                     request_deserializer=hubbub_dot_protos_dot_v1_dot_condition__pb2.GetConditionRequest.FromString,
                     response_serializer=hubbub_dot_protos_dot_v1_dot_condition__pb2.GetConditionResponse.SerializeToString,
+            ),
+            'ManageCredentials': grpc.unary_unary_rpc_method_handler(
+                    servicer.ManageCredentials,
+                    request_deserializer=hubbub_dot_protos_dot_v1_dot_control__pb2.ManageCredentialsRequest.FromString,
+                    response_serializer=hubbub_dot_protos_dot_v1_dot_control__pb2.ManageCredentialsResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -176,6 +193,33 @@ class RoundControlService:
             '/hubbub.v1.RoundControlService/GetCondition',
             hubbub_dot_protos_dot_v1_dot_condition__pb2.GetConditionRequest.SerializeToString,
             hubbub_dot_protos_dot_v1_dot_condition__pb2.GetConditionResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ManageCredentials(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/hubbub.v1.RoundControlService/ManageCredentials',
+            hubbub_dot_protos_dot_v1_dot_control__pb2.ManageCredentialsRequest.SerializeToString,
+            hubbub_dot_protos_dot_v1_dot_control__pb2.ManageCredentialsResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -21,6 +21,8 @@ class RoundControlServiceStub:
     """Where the rounds of the shuffler's tasks stand."""
     GetCondition: _aio.UnaryUnaryMultiCallable[_condition_pb2.GetConditionRequest, _condition_pb2.GetConditionResponse]
     """What holds the shuffler up."""
+    ManageCredentials: _aio.UnaryUnaryMultiCallable[_control_pb2.ManageCredentialsRequest, _control_pb2.ManageCredentialsResponse]
+    """Changes what devices are admitted with, and says how it stands then; with step "status" nothing is changed."""
 
 class RoundControlServiceServicer(metaclass=_abc_1.ABCMeta):
     @_abc_1.abstractmethod
@@ -46,5 +48,13 @@ class RoundControlServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _aio.ServicerContext[_condition_pb2.GetConditionRequest, _abc.Awaitable[_condition_pb2.GetConditionResponse]],
     ) -> _abc.Awaitable[_condition_pb2.GetConditionResponse]:
         """What holds the shuffler up."""
+
+    @_abc_1.abstractmethod
+    def ManageCredentials(
+        self,
+        request: _control_pb2.ManageCredentialsRequest,
+        context: _aio.ServicerContext[_control_pb2.ManageCredentialsRequest, _abc.Awaitable[_control_pb2.ManageCredentialsResponse]],
+    ) -> _abc.Awaitable[_control_pb2.ManageCredentialsResponse]:
+        """Changes what devices are admitted with, and says how it stands then; with step "status" nothing is changed."""
 
 def add_RoundControlServiceServicer_to_server(servicer: RoundControlServiceServicer, server: _aio.Server) -> None: ...

@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from hubbub.protos.v1 import document_pb2 as hubbub_dot_protos_dot_v1_dot_document__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1fhubbub/protos/v1/delivery.proto\x12\thubbub.v1\x1a\x1fhubbub/protos/v1/document.proto\"8\n\x07\x42\x61tchId\x12\x0f\n\x07task_id\x18\x01 \x01(\x0c\x12\r\n\x05round\x18\x02 \x01(\r\x12\r\n\x05query\x18\x03 \x01(\r\"/\n\rGetKeyRequest\x12\x0f\n\x07task_id\x18\x01 \x01(\x0c\x12\r\n\x05round\x18\x02 \x01(\r\"6\n\x0eGetKeyResponse\x12$\n\x06record\x18\x01 \x01(\x0b\x32\x14.hubbub.v1.KeyRecord\"b\n\x14\x42\x65ginDeliveryRequest\x12&\n\x06record\x18\x01 \x01(\x0b\x32\x16.hubbub.v1.BatchRecord\x12\"\n\x07key_set\x18\x02 \x01(\x0b\x32\x11.hubbub.v1.KeySet\",\n\x15\x42\x65ginDeliveryResponse\x12\x13\n\x0bnext_offset\x18\x01 \x01(\x04\"[\n\x13PutEnvelopesRequest\x12!\n\x05\x62\x61tch\x18\x01 \x01(\x0b\x32\x12.hubbub.v1.BatchId\x12\x0e\n\x06offset\x18\x02 \x01(\x04\x12\x11\n\tenvelopes\x18\x03 \x03(\x0c\"+\n\x14PutEnvelopesResponse\x12\x13\n\x0bnext_offset\x18\x01 \x01(\x04\"J\n\x15\x43ommitDeliveryRequest\x12!\n\x05\x62\x61tch\x18\x01 \x01(\x0b\x32\x12.hubbub.v1.BatchId\x12\x0e\n\x06\x64igest\x18\x02 \x01(\x0c\"\x9b\x01\n\x16\x43ommitDeliveryResponse\x12\x0f\n\x07\x63ounted\x18\x01 \x01(\x04\x12@\n\x08left_out\x18\x02 \x03(\x0b\x32..hubbub.v1.CommitDeliveryResponse.LeftOutEntry\x1a.\n\x0cLeftOutEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x04:\x02\x38\x01\x32\xcc\x02\n\x0f\x44\x65liveryService\x12=\n\x06GetKey\x12\x18.hubbub.v1.GetKeyRequest\x1a\x19.hubbub.v1.GetKeyResponse\x12R\n\rBeginDelivery\x12\x1f.hubbub.v1.BeginDeliveryRequest\x1a .hubbub.v1.BeginDeliveryResponse\x12O\n\x0cPutEnvelopes\x12\x1e.hubbub.v1.PutEnvelopesRequest\x1a\x1f.hubbub.v1.PutEnvelopesResponse\x12U\n\x0e\x43ommitDelivery\x12 .hubbub.v1.CommitDeliveryRequest\x1a!.hubbub.v1.CommitDeliveryResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1fhubbub/protos/v1/delivery.proto\x12\thubbub.v1\x1a\x1fhubbub/protos/v1/document.proto\"8\n\x07\x42\x61tchId\x12\x0f\n\x07task_id\x18\x01 \x01(\x0c\x12\r\n\x05round\x18\x02 \x01(\r\x12\r\n\x05query\x18\x03 \x01(\r\"/\n\rGetKeyRequest\x12\x0f\n\x07task_id\x18\x01 \x01(\x0c\x12\r\n\x05round\x18\x02 \x01(\r\"6\n\x0eGetKeyResponse\x12$\n\x06record\x18\x01 \x01(\x0b\x32\x14.hubbub.v1.KeyRecord\"%\n\x12GetReleasesRequest\x12\x0f\n\x07task_id\x18\x01 \x01(\x0c\"E\n\x13GetReleasesResponse\x12\r\n\x05\x63ount\x18\x01 \x01(\x04\x12\x0c\n\x04head\x18\x02 \x01(\x0c\x12\x11\n\tuncounted\x18\x03 \x03(\r\"K\n\x07Release\x12\r\n\x05round\x18\x01 \x01(\r\x12\x0f\n\x07reports\x18\x02 \x01(\x04\x12\x0f\n\x07\x64ummies\x18\x03 \x01(\x04\x12\x0f\n\x07records\x18\x04 \x03(\x0c\"\x97\x01\n\x14\x42\x65ginDeliveryRequest\x12&\n\x06record\x18\x01 \x01(\x0b\x32\x16.hubbub.v1.BatchRecord\x12\"\n\x07key_set\x18\x02 \x01(\x0b\x32\x11.hubbub.v1.KeySet\x12\r\n\x05\x66irst\x18\x03 \x01(\x04\x12$\n\x08releases\x18\x04 \x03(\x0b\x32\x12.hubbub.v1.Release\",\n\x15\x42\x65ginDeliveryResponse\x12\x13\n\x0bnext_offset\x18\x01 \x01(\x04\"[\n\x13PutEnvelopesRequest\x12!\n\x05\x62\x61tch\x18\x01 \x01(\x0b\x32\x12.hubbub.v1.BatchId\x12\x0e\n\x06offset\x18\x02 \x01(\x04\x12\x11\n\tenvelopes\x18\x03 \x03(\x0c\"+\n\x14PutEnvelopesResponse\x12\x13\n\x0bnext_offset\x18\x01 \x01(\x04\"J\n\x15\x43ommitDeliveryRequest\x12!\n\x05\x62\x61tch\x18\x01 \x01(\x0b\x32\x12.hubbub.v1.BatchId\x12\x0e\n\x06\x64igest\x18\x02 \x01(\x0c\"\x9b\x01\n\x16\x43ommitDeliveryResponse\x12\x0f\n\x07\x63ounted\x18\x01 \x01(\x04\x12@\n\x08left_out\x18\x02 \x03(\x0b\x32..hubbub.v1.CommitDeliveryResponse.LeftOutEntry\x1a.\n\x0cLeftOutEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x04:\x02\x38\x01\x32\x9a\x03\n\x0f\x44\x65liveryService\x12=\n\x06GetKey\x12\x18.hubbub.v1.GetKeyRequest\x1a\x19.hubbub.v1.GetKeyResponse\x12L\n\x0bGetReleases\x12\x1d.hubbub.v1.GetReleasesRequest\x1a\x1e.hubbub.v1.GetReleasesResponse\x12R\n\rBeginDelivery\x12\x1f.hubbub.v1.BeginDeliveryRequest\x1a .hubbub.v1.BeginDeliveryResponse\x12O\n\x0cPutEnvelopes\x12\x1e.hubbub.v1.PutEnvelopesRequest\x1a\x1f.hubbub.v1.PutEnvelopesResponse\x12U\n\x0e\x43ommitDelivery\x12 .hubbub.v1.CommitDeliveryRequest\x1a!.hubbub.v1.CommitDeliveryResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -40,20 +40,26 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_GETKEYREQUEST']._serialized_end=184
   _globals['_GETKEYRESPONSE']._serialized_start=186
   _globals['_GETKEYRESPONSE']._serialized_end=240
-  _globals['_BEGINDELIVERYREQUEST']._serialized_start=242
-  _globals['_BEGINDELIVERYREQUEST']._serialized_end=340
-  _globals['_BEGINDELIVERYRESPONSE']._serialized_start=342
-  _globals['_BEGINDELIVERYRESPONSE']._serialized_end=386
-  _globals['_PUTENVELOPESREQUEST']._serialized_start=388
-  _globals['_PUTENVELOPESREQUEST']._serialized_end=479
-  _globals['_PUTENVELOPESRESPONSE']._serialized_start=481
-  _globals['_PUTENVELOPESRESPONSE']._serialized_end=524
-  _globals['_COMMITDELIVERYREQUEST']._serialized_start=526
-  _globals['_COMMITDELIVERYREQUEST']._serialized_end=600
-  _globals['_COMMITDELIVERYRESPONSE']._serialized_start=603
-  _globals['_COMMITDELIVERYRESPONSE']._serialized_end=758
-  _globals['_COMMITDELIVERYRESPONSE_LEFTOUTENTRY']._serialized_start=712
-  _globals['_COMMITDELIVERYRESPONSE_LEFTOUTENTRY']._serialized_end=758
-  _globals['_DELIVERYSERVICE']._serialized_start=761
-  _globals['_DELIVERYSERVICE']._serialized_end=1093
+  _globals['_GETRELEASESREQUEST']._serialized_start=242
+  _globals['_GETRELEASESREQUEST']._serialized_end=279
+  _globals['_GETRELEASESRESPONSE']._serialized_start=281
+  _globals['_GETRELEASESRESPONSE']._serialized_end=350
+  _globals['_RELEASE']._serialized_start=352
+  _globals['_RELEASE']._serialized_end=427
+  _globals['_BEGINDELIVERYREQUEST']._serialized_start=430
+  _globals['_BEGINDELIVERYREQUEST']._serialized_end=581
+  _globals['_BEGINDELIVERYRESPONSE']._serialized_start=583
+  _globals['_BEGINDELIVERYRESPONSE']._serialized_end=627
+  _globals['_PUTENVELOPESREQUEST']._serialized_start=629
+  _globals['_PUTENVELOPESREQUEST']._serialized_end=720
+  _globals['_PUTENVELOPESRESPONSE']._serialized_start=722
+  _globals['_PUTENVELOPESRESPONSE']._serialized_end=765
+  _globals['_COMMITDELIVERYREQUEST']._serialized_start=767
+  _globals['_COMMITDELIVERYREQUEST']._serialized_end=841
+  _globals['_COMMITDELIVERYRESPONSE']._serialized_start=844
+  _globals['_COMMITDELIVERYRESPONSE']._serialized_end=999
+  _globals['_COMMITDELIVERYRESPONSE_LEFTOUTENTRY']._serialized_start=953
+  _globals['_COMMITDELIVERYRESPONSE_LEFTOUTENTRY']._serialized_end=999
+  _globals['_DELIVERYSERVICE']._serialized_start=1002
+  _globals['_DELIVERYSERVICE']._serialized_end=1412
 # @@protoc_insertion_point(module_scope)

@@ -88,24 +88,113 @@ class GetKeyResponse(_message.Message):
 Global___GetKeyResponse: _TypeAlias = GetKeyResponse  # noqa: Y015
 
 @_typing.final
+class GetReleasesRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TASK_ID_FIELD_NUMBER: _builtins.int
+    task_id: _builtins.bytes
+    def __init__(
+        self,
+        *,
+        task_id: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["task_id", b"task_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetReleasesRequest: _TypeAlias = GetReleasesRequest  # noqa: Y015
+
+@_typing.final
+class GetReleasesResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    COUNT_FIELD_NUMBER: _builtins.int
+    HEAD_FIELD_NUMBER: _builtins.int
+    UNCOUNTED_FIELD_NUMBER: _builtins.int
+    count: _builtins.int
+    head: _builtins.bytes
+    """The head of the chain of that many releases."""
+    @_builtins.property
+    def uncounted(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """Rounds among them that are not counted."""
+
+    def __init__(
+        self,
+        *,
+        count: _builtins.int = ...,
+        head: _builtins.bytes = ...,
+        uncounted: _abc.Iterable[_builtins.int] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["count", b"count", "head", b"head", "uncounted", b"uncounted"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetReleasesResponse: _TypeAlias = GetReleasesResponse  # noqa: Y015
+
+@_typing.final
+class Release(_message.Message):
+    """A round that was released."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ROUND_FIELD_NUMBER: _builtins.int
+    REPORTS_FIELD_NUMBER: _builtins.int
+    DUMMIES_FIELD_NUMBER: _builtins.int
+    RECORDS_FIELD_NUMBER: _builtins.int
+    round: _builtins.int
+    reports: _builtins.int
+    dummies: _builtins.int
+    @_builtins.property
+    def records(self) -> _containers.RepeatedScalarFieldContainer[_builtins.bytes]:
+        """The SHA-256 of each batch record's body, in the task's order of queries."""
+
+    def __init__(
+        self,
+        *,
+        round: _builtins.int = ...,
+        reports: _builtins.int = ...,
+        dummies: _builtins.int = ...,
+        records: _abc.Iterable[_builtins.bytes] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["dummies", b"dummies", "records", b"records", "reports", b"reports", "round", b"round"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Release: _TypeAlias = Release  # noqa: Y015
+
+@_typing.final
 class BeginDeliveryRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     RECORD_FIELD_NUMBER: _builtins.int
     KEY_SET_FIELD_NUMBER: _builtins.int
+    FIRST_FIELD_NUMBER: _builtins.int
+    RELEASES_FIELD_NUMBER: _builtins.int
+    first: _builtins.int
+    """The task's releases from a place on, up to the batch's own round; none in a task whose records state no place."""
     @_builtins.property
     def record(self) -> _document_pb2.BatchRecord: ...
     @_builtins.property
     def key_set(self) -> _document_pb2.KeySet: ...
+    @_builtins.property
+    def releases(self) -> _containers.RepeatedCompositeFieldContainer[Global___Release]: ...
     def __init__(
         self,
         *,
         record: _document_pb2.BatchRecord | None = ...,
         key_set: _document_pb2.KeySet | None = ...,
+        first: _builtins.int = ...,
+        releases: _abc.Iterable[Global___Release] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["key_set", b"key_set", "record", b"record"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["key_set", b"key_set", "record", b"record"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["first", b"first", "key_set", b"key_set", "record", b"record", "releases", b"releases"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

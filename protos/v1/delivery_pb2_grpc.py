@@ -39,6 +39,11 @@ class DeliveryServiceStub:
                 request_serializer=hubbub_dot_protos_dot_v1_dot_delivery__pb2.GetKeyRequest.SerializeToString,
                 response_deserializer=hubbub_dot_protos_dot_v1_dot_delivery__pb2.GetKeyResponse.FromString,
                 _registered_method=True)
+        self.GetReleases = channel.unary_unary(
+                '/hubbub.v1.DeliveryService/GetReleases',
+                request_serializer=hubbub_dot_protos_dot_v1_dot_delivery__pb2.GetReleasesRequest.SerializeToString,
+                response_deserializer=hubbub_dot_protos_dot_v1_dot_delivery__pb2.GetReleasesResponse.FromString,
+                _registered_method=True)
         self.BeginDelivery = channel.unary_unary(
                 '/hubbub.v1.DeliveryService/BeginDelivery',
                 request_serializer=hubbub_dot_protos_dot_v1_dot_delivery__pb2.BeginDeliveryRequest.SerializeToString,
@@ -61,6 +66,13 @@ class DeliveryServiceServicer:
 
     def GetKey(self, request, context):
         """The analyzer's key record for one round; the same record each time.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetReleases(self, request, context):
+        """What the analyzer knows of a task's releases.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -93,6 +105,11 @@ def add_DeliveryServiceServicer_to_server(servicer, server):
                     servicer.GetKey,
                     request_deserializer=hubbub_dot_protos_dot_v1_dot_delivery__pb2.GetKeyRequest.FromString,
                     response_serializer=hubbub_dot_protos_dot_v1_dot_delivery__pb2.GetKeyResponse.SerializeToString,
+            ),
+            'GetReleases': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetReleases,
+                    request_deserializer=hubbub_dot_protos_dot_v1_dot_delivery__pb2.GetReleasesRequest.FromString,
+                    response_serializer=hubbub_dot_protos_dot_v1_dot_delivery__pb2.GetReleasesResponse.SerializeToString,
             ),
             'BeginDelivery': grpc.unary_unary_rpc_method_handler(
                     servicer.BeginDelivery,
@@ -137,6 +154,33 @@ class DeliveryService:
             '/hubbub.v1.DeliveryService/GetKey',
             hubbub_dot_protos_dot_v1_dot_delivery__pb2.GetKeyRequest.SerializeToString,
             hubbub_dot_protos_dot_v1_dot_delivery__pb2.GetKeyResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetReleases(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/hubbub.v1.DeliveryService/GetReleases',
+            hubbub_dot_protos_dot_v1_dot_delivery__pb2.GetReleasesRequest.SerializeToString,
+            hubbub_dot_protos_dot_v1_dot_delivery__pb2.GetReleasesResponse.FromString,
             options,
             channel_credentials,
             insecure,

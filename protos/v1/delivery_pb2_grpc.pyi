@@ -16,6 +16,8 @@ class DeliveryServiceStub:
     def __init__(self, channel: _aio.Channel) -> None: ...
     GetKey: _aio.UnaryUnaryMultiCallable[_delivery_pb2.GetKeyRequest, _delivery_pb2.GetKeyResponse]
     """The analyzer's key record for one round; the same record each time."""
+    GetReleases: _aio.UnaryUnaryMultiCallable[_delivery_pb2.GetReleasesRequest, _delivery_pb2.GetReleasesResponse]
+    """What the analyzer knows of a task's releases."""
     BeginDelivery: _aio.UnaryUnaryMultiCallable[_delivery_pb2.BeginDeliveryRequest, _delivery_pb2.BeginDeliveryResponse]
     """Announces a batch; the answer says where to go on."""
     PutEnvelopes: _aio.UnaryUnaryMultiCallable[_delivery_pb2.PutEnvelopesRequest, _delivery_pb2.PutEnvelopesResponse]
@@ -30,6 +32,14 @@ class DeliveryServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _aio.ServicerContext[_delivery_pb2.GetKeyRequest, _abc.Awaitable[_delivery_pb2.GetKeyResponse]],
     ) -> _abc.Awaitable[_delivery_pb2.GetKeyResponse]:
         """The analyzer's key record for one round; the same record each time."""
+
+    @_abc_1.abstractmethod
+    def GetReleases(
+        self,
+        request: _delivery_pb2.GetReleasesRequest,
+        context: _aio.ServicerContext[_delivery_pb2.GetReleasesRequest, _abc.Awaitable[_delivery_pb2.GetReleasesResponse]],
+    ) -> _abc.Awaitable[_delivery_pb2.GetReleasesResponse]:
+        """What the analyzer knows of a task's releases."""
 
     @_abc_1.abstractmethod
     def BeginDelivery(

@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1fhubbub/protos/v1/document.proto\x12\thubbub.v1\"1\n\x0eSignedDocument\x12\x0c\n\x04\x62ody\x18\x01 \x01(\x0c\x12\x11\n\tsignature\x18\x02 \x01(\x0c\"8\n\tKeyRecord\x12+\n\x08\x64ocument\x18\x01 \x01(\x0b\x32\x19.hubbub.v1.SignedDocument\"X\n\x06KeySet\x12&\n\x08shuffler\x18\x01 \x01(\x0b\x32\x14.hubbub.v1.KeyRecord\x12&\n\x08\x61nalyzer\x18\x02 \x01(\x0b\x32\x14.hubbub.v1.KeyRecord\":\n\x0b\x42\x61tchRecord\x12+\n\x08\x64ocument\x18\x01 \x01(\x0b\x32\x19.hubbub.v1.SignedDocument\"\x1f\n\x0b\x43\x65rtificate\x12\x10\n\x08\x64ocument\x18\x01 \x01(\x0c\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1fhubbub/protos/v1/document.proto\x12\thubbub.v1\"1\n\x0eSignedDocument\x12\x0c\n\x04\x62ody\x18\x01 \x01(\x0c\x12\x11\n\tsignature\x18\x02 \x01(\x0c\"8\n\tKeyRecord\x12+\n\x08\x64ocument\x18\x01 \x01(\x0b\x32\x19.hubbub.v1.SignedDocument\"m\n\x06KeySet\x12&\n\x08shuffler\x18\x01 \x01(\x0b\x32\x14.hubbub.v1.KeyRecord\x12&\n\x08\x61nalyzer\x18\x02 \x01(\x0b\x32\x14.hubbub.v1.KeyRecord\x12\x13\n\x0bsuccessions\x18\x03 \x03(\x0c\":\n\x0b\x42\x61tchRecord\x12+\n\x08\x64ocument\x18\x01 \x01(\x0b\x32\x19.hubbub.v1.SignedDocument\"\x1f\n\x0b\x43\x65rtificate\x12\x10\n\x08\x64ocument\x18\x01 \x01(\x0c\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -36,9 +36,9 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_KEYRECORD']._serialized_start=97
   _globals['_KEYRECORD']._serialized_end=153
   _globals['_KEYSET']._serialized_start=155
-  _globals['_KEYSET']._serialized_end=243
-  _globals['_BATCHRECORD']._serialized_start=245
-  _globals['_BATCHRECORD']._serialized_end=303
-  _globals['_CERTIFICATE']._serialized_start=305
-  _globals['_CERTIFICATE']._serialized_end=336
+  _globals['_KEYSET']._serialized_end=264
+  _globals['_BATCHRECORD']._serialized_start=266
+  _globals['_BATCHRECORD']._serialized_end=324
+  _globals['_CERTIFICATE']._serialized_start=326
+  _globals['_CERTIFICATE']._serialized_end=357
 # @@protoc_insertion_point(module_scope)

@@ -3,8 +3,10 @@
 isort:skip_file
 Statements that a party signs: key records, batch records."""
 
+from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
+from google.protobuf.internal import containers as _containers
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -70,19 +72,25 @@ class KeySet(_message.Message):
 
     SHUFFLER_FIELD_NUMBER: _builtins.int
     ANALYZER_FIELD_NUMBER: _builtins.int
+    SUCCESSIONS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def shuffler(self) -> Global___KeyRecord: ...
     @_builtins.property
     def analyzer(self) -> Global___KeyRecord: ...
+    @_builtins.property
+    def successions(self) -> _containers.RepeatedScalarFieldContainer[_builtins.bytes]:
+        """Successions: statements by which identities follow those that tasks name, each in canonical JSON."""
+
     def __init__(
         self,
         *,
         shuffler: Global___KeyRecord | None = ...,
         analyzer: Global___KeyRecord | None = ...,
+        successions: _abc.Iterable[_builtins.bytes] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["analyzer", b"analyzer", "shuffler", b"shuffler"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["analyzer", b"analyzer", "shuffler", b"shuffler"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["analyzer", b"analyzer", "shuffler", b"shuffler", "successions", b"successions"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

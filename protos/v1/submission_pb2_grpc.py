@@ -49,6 +49,11 @@ class SubmissionServiceStub:
                 request_serializer=hubbub_dot_protos_dot_v1_dot_submission__pb2.SubmitBatchRequest.SerializeToString,
                 response_deserializer=hubbub_dot_protos_dot_v1_dot_submission__pb2.SubmitBatchResponse.FromString,
                 _registered_method=True)
+        self.Enrol = channel.unary_unary(
+                '/hubbub.v1.SubmissionService/Enrol',
+                request_serializer=hubbub_dot_protos_dot_v1_dot_submission__pb2.EnrolRequest.SerializeToString,
+                response_deserializer=hubbub_dot_protos_dot_v1_dot_submission__pb2.EnrolResponse.FromString,
+                _registered_method=True)
 
 
 class SubmissionServiceServicer:
@@ -75,6 +80,13 @@ class SubmissionServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Enrol(self, request, context):
+        """Gives devices their credentials for tickets of the operator; the same again for the same ticket and device key.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_SubmissionServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -92,6 +104,11 @@ def add_SubmissionServiceServicer_to_server(servicer, server):
                     servicer.SubmitBatch,
                     request_deserializer=hubbub_dot_protos_dot_v1_dot_submission__pb2.SubmitBatchRequest.FromString,
                     response_serializer=hubbub_dot_protos_dot_v1_dot_submission__pb2.SubmitBatchResponse.SerializeToString,
+            ),
+            'Enrol': grpc.unary_unary_rpc_method_handler(
+                    servicer.Enrol,
+                    request_deserializer=hubbub_dot_protos_dot_v1_dot_submission__pb2.EnrolRequest.FromString,
+                    response_serializer=hubbub_dot_protos_dot_v1_dot_submission__pb2.EnrolResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -175,6 +192,33 @@ class SubmissionService:
             '/hubbub.v1.SubmissionService/SubmitBatch',
             hubbub_dot_protos_dot_v1_dot_submission__pb2.SubmitBatchRequest.SerializeToString,
             hubbub_dot_protos_dot_v1_dot_submission__pb2.SubmitBatchResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Enrol(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/hubbub.v1.SubmissionService/Enrol',
+            hubbub_dot_protos_dot_v1_dot_submission__pb2.EnrolRequest.SerializeToString,
+            hubbub_dot_protos_dot_v1_dot_submission__pb2.EnrolResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -2,7 +2,7 @@
 
 from hubbub.protos.wire.calling import ControlCaller, DeliveryCaller, ResultsCaller, SubmissionCaller
 from hubbub.protos.wire.handlers import ControlHandler, DeliveryHandler, ResultsHandler, SubmissionHandler
-from hubbub.protos.wire.serving import serve_control, serve_delivery, serve_results, serve_submissions
+from hubbub.protos.wire.serving import serve_certified, serve_control, serve_delivery, serve_results, serve_submissions
 
 SUBMISSION_SERVICE = "hubbub.v1.SubmissionService"
 CONTROL_SERVICE = "hubbub.v1.RoundControlService"
@@ -22,6 +22,7 @@ __all__ = [
     "ResultsHandler",
     "SubmissionCaller",
     "SubmissionHandler",
+    "serve_certified",
     "serve_control",
     "serve_delivery",
     "serve_results",

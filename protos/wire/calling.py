@@ -13,7 +13,19 @@ from hubbub.protos.batch import BatchId
 from hubbub.protos.envelope import Destination
 from hubbub.protos.errors import MessageError
 from hubbub.protos.keys import KeySet
-from hubbub.protos.messages import Answer, Committed, Condition, Envelopes, Receipt, RoundStatus, Submission
+from hubbub.protos.messages import (
+    Answer,
+    Committed,
+    Condition,
+    CredentialStatus,
+    Envelopes,
+    Receipt,
+    Redemption,
+    RoundStatus,
+    Step,
+    Submission,
+)
+from hubbub.protos.releases import Known, Stretch
 from hubbub.protos.results import RoundId, RoundResults, RoundStanding
 from hubbub.protos.signed import SignedDocument
 from hubbub.protos.transport import MAXIMUM_MESSAGE_BYTES
@@ -29,6 +41,14 @@ from hubbub.protos.v1 import (
     submission_pb2_grpc,
 )
 from hubbub.protos.wire.conditions import read_condition
+from hubbub.protos.wire.enrolment import (
+    Enrolled,
+    read_credential_status,
+    read_enrolled,
+    write_redemptions,
+    write_step,
+)
+from hubbub.protos.wire.releases import read_known, write_begin
 from hubbub.protos.wire.results import read_results
 from hubbub.protos.wire.standings import read_standing
 from hubbub.protos.wire.statuses import call
@@ -100,6 +120,18 @@ class SubmissionCaller:
                 _receipt_for(destination, submission, answer)
         return answers
 
+    async def enrol(self, redemptions: Sequence[Redemption], deadline: float) -> list[Enrolled]:
+        """Redeem tickets; each gets its own answer, in order.
+
+        Raises:
+            MessageError: where there are not as many answers as tickets.
+        """
+        response = await call(self._stub.Enrol(write_redemptions(redemptions), timeout=deadline), "the shuffler")
+        answers = read_enrolled(response)
+        if len(answers) != len(redemptions):
+            raise MessageError(f"{len(answers)} answers to {len(redemptions)} tickets")
+        return answers
+
 
 class ControlCaller:
     """The shuffler as the operator sees it. Deadlines are seconds."""
@@ -124,6 +156,12 @@ class ControlCaller:
         request = condition_pb2.GetConditionRequest()
         return read_condition(await call(self._stub.GetCondition(request, timeout=deadline), "the shuffler"))
 
+    async def manage_credentials(self, step: Step, devices: Sequence[bytes], deadline: float) -> CredentialStatus:
+        """Change what devices are admitted with; return how enrolment stands then."""
+        request = _fitting(write_step((step, devices)))
+        answer = await call(self._stub.ManageCredentials(request, timeout=deadline), "the shuffler")
+        return read_credential_status(answer)
+
 
 class DeliveryCaller:
     """The analyzer as the shuffler sees it. Deadlines are seconds."""
@@ -137,11 +175,14 @@ class DeliveryCaller:
         answer = await call(self._stub.GetKey(request, timeout=deadline), "the analyzer")
         return codec.read_key_record(answer.record)
 
-    async def begin(self, record: SignedDocument, key_set: KeySet, deadline: float) -> int:
-        """Announce a batch; return the offset to go on from."""
-        request = delivery_pb2.BeginDeliveryRequest(
-            record=codec.write_batch_record(record), key_set=codec.write_key_set(key_set)
-        )
+    async def get_releases(self, task_id: bytes, deadline: float) -> Known:
+        """Return what the analyzer knows of a task's releases."""
+        request = delivery_pb2.GetReleasesRequest(task_id=task_id)
+        return read_known(await call(self._stub.GetReleases(request, timeout=deadline), "the analyzer"))
+
+    async def begin(self, record: SignedDocument, key_set: KeySet, releases: Stretch, deadline: float) -> int:
+        """Announce a batch, with the releases up to its round's; return the offset to go on from."""
+        request = _fitting(write_begin((record, key_set, releases)))
         return (await call(self._stub.BeginDelivery(request, timeout=deadline), "the analyzer")).next_offset
 
     async def put(self, stretch: Envelopes, deadline: float) -> int:

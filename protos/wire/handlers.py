@@ -8,10 +8,22 @@ from typing import Protocol
 from hubbub.protos.batch import BatchId
 from hubbub.protos.envelope import Destination
 from hubbub.protos.keys import KeySet
-from hubbub.protos.messages import Answer, Committed, Condition, Envelopes, RoundStatus, Submission
+from hubbub.protos.messages import (
+    Answer,
+    Committed,
+    Condition,
+    CredentialStatus,
+    Envelopes,
+    Redemption,
+    RoundStatus,
+    Step,
+    Submission,
+)
 from hubbub.protos.refusals import Reason
+from hubbub.protos.releases import Known, Stretch
 from hubbub.protos.results import RoundId, RoundResults, RoundStanding
 from hubbub.protos.signed import SignedDocument
+from hubbub.protos.wire.enrolment import Enrolled
 
 
 class SubmissionHandler(Protocol):
@@ -23,8 +35,18 @@ class SubmissionHandler(Protocol):
     async def submit(self, destination: Destination, submissions: Sequence[Submission]) -> list[Answer]:
         """Answer each submission, in order; a receipt means that it is on disk."""
 
+    async def enrol(self, redemptions: Sequence[Redemption]) -> list[Enrolled]:
+        """Answer each ticket, in order; a credential means that it is on disk by whom the ticket was spent."""
+
     def refused(self, destination: Destination | None, reason: Reason, count: int) -> None:
         """Count submissions that were refused before `submit` was called; None where their destination is unknown."""
+
+
+class CertifiedHandler(SubmissionHandler, Protocol):
+    """What the shuffler does for devices, also for those that show a certificate."""
+
+    def showing(self, fingerprint: bytes) -> SubmissionHandler:
+        """Return what answers the device whose certificate has this SHA-256 (32 bytes)."""
 
 
 class ControlHandler(Protocol):
@@ -39,6 +61,9 @@ class ControlHandler(Protocol):
     async def get_condition(self) -> Condition:
         """Return what holds the shuffler up."""
 
+    async def manage_credentials(self, step: Step, devices: Sequence[bytes]) -> CredentialStatus:
+        """Change what devices are admitted with; return how enrolment stands then."""
+
 
 class DeliveryHandler(Protocol):
     """What the analyzer does for the shuffler."""
@@ -46,8 +71,11 @@ class DeliveryHandler(Protocol):
     async def get_key(self, task_id: bytes, round_number: int) -> SignedDocument:
         """Return the analyzer's key record for a round."""
 
-    async def begin(self, record: SignedDocument, key_set: KeySet) -> int:
-        """Take a batch's announcement; return the offset to go on from."""
+    async def get_releases(self, task_id: bytes) -> Known:
+        """Return what is known of a task's releases."""
+
+    async def begin(self, record: SignedDocument, key_set: KeySet, releases: Stretch) -> int:
+        """Take a batch's announcement, with the releases up to its round's; return the offset to go on from."""
 
     async def put(self, stretch: Envelopes) -> int:
         """Store a stretch; return the offset to go on from."""

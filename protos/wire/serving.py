@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Collection, Sequence
 
 import grpc
+from cryptography import x509
 
 from hubbub.protos import codec
 from hubbub.protos.envelope import Destination
@@ -24,7 +26,15 @@ from hubbub.protos.v1 import (
     submission_pb2_grpc,
 )
 from hubbub.protos.wire.conditions import write_condition
-from hubbub.protos.wire.handlers import ControlHandler, DeliveryHandler, ResultsHandler, SubmissionHandler
+from hubbub.protos.wire.enrolment import read_redemptions, read_step, write_credential_status, write_enrolled
+from hubbub.protos.wire.handlers import (
+    CertifiedHandler,
+    ControlHandler,
+    DeliveryHandler,
+    ResultsHandler,
+    SubmissionHandler,
+)
+from hubbub.protos.wire.releases import read_begin, write_known
 from hubbub.protos.wire.results import write_results
 from hubbub.protos.wire.standings import write_standing
 from hubbub.protos.wire.statuses import Context, answer
@@ -43,11 +53,15 @@ class _SubmissionServicer(submission_pb2_grpc.SubmissionServiceServicer):
     def __init__(self, handler: SubmissionHandler) -> None:
         self._handler = handler
 
+    def _handler_of(self, _context: Context) -> SubmissionHandler:
+        """Return what answers a call."""
+        return self._handler
+
     async def GetRound(  # noqa: N802 - gRPC's name
         self, request: submission_pb2.GetRoundRequest, context: Context
     ) -> submission_pb2.GetRoundResponse:
         async def work() -> submission_pb2.GetRoundResponse:
-            key_set = await self._handler.get_round(codec.read_task_id(request.task_id), request.round)
+            key_set = await self._handler_of(context).get_round(codec.read_task_id(request.task_id), request.round)
             return submission_pb2.GetRoundResponse(key_set=codec.write_key_set(key_set))
 
         return await answer(context, work)
@@ -56,8 +70,9 @@ class _SubmissionServicer(submission_pb2_grpc.SubmissionServiceServicer):
         self, request: submission_pb2.SubmitRequest, context: Context
     ) -> submission_pb2.SubmitResponse:
         async def work() -> submission_pb2.SubmitResponse:
-            destination = _destination(self._handler, request.destination, 1)
-            (answer,) = await _answer_each(self._handler, destination, [request.submission])
+            handler = self._handler_of(context)
+            destination = _destination(handler, request.destination, 1)
+            (answer,) = await _answer_each(handler, destination, [request.submission])
             if isinstance(answer, Refusal):
                 raise answer
             return submission_pb2.SubmitResponse(receipt=codec.write_receipt(answer))
@@ -68,11 +83,36 @@ class _SubmissionServicer(submission_pb2_grpc.SubmissionServiceServicer):
         self, request: submission_pb2.SubmitBatchRequest, context: Context
     ) -> submission_pb2.SubmitBatchResponse:
         async def work() -> submission_pb2.SubmitBatchResponse:
-            destination = _destination(self._handler, request.destination, len(request.submissions))
-            answers = await _answer_each(self._handler, destination, request.submissions)
+            handler = self._handler_of(context)
+            destination = _destination(handler, request.destination, len(request.submissions))
+            answers = await _answer_each(handler, destination, request.submissions)
             return codec.write_answers(answers)
 
         return await answer(context, work)
+
+    async def Enrol(  # noqa: N802 - gRPC's name
+        self, request: submission_pb2.EnrolRequest, context: Context
+    ) -> submission_pb2.EnrolResponse:
+        async def work() -> submission_pb2.EnrolResponse:
+            return write_enrolled(await self._handler_of(context).enrol(read_redemptions(request)))
+
+        return await answer(context, work)
+
+
+class _CertifiedServicer(_SubmissionServicer):
+    """Answers those who show a certificate, which TLS has checked; each is known by the SHA-256 of what was issued.
+
+    The issuer's signature is left out: of an ECDSA signature everybody can make a second one that holds, too.
+    """
+
+    def __init__(self, handler: CertifiedHandler) -> None:
+        super().__init__(handler)
+        self._certified = handler
+
+    def _handler_of(self, context: Context) -> SubmissionHandler:
+        (pem,) = context.auth_context()["x509_pem_cert"]
+        issued = x509.load_pem_x509_certificate(pem).tbs_certificate_bytes
+        return self._certified.showing(hashlib.sha256(issued).digest())
 
 
 def _destination(handler: SubmissionHandler, message: submission_pb2.Destination, count: int) -> Destination:
@@ -143,6 +183,15 @@ class _ControlServicer(control_pb2_grpc.RoundControlServiceServicer):
 
         return await answer(context, work)
 
+    async def ManageCredentials(  # noqa: N802 - gRPC's name
+        self, request: control_pb2.ManageCredentialsRequest, context: Context
+    ) -> control_pb2.ManageCredentialsResponse:
+        async def work() -> control_pb2.ManageCredentialsResponse:
+            _check_peer(context, self._allowed)
+            return write_credential_status(await self._handler.manage_credentials(*read_step(request)))
+
+        return await answer(context, work)
+
 
 class _DeliveryServicer(delivery_pb2_grpc.DeliveryServiceServicer):
     def __init__(self, handler: DeliveryHandler, allowed: Collection[str]) -> None:
@@ -159,13 +208,21 @@ class _DeliveryServicer(delivery_pb2_grpc.DeliveryServiceServicer):
 
         return await answer(context, work)
 
+    async def GetReleases(  # noqa: N802 - gRPC's name
+        self, request: delivery_pb2.GetReleasesRequest, context: Context
+    ) -> delivery_pb2.GetReleasesResponse:
+        async def work() -> delivery_pb2.GetReleasesResponse:
+            _check_peer(context, self._allowed)
+            return write_known(await self._handler.get_releases(codec.read_task_id(request.task_id)))
+
+        return await answer(context, work)
+
     async def BeginDelivery(  # noqa: N802 - gRPC's name
         self, request: delivery_pb2.BeginDeliveryRequest, context: Context
     ) -> delivery_pb2.BeginDeliveryResponse:
         async def work() -> delivery_pb2.BeginDeliveryResponse:
             _check_peer(context, self._allowed)
-            record, key_set = codec.read_batch_record(request.record), codec.read_key_set(request.key_set)
-            return delivery_pb2.BeginDeliveryResponse(next_offset=await self._handler.begin(record, key_set))
+            return delivery_pb2.BeginDeliveryResponse(next_offset=await self._handler.begin(*read_begin(request)))
 
         return await answer(context, work)
 
@@ -256,6 +313,11 @@ def _optional_task(task_id: bytes) -> bytes | None:
 def serve_submissions(server: grpc.aio.Server, handler: SubmissionHandler) -> None:
     """Answer devices on this server."""
     submission_pb2_grpc.add_SubmissionServiceServicer_to_server(_SubmissionServicer(handler), server)
+
+
+def serve_certified(server: grpc.aio.Server, handler: CertifiedHandler) -> None:
+    """Answer devices on this server, whose credentials must ask for certificates."""
+    submission_pb2_grpc.add_SubmissionServiceServicer_to_server(_CertifiedServicer(handler), server)
 
 
 def serve_control(server: grpc.aio.Server, handler: ControlHandler, allowed: Collection[str]) -> None:

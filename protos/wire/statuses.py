@@ -31,10 +31,18 @@ STATUS = {
     Reason.CLOSED_BY_SCHEDULE: grpc.StatusCode.FAILED_PRECONDITION,
     Reason.BAD_RECORD: grpc.StatusCode.INVALID_ARGUMENT,
     Reason.DIGEST_DIFFERS: grpc.StatusCode.ALREADY_EXISTS,
+    Reason.FORKED: grpc.StatusCode.FAILED_PRECONDITION,
     Reason.WRONG_OFFSET: grpc.StatusCode.OUT_OF_RANGE,
     Reason.INCOMPLETE: grpc.StatusCode.FAILED_PRECONDITION,
     Reason.NO_RESULTS: grpc.StatusCode.NOT_FOUND,
     Reason.OVER_BUDGET: grpc.StatusCode.FAILED_PRECONDITION,
+    Reason.NOT_ENROLLED: grpc.StatusCode.UNAUTHENTICATED,
+    Reason.CREDENTIAL_EXPIRED: grpc.StatusCode.UNAUTHENTICATED,
+    Reason.REVOKED: grpc.StatusCode.PERMISSION_DENIED,
+    Reason.NOT_COUNTERSIGNED: grpc.StatusCode.PERMISSION_DENIED,
+    Reason.BAD_TICKET: grpc.StatusCode.INVALID_ARGUMENT,
+    Reason.TICKET_EXPIRED: grpc.StatusCode.UNAUTHENTICATED,
+    Reason.TICKET_SPENT: grpc.StatusCode.ALREADY_EXISTS,
     Reason.TOO_LARGE: grpc.StatusCode.FAILED_PRECONDITION,
 }
 """The gRPC status of every refusal."""

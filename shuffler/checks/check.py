@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
 
 from hubbub.protos.envelope import Destination
 from hubbub.protos.messages import Submission
@@ -16,7 +16,8 @@ from hubbub.shuffler.records import Round
 class Arrival:
     """A call as a check sees it: where its submissions say they go, the round there, the time, and the room for more.
 
-    `now` is in seconds since 1970; `room` is how many more submissions may be in work, of `limit` at once.
+    `now` is in seconds since 1970; `room` is how many more submissions may be in work, of `limit` at once. `revoked`
+    are the numbers of enrolled devices that are admitted no more.
     """
 
     task: Task
@@ -25,6 +26,7 @@ class Arrival:
     now: float
     room: int
     limit: int
+    revoked: Collection[bytes] = field(default=frozenset(), repr=False)
 
 
 Verdict = Callable[[Submission], Refusal | None]
@@ -34,6 +36,10 @@ Check = Callable[[Arrival], Verdict]
 """Looks at a call, once, so that what is alike for thousands of submissions is decided once."""
 
 
+def passes(_submission: Submission) -> None:
+    """The verdict of a check that nothing of a call can fail; it need not be asked."""
+
+
 def all_alike(refusal: Refusal | None) -> Verdict:
     """Return the verdict that is the same for every submission of a call."""
-    return lambda _submission: refusal
+    return passes if refusal is None else lambda _submission: refusal

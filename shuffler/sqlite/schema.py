@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
-from hubbub.protos.stored import Layout
+import sqlite3
+
+from hubbub.protos.stored import Layout, statements
+from hubbub.service.chain_table import CHAIN_TABLE
 from hubbub.service.ledger_table import LEDGER_TABLE
+from hubbub.shuffler.sqlite.enrolled import ENROLLED_TABLES
 
 FILE_NAME = "shuffler.db"
 
+
+def _from_2(connection: sqlite3.Connection) -> None:
+    """Version 2 admitted whoever came. Its rounds hold submissions under their own ids, and go on doing so.
+
+    Its tasks' batch records state no place among releases, and never will: their chains stay empty.
+    """
+    for statement in statements(ENROLLED_TABLES + CHAIN_TABLE):
+        connection.execute(statement)
+
+
 LAYOUT = Layout(
     what="shuffler's store",
-    version=2,
+    version=3,
     older="run the version that wrote it until its tasks are over, and start new tasks in a store of another folder",
     script=f"""
 CREATE TABLE round (
@@ -47,6 +61,9 @@ CREATE TABLE batch (
     committed INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 {LEDGER_TABLE}
+{ENROLLED_TABLES}
+{CHAIN_TABLE}
 """,
+    migrations={2: _from_2},
 )
 """Version 1 had no ledger: what its rounds had spent cannot be known afterwards, so it is not brought forward."""

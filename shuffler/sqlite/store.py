@@ -13,14 +13,18 @@ import logging
 import sqlite3
 import threading
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
-from hubbub.protos.messages import RoundState
+from hubbub.protos.errors import SignatureError
+from hubbub.protos.messages import KeyState, RoundState, Step
 from hubbub.protos.refusals import Reason, Refusal
+from hubbub.protos.releases import Release
 from hubbub.protos.task import Close
+from hubbub.service.chain_table import all_chains, releases_of
+from hubbub.service.chains import check_chains
 from hubbub.service.charges import Charges
 from hubbub.service.commits import GroupCommit
 from hubbub.service.database import Database
@@ -31,8 +35,21 @@ from hubbub.service.store_file import create, unusable
 from hubbub.service.troubles import Troubles
 from hubbub.shuffler.keys import RoundKeys
 from hubbub.shuffler.mix import Inners
-from hubbub.shuffler.records import ANY_ROUND, RETRIED, Held, Opened, Round, StoredBatch, StoreError, Tally, is_over
-from hubbub.shuffler.sqlite import tables
+from hubbub.shuffler.records import (
+    ANY_ROUND,
+    RETRIED,
+    Held,
+    Master,
+    Opened,
+    Revoked,
+    Round,
+    Spent,
+    StoredBatch,
+    StoreError,
+    Tally,
+    is_over,
+)
+from hubbub.shuffler.sqlite import enrolled, tables
 from hubbub.shuffler.sqlite.schema import FILE_NAME, LAYOUT
 from hubbub.shuffler.sqlite.unit import Unit
 
@@ -69,17 +86,19 @@ class SqliteStore:
 
         Raises:
             StoreError: where there is none, another process uses it, or another version wrote it; then nothing was
-                made or touched. Also where a task's ledger does not hold.
+                made or touched. Also where a task's ledger or releases do not hold.
         """
         self._folder = folder
         self._database = Database(folder, FILE_NAME, LAYOUT, connection)
         try:
             self._view = tables.load(self._database.writer)
-            check_ledgers("shuffler", self._view.charges, tables.batches_by_round(self._database.writer))
+            writer = self._database.writer
+            check_ledgers("shuffler", self._view.charges, tables.batches_by_round(writer))
+            check_chains("shuffler", all_chains(writer), tables.all_records(writer), own=True)
         except StoreError:
             self._database.close()
             raise
-        except (sqlite3.Error, ValueError) as error:
+        except (sqlite3.Error, ValueError, SignatureError) as error:
             self._database.close()
             path = self._database.path
             # A ValueError: the rows are there, and hold what no version writes.
@@ -141,6 +160,10 @@ class SqliteStore:
     async def charges(self, task_id: bytes) -> Charges:
         """Return a task's ledger, oldest charge first."""
         return self._view.charges.get(task_id, [])
+
+    async def releases(self, task_id: bytes) -> Sequence[Release]:
+        """Return a task's releases, the first of them first."""
+        return await asyncio.to_thread(self._read, lambda: releases_of(self._database.reader, task_id))
 
     # Counting
 
@@ -280,6 +303,46 @@ class SqliteStore:
             return unit.write_state(replace(current, state=final, reason=reason))
 
         return await self._writer.submit(work)
+
+    # What devices are admitted with
+
+    async def masters(self) -> list[Master]:
+        """Return the master keys, oldest first."""
+        return await asyncio.to_thread(self._read, lambda: enrolled.masters(self._database.reader))
+
+    async def step_masters(self, step: Step, secret: bytes, now: int) -> None:
+        """Prepare, activate or forget master keys; the first is active from the start."""
+
+        def work(unit: Unit) -> None:
+            if not enrolled.masters(unit.connection):
+                enrolled.add_master(unit.connection, secret, KeyState.ACTIVE, now)
+            elif step is Step.PREPARE:
+                enrolled.add_master(unit.connection, secret, KeyState.PENDING, now)
+            elif step is Step.ACTIVATE:
+                enrolled.activate(unit.connection, now)
+            elif step is Step.FORGET:
+                enrolled.forget(unit.connection, now)
+
+        await self._writer.submit(work)
+        if step is Step.FORGET:
+            # The log still holds the key that was destroyed.
+            await self._writer.submit_bare(lambda _unit: self._database.cut_log())
+
+    async def spend(self, tickets: Sequence[Spent]) -> list[Spent]:
+        """Note tickets as spent, those that are not yet; return what is then known of each device, in order."""
+        return await self._writer.submit(lambda unit: enrolled.spend(unit.connection, tickets))
+
+    async def spent(self) -> int:
+        """Return how many tickets were spent, and not forgotten."""
+        return await asyncio.to_thread(self._read, lambda: enrolled.spent(self._database.reader))
+
+    async def revoke(self, devices: Collection[bytes]) -> None:
+        """Admit these devices no more."""
+        await self._writer.submit(lambda unit: enrolled.revoke(unit.connection, devices))
+
+    async def revoked(self) -> Revoked:
+        """Return who is admitted no more."""
+        return await asyncio.to_thread(self._read, lambda: enrolled.revoked(self._database.reader))
 
 
 def _tally(outcomes: Sequence[Held], unopenable: int) -> Tally:

@@ -11,8 +11,10 @@ from pathlib import Path
 from hubbub.protos.envelope import SUBMISSION_ID_BYTES
 from hubbub.protos.keys import KeySet
 from hubbub.protos.messages import RoundState
+from hubbub.protos.releases import Place, Release
 from hubbub.protos.signed import SignedDocument
 from hubbub.protos.task import Close
+from hubbub.service.chain_table import insert_releases, last_of
 from hubbub.service.erasing import put_away, taken_out
 from hubbub.service.ledger_table import all_charges
 from hubbub.shuffler.keys import RoundKeys
@@ -41,7 +43,7 @@ def _stretch(round_: Round) -> tuple[int, int]:
 def load(connection: sqlite3.Connection) -> View:
     """Read rounds, counts, ledgers, and the ids of rounds that are not over."""
     view = View(charges=all_charges(connection))
-    for row in connection.execute("SELECT * FROM round"):
+    for row in connection.execute("SELECT round.*, secret FROM round LEFT JOIN place ON round = key"):
         round_ = _round(row)
         view.rounds[round_.task_id, round_.number] = round_
     for task, number, name, count in connection.execute("SELECT task, number, name, count FROM tally"):
@@ -52,15 +54,19 @@ def load(connection: sqlite3.Connection) -> View:
     return view
 
 
-def _round(row: tuple[int, bytes, int, str, int, str, str, str, bytes, bytes, bytes, bytes, bytes]) -> Round:
+def _round(row: tuple[int, bytes, int, str, int, str, str, str, bytes, bytes, bytes, bytes, bytes, bytes]) -> Round:
     key, task, number, state, submissions, closed_by, refusals, reason, private, *documents = row
     keys = None
     if documents[0] is not None:
-        body, signature, analyzer_body, analyzer_signature = documents
+        body, signature, analyzer_body, analyzer_signature, place = documents
         key_set = KeySet(SignedDocument(body, signature), SignedDocument(analyzer_body, analyzer_signature))
-        keys = RoundKeys(taken_out(private) if private else b"", key_set)
+        keys = RoundKeys(_secret(private), key_set, _secret(place))
     close: Close | None = "operator" if closed_by == "operator" else "schedule" if closed_by else None
     return Round(key, task, number, RoundState(state), keys, submissions, close, json.loads(refusals), reason)
+
+
+def _secret(stored: bytes | None) -> bytes:
+    return taken_out(stored) if stored else b""
 
 
 def _known(connection: sqlite3.Connection, round_: Round) -> tuple[Ids, int]:
@@ -96,6 +102,9 @@ def update_keys(connection: sqlite3.Connection, round_: Round) -> None:
         "analyzer_body = ?, analyzer_signature = ? WHERE key = ?",
         (put_away(round_.keys.private_key), *documents, round_.key),
     )
+    if round_.keys.place_key:
+        place = (round_.key, put_away(round_.keys.place_key))
+        connection.execute("INSERT INTO place (round, secret) VALUES (?, ?)", place)
 
 
 def update_cut(connection: sqlite3.Connection, round_: Round) -> None:
@@ -108,11 +117,13 @@ def update_cut(connection: sqlite3.Connection, round_: Round) -> None:
 
 
 def update_state(connection: sqlite3.Connection, round_: Round) -> None:
-    """Write a round's state and its reason, and destroy its private key where it has none any more."""
+    """Write a round's state and its reason, and destroy those of its secret keys that it has no more."""
     statement = "UPDATE round SET state = ?, reason = ? WHERE key = ?"
     connection.execute(statement, (round_.state.value, round_.reason, round_.key))
     if round_.keys is not None and not round_.keys.private_key:
         connection.execute("UPDATE round SET private_key = NULL WHERE key = ?", (round_.key,))
+    if round_.keys is not None and not round_.keys.place_key:
+        connection.execute("DELETE FROM place WHERE round = ?", (round_.key,))
 
 
 def add_tallies(connection: sqlite3.Connection, counts: Mapping[tuple[bytes, int], Mapping[str, int]]) -> None:
@@ -177,6 +188,14 @@ class RoundTables:
             (_first_key(self._round.key, query), query, digest, record.body, record.signature),
         )
 
+    def place(self) -> Place:
+        """Where the round stands among the releases of its task."""
+        return Place(*last_of(self._connection, self._round.task_id))
+
+    def put_release(self, release: Release) -> None:
+        """Store the round's release behind those before it."""
+        insert_releases(self._connection, self._round.task_id, [release])
+
 
 def batches(connection: sqlite3.Connection, round_: Round) -> list[StoredBatch]:
     """Return a round's batches, by query."""
@@ -193,6 +212,13 @@ def batches_by_round(connection: sqlite3.Connection) -> dict[tuple[bytes, int], 
         "SELECT task, number, count(*) FROM batch JOIN round ON round.key = batch.key >> ? GROUP BY task, number"
     )
     return {(task, number): count for task, number, count in connection.execute(statement, (_ROUND_SHIFT,))}
+
+
+def all_records(connection: sqlite3.Connection) -> Iterator[tuple[bytes, int, SignedDocument]]:
+    """Give every batch record: its task's id, its query, the document."""
+    statement = "SELECT task, query, body, signature FROM batch JOIN round ON round.key = batch.key >> ?"
+    for task, query, body, signature in connection.execute(statement, (_ROUND_SHIFT,)):
+        yield task, query, SignedDocument(body, signature)
 
 
 def envelopes(connection: sqlite3.Connection, round_: Round, query: int, offset: int, width: int) -> list[bytes]:

@@ -30,6 +30,11 @@ class Unit:
         self._taken: dict[RoundId, Tally] = {}
         self._charges: dict[bytes, list[Charge]] = {}
 
+    @property
+    def connection(self) -> sqlite3.Connection:
+        """What a job writes through that changes nothing of a round."""
+        return self._connection
+
     # What is stored, with this transaction's changes
 
     def find(self, task_id: bytes, number: int) -> Round | None:
@@ -132,7 +137,7 @@ class Unit:
         # What this very transaction gathered for the round must not be written after all.
         self._fresh.pop(round_.key, None)
         self._inners.pop(round_.key, None)
-        return self.write_state(_without_private_key(round_))
+        return self.write_state(_without_secrets(round_))
 
     def _note(self, round_: Round) -> Round:
         self._rounds[round_.task_id, round_.number] = round_
@@ -176,4 +181,9 @@ class Unit:
 def _without_private_key(round_: Round) -> Round:
     if round_.keys is None:
         return round_
-    return replace(round_, keys=RoundKeys(b"", round_.keys.key_set))
+    # Its places are still looked up, for retries, until the round is erased.
+    return replace(round_, keys=replace(round_.keys, private_key=b""))
+
+
+def _without_secrets(round_: Round) -> Round:
+    return replace(round_, keys=None if round_.keys is None else RoundKeys(b"", round_.keys.key_set))

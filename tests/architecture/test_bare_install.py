@@ -30,6 +30,7 @@ WORDS = {
     "demo": ("--devices", "10"),
     "plan": ("task.toml",),
     "shuffler": ("shuffler.toml",),
+    "hop": ("hop.toml",),
     "analyzer": ("analyzer.toml",),
     "health": ("shuffler", "shuffler.toml"),
     "rehearse": ("client.toml",),
@@ -54,6 +55,7 @@ device = Device(
     state=files / "application.db",
     shuffler={at!r},
     authority=files / "tls/authority.pem",
+    ticket=files / "application.ticket",
 )
 print(device.submit_blocking({{"theme": "light", "session": 31.0}}))
 """
@@ -195,10 +197,12 @@ def test_help_needs_the_command_line_alone(cli: Installed, name: str) -> None:
 
 def test_keys_and_folders_are_made_with_the_command_line_alone(cli: Installed, tmp_path: Path) -> None:
     authority = str(tmp_path / "deployment" / "operator")
+    shuffler = ("--shuffler-key", f"{authority}/trust/shuffler.pub.pem")
     for words in (
         ("identity", str(tmp_path / "identity.pem")),
         ("init", str(tmp_path / "deployment")),
         ("certificate", "monitor", "--authority", authority, "--out", str(tmp_path / "monitoring")),
+        ("enroll", str(tmp_path / "ticket.json"), "--key", f"{authority}/identity.pem", *shuffler),
     ):
         made = cli.hubbub(*words, "--json")
         assert made.returncode == 0, made.stderr
@@ -212,6 +216,8 @@ async def test_a_device_submits_with_the_bare_install_and_with_the_command_line(
     async with LocalPipeline(draft) as pipeline:
         client = pipeline.folder.of("client")
         shutil.copy(pipeline.directory / "task.json", client / "task.json")
+        for name in ("application.ticket", "ticket.json"):
+            (client / name).write_bytes(pipeline.ticket(name))
         settings = client / "client.toml"
         settings.write_text(settings.read_text().replace("127.0.0.1:7301", pipeline.shuffler))
         done = await asyncio.to_thread(bare.run, "-c", EMBEDDED.format(client=str(client), at=pipeline.shuffler))

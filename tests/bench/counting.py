@@ -24,7 +24,6 @@ from hubbub.analyzer.accept import Acceptor
 from hubbub.analyzer.certify import Certifier
 from hubbub.analyzer.results import Results
 from hubbub.analyzer.sqlite import SqliteStore
-from hubbub.analyzer.workers import Job, Opened, Workers
 from hubbub.protos.batch import BatchId, BatchRecord, released_digest
 from hubbub.protos.envelope import Destination
 from hubbub.protos.keys import KeyRecord, KeySet, Role
@@ -35,6 +34,7 @@ from hubbub.queries.histogram import Histogram
 from hubbub.queries.krr import KRandomizedResponse
 from hubbub.queries.query import Query
 from hubbub.queries.unary import UnaryEncoding
+from hubbub.service.workers import Job, Opened, Workers
 from hubbub.shuffler.mix import RELEASED_BLOCK
 
 REPORTS = 60_000
@@ -71,7 +71,6 @@ class Analyzer:
         self.acceptor = Acceptor(
             {task.id: signed},
             self.parts.analyzer,
-            self.parts.shuffler.public,
             self.store,
             workers,
             committed=self.certifier.start,

@@ -22,6 +22,7 @@ from rows import Comparison, Outcome, Row
 from hubbub.protos.batch import BatchId
 from hubbub.protos.keys import KeyRecord, KeySet, Role
 from hubbub.protos.messages import Committed, Envelopes, RoundState
+from hubbub.protos.releases import Known, Stretch, first_head
 from hubbub.protos.signed import SignedDocument
 from hubbub.shuffler.keys import make_keys
 from hubbub.shuffler.mix import RELEASED_BLOCK, mix
@@ -131,7 +132,10 @@ class _Taker:
     async def get_key(self, _task_id: bytes, _round_number: int, _deadline: float) -> SignedDocument:
         raise NotImplementedError("the round has its keys")
 
-    async def begin(self, _record: SignedDocument, _key_set: KeySet, _deadline: float) -> int:
+    async def get_releases(self, task_id: bytes, _deadline: float) -> Known:
+        return Known(0, first_head(task_id))
+
+    async def begin(self, _record: SignedDocument, _key_set: KeySet, _releases: Stretch, _deadline: float) -> int:
         return 0
 
     async def put(self, stretch: Envelopes, _deadline: float) -> int:

@@ -30,6 +30,7 @@ MODULES = (
     "submitting",
     "mixing",
     "counting",
+    "hopping",
     "decoding",
     "repeating",
     "whole",

@@ -1,9 +1,15 @@
-"""Submissions: one device a call, and a hundred, against the same server with nothing to do and against bare opens."""
+"""Submissions: one device a call, and a hundred, against the same server with nothing to do and against bare opens.
+
+Devices are enrolled, and each submission is another device's: the shuffler checks as many proofs as it is sent.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import multiprocessing
+import os
+import sqlite3
 import statistics
 import time
 from collections.abc import AsyncIterator, Iterator, Sequence
@@ -21,6 +27,7 @@ from rows import Outcome, Row
 from hubbub.client.submit import Pacing
 from hubbub.deploy.local import LocalPipeline
 from hubbub.protos import codec
+from hubbub.protos.credentials import NO_AUTHORITY, Credential, CredentialId, credential_key
 from hubbub.protos.envelope import Destination
 from hubbub.protos.keys import KeyRecord
 from hubbub.protos.messages import Submission
@@ -28,7 +35,9 @@ from hubbub.protos.transport import TLS, open_channel
 from hubbub.protos.v1 import submission_pb2, submission_pb2_grpc
 from hubbub.protos.wire import SubmissionCaller
 from hubbub.service import listening
+from hubbub.shuffler.records import Master
 from hubbub.shuffler.server import SUBMISSION_CALLS
+from hubbub.shuffler.sqlite.enrolled import masters
 
 CALLS = 4000
 """Calls with one device each, in one run."""
@@ -79,6 +88,7 @@ async def _measured(pool: Any) -> list[Outcome]:
             to = Destination(pipeline.task.task.id, 0, key_set.hash)
             public = KeyRecord.read(key_set.shuffler, pipeline.shuffler_key).public_key
             made = await _made(pool, public, to, RUNS * (CALLS + BATCHES * DEVICES))
+            made = _proven(_master(pipeline), to, made)
             single = await _by_turns_single(channel, bare, to, made[: RUNS * CALLS])
             batch = await _by_turns_batch(channel, pool, to, made[RUNS * CALLS :])
     return [single, batch]
@@ -88,6 +98,23 @@ async def _made(pool: Any, public: bytes, to: Destination, count: int) -> list[S
     loop = asyncio.get_running_loop()
     pieces = [loop.run_in_executor(pool, partial(sealed_outers, public, to), share) for share in shares(count)]
     return [submission for piece in await asyncio.gather(*pieces) for submission in piece]
+
+
+def _master(pipeline: LocalPipeline) -> Master:
+    """The running shuffler's master key: redeeming as many tickets would take longer than all the rest."""
+    path = pipeline.folder.of("shuffler") / "data" / "shuffler.db"
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        (master,) = masters(connection)
+    return master
+
+
+def _proven(master: Master, to: Destination, made: Sequence[Submission]) -> list[Submission]:
+    """Each with the proof of a device of its own."""
+    ids = [CredentialId(master.generation, 2**33, NO_AUTHORITY, os.urandom(16)).encode() for _ in made]
+    return [
+        Credential(each, credential_key(master.secret, each)).proven(to, submission)
+        for each, submission in zip(ids, made, strict=True)
+    ]
 
 
 async def _by_turns_single(
@@ -159,6 +186,9 @@ class _Nothing(submission_pb2_grpc.SubmissionServiceServicer):
 
     async def GetRound(self, _request: Any, _context: Any) -> Any:  # noqa: N802
         raise NotImplementedError("nobody asks for a round here")
+
+    async def Enrol(self, _request: Any, _context: Any) -> Any:  # noqa: N802
+        raise NotImplementedError("devices are not enrolled here")
 
     async def SubmitBatch(self, _request: Any, _context: Any) -> Any:  # noqa: N802
         raise NotImplementedError("batches are measured against bare opens")

@@ -7,15 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from hubbub.deploy.initialise import initialise
+from hubbub.deploy.chain import Hops
+from hubbub.deploy.initialise import Placement, initialise
 from support.command import hubbub
 
-SERVICES = ("shuffler", "analyzer")
+SERVICES = ("shuffler", "hop", "analyzer")
 
 
 @pytest.mark.parametrize("service", SERVICES)
 def test_a_store_is_made_once_and_not_replaced(tmp_path: Path, service: str) -> None:
-    folder = initialise(tmp_path / "deployment").of(service)
+    party = "hop-2" if service == "hop" else service
+    folder = initialise(tmp_path / "deployment", Placement(hops=Hops(1))).of(party)
     words, store = (service, folder / f"{service}.toml", "--create-store"), folder / "data" / f"{service}.db"
     made = hubbub(*words, "--json")
     assert (made.status, made.err) == (0, "")

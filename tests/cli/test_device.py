@@ -53,12 +53,12 @@ class Client:
             """
         )
 
-    async def run(self, *words: str) -> Ran:
+    async def run(self, *words: str, stdin: bytes | None = None) -> Ran:
         place = 2 if words[0] == "device" else 1
-        return await asyncio.to_thread(self._run, [*words[:place], str(self.settings), *words[place:]])
+        return await asyncio.to_thread(self._run, [*words[:place], str(self.settings), *words[place:]], stdin)
 
-    def _run(self, words: list[str]) -> Ran:
-        done = CliRunner().invoke(build(["submit", "device"]), words)
+    def _run(self, words: list[str], stdin: bytes | None) -> Ran:
+        done = CliRunner().invoke(build(["submit", "device"]), words, input=stdin)
         return Ran(done.exit_code, done.stdout, done.stderr)
 
 
@@ -156,6 +156,37 @@ async def test_the_first_submit_says_that_its_answers_were_used(client: Client) 
         "round": 0,
         "answers_used": True,
     }
+
+
+async def test_answers_are_read_from_a_file_or_from_stdin(client: Client, tmp_path: Path) -> None:
+    (tmp_path / "answers.txt").write_text("carrier=UA\n\ndelay=12.5\n")
+    ran = await client.run("submit", "--answers", str(tmp_path / "answers.txt"), "--json")
+    assert ran.json["answers_used"] is True
+    again = await client.run("submit", "--answers", "-", stdin=b"carrier=UA\n")
+    assert (again.status, "the first answers stand" in again.err) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("stdin", "says"),
+    [
+        (b"planted", "answer 1 of 1 is not NAME=VALUE"),
+        (b"carrier=AA\ncarrier=planted", "answer 2 of 2 is not NAME=VALUE, or names a query twice"),
+        (b"carrier=planted", "not one of its categories"),
+        (b"delay=planted", "must be a number"),
+        (b"delay=planted\xff", "not UTF-8"),
+    ],
+)
+async def test_an_error_never_repeats_an_answer(client: Client, stdin: bytes, says: str) -> None:
+    ran = await client.run("submit", "--answers", "-", "--json", stdin=stdin)
+    assert ran.status == 2
+    assert says in ran.err
+    assert "planted" not in ran.out + ran.err
+
+
+async def test_a_file_of_answers_that_is_not_there_is_bad_use(client: Client) -> None:
+    ran = await client.run("submit", "--answers", "nothing.txt")
+    assert (ran.status, ran.out) == (2, "")
+    assert "cannot read nothing.txt: No such file or directory" in ran.err
 
 
 @pytest.mark.parametrize(

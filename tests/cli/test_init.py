@@ -13,11 +13,13 @@ from hubbub.deploy.folders import new_folder
 from hubbub.deploy.initialise import Placement, initialise
 from hubbub.deploy.local import LocalPipeline
 from hubbub.deploy.settings import ClientSettings
+from hubbub.deploy.trust import identities_in
 from hubbub.protos.draft import read_draft
 from hubbub.protos.errors import HubbubError, TaskError
-from hubbub.protos.keys import Identity, Role
+from hubbub.protos.keys import Identity, Role, load_public
 from hubbub.protos.task import Draft, Identities
 from hubbub.service.settings import load
+from hubbub.shuffler.hop import settings as hop_settings
 from support.command import hubbub
 
 
@@ -47,6 +49,52 @@ def test_international_names_stand_in_settings_and_certificates_as_they_are_call
     certificate = x509.load_pem_x509_certificate((folder.of("shuffler") / "tls/shuffler.pem").read_bytes())
     names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     assert names.get_values_for_type(x509.DNSName) == ["xn--mnchen-3ya.example", "localhost"]
+
+
+def test_a_chain_has_a_folder_for_each_hop_and_everyone_knows_whom_to_deliver_to(tmp_path: Path) -> None:
+    Identity.generate().save_public(tmp_path / "second.pub.pem")
+    words = ("--hops", "3", "--hop-key", "second.pub.pem", "--hop-host", "b.example", "--hop-host", "c.example")
+    ran = hubbub("init", "new", *words, "--analyzer-host", "a.example", "--json", folder=tmp_path)
+    assert list(ran.json["fingerprints"]) == ["operator", "shuffler", "analyzer", "hop-2", "hop-3"]
+    root = tmp_path / "new"
+    assert 'analyzer = "b.example:7501"' in (root / "shuffler" / "shuffler.toml").read_text()
+    second, third = (hop_settings.load(root / name / "hop.toml") for name in ("hop-2", "hop-3"))
+    assert (second.next, third.next) == ("c.example:7511", "a.example:7401")
+    assert (second.listen, third.listen) == ("127.0.0.1:7501", "127.0.0.1:7511")
+    # Who handed over a public key keeps the private one.
+    assert [each.identity.exists() for each in (second, third)] == [False, True]
+    named = identities_in(root / "operator" / "trust").hops
+    assert named[0] == load_public(tmp_path / "second.pub.pem")
+    assert named[1] == Identity.load(third.identity).public
+    assert {path.stat().st_mode & 0o777 for path in (root / "hop-3", third.identity, third.tls.key)} == {0o700, 0o600}
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (("--hops", "0"), "--hops is 0"),
+        (("--hops", "9"), "--hops is 9"),
+        (("--hop-host", "b.example"), "--hop-host is given 1 times"),
+        (("--hops", "2", "--hop-key", "x", "--hop-key", "y"), "--hop-key is given 2 times"),
+        (("--hops", "2", "--hop-host", "b:1"), "--hop-host: "),
+    ],
+    ids=range(5),
+)
+def test_a_chain_that_cannot_be_is_bad_use_and_nothing_is_made(
+    tmp_path: Path, words: tuple[str, ...], problem: str
+) -> None:
+    ran = hubbub("init", "new", *words, folder=tmp_path)
+    assert ran.status == 2
+    assert problem in ran.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_one_key_for_two_hops_is_refused_and_nothing_is_left(tmp_path: Path) -> None:
+    Identity.generate().save_public(tmp_path / "one.pub.pem")
+    ran = hubbub("init", "new", "--hops", "3", "--hop-key", "one.pub.pem", "--hop-key", "one.pub.pem", folder=tmp_path)
+    assert ran.status == 1
+    assert "hop-2 and hop-3 have the same key" in ran.err
+    assert [path.name for path in tmp_path.iterdir()] == ["one.pub.pem"]
 
 
 def test_one_key_for_two_parties_is_refused(tmp_path: Path) -> None:

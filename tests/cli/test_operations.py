@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from pydantic_core import PydanticUndefined
 from unit.analyzer.test_server import Deployment as AnalyzerDeployment
+from unit.shuffler.hop.test_server import Deployment as HopDeployment
 from unit.shuffler.test_server import Deployment as ShufflerDeployment
 from unit.shuffler.test_server import running
 
@@ -20,11 +21,12 @@ from hubbub.analyzer.open import LeftOut
 from hubbub.deploy.cli import COMMANDS
 from hubbub.deploy.settings import ClientSettings, OperatorSettings
 from hubbub.protos.messages import RoundState
-from hubbub.protos.refusals import TRANSIENT, Reason
+from hubbub.protos.refusals import TRANSIENT, Reason, Refusal
 from hubbub.protos.results import Progress
 from hubbub.protos.task import Privacy
 from hubbub.service.settings import Table, setting_names
 from hubbub.shuffler import settings as shuffler_settings
+from hubbub.shuffler.hop import settings as hop_settings
 from support.samples import sample_task, signed
 from support.scrape import Scraped, scrape
 
@@ -32,6 +34,7 @@ ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docs" / "operations.md").read_text()
 SETTINGS: dict[str, type[Table]] = {
     "shuffler": shuffler_settings.Settings,
+    "hop": hop_settings.Settings,
     "analyzer": analyzer_settings.Settings,
     "operator": OperatorSettings,
     "client": ClientSettings,
@@ -126,17 +129,27 @@ async def scraped_analyzer(folder: Path) -> Scraped:
         return await scrape(addresses["metrics"])
 
 
-@pytest.mark.parametrize("name", ["shuffler", "analyzer"])
+async def scraped_hop(folder: Path) -> Scraped:
+    deployment = HopDeployment(folder)
+    async with deployment.running() as addresses:
+        with pytest.raises(Refusal, match="no task"):
+            await deployment.get_key(addresses["delivery"], bytes(32))
+        return await scrape(addresses["metrics"])
+
+
+@pytest.mark.parametrize("name", ["shuffler", "hop", "analyzer"])
 async def test_metrics_and_their_labels_are_those_that_are_exported(name: str, tmp_path: Path) -> None:
-    scraped = await (scraped_shuffler if name == "shuffler" else scraped_analyzer)(tmp_path)
+    scraping = {"shuffler": scraped_shuffler, "hop": scraped_hop, "analyzer": scraped_analyzer}
+    scraped = await scraping[name](tmp_path)
     assert shown_metrics(scraped, "hubbub_") == documented_metrics(f"Metrics of the {name}")
     assert shown_metrics(scraped, "process_") == documented_metrics("Metrics of every process")
     assert len(scraped.families) == len(shown_metrics(scraped, ""))
 
 
 def test_every_metric_that_is_named_anywhere_is_documented() -> None:
-    known = {name for each in ("shuffler", "analyzer") for name in documented_metrics(f"Metrics of the {each}")}
-    named = set(re.findall(r"hubbub_(?:shuffler|analyzer)_[a-z_]+", TEXT))
+    services = ("shuffler", "hop", "analyzer")
+    known = {name for each in services for name in documented_metrics(f"Metrics of the {each}")}
+    named = set(re.findall(r"hubbub_(?:shuffler|hop|analyzer)_[a-z_]+", TEXT))
     assert named == known
 
 

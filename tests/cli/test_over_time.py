@@ -72,6 +72,7 @@ async def answer_round_0(pipeline: LocalPipeline, client: Path) -> None:
         state=client / "gateway.db",
         shuffler=pipeline.shuffler,
         authority=pipeline.authority,
+        tickets=pipeline.ticket,
     )
     async with gateway:
         assert (await gateway.submit_many(answers(), 0)).accepted == DEVICES
@@ -82,6 +83,7 @@ async def test_a_learned_certificate_makes_room_under_a_limit_and_results_are_ex
     async with asyncio.timeout(400), LocalPipeline(draft(), tmp_path / "pipeline") as pipeline:
         client, operator = pipeline.folder.of("client"), pipeline.folder.of("operator")
         (client / "task.json").write_bytes(pipeline.task.encode())
+        (client / "ticket.json").write_bytes(pipeline.ticket("client"))
         put(client / "client.toml", {"shuffler": f'"{pipeline.shuffler}"'})
         addresses = pipeline.services[Role.ANALYZER].addresses
         put(operator / "operator.toml", {"analyzer_results": f'"{addresses["results"]}"'})

@@ -138,11 +138,16 @@ async def test_made_up_devices_fill_a_round_and_its_results_are_waited_for(tmp_p
 
         data = tmp_path / "themes.tsv"
         data.write_text("look\n" + "light\n" * 12)
-        stated = await ran("rehearse", client, "--devices", "10", "--answer", "theme=light", "--answer", "theme=dark")
+        first, second = (tickets_in(tmp_path / f"{name}.jsonl", pipeline) for name in ("first", "second"))
+        words = ("--devices", "10", "--answer", "theme=light", "--answer", "theme=dark")
+        without = await ran("rehearse", client, *words)
+        assert without.status == 2
+        assert "takes enrolled devices, and there are 0 tickets for 10; make them with `hubbub enroll" in without.err
+        stated = await ran("rehearse", client, *words, *first)
         assert (stated.status, stated.out) == (0, "acknowledged: 10 devices of task kiosks\n")
-        filed = await ran("rehearse", client, "--data", data, "--column", "theme=look", "--json")
+        filed = await ran("rehearse", client, "--data", data, "--column", "theme=look", "--json", *second)
         assert (filed.json["accepted"], filed.json["refused"]) == (12, {})
-        bad = await ran("rehearse", client, "--devices", "9", "--answer", "theme=pink", "--json")
+        bad = await ran("rehearse", client, "--devices", "9", "--answer", "theme=pink", "--json", *second)
         assert (bad.status, bad.json["accepted"], bad.json["refused"]) == (1, 0, {"bad_answer": 9})
 
         await pipeline.close_round(0)
@@ -158,6 +163,11 @@ async def test_made_up_devices_fill_a_round_and_its_results_are_waited_for(tmp_p
         lines = await watched(operator)
         assert len(lines) == 2
         assert {each["analyzer_rounds"][0]["state"] for each in lines} == {"certified"}
+
+
+def tickets_in(path: Path, pipeline: LocalPipeline) -> tuple[str, Path]:
+    path.write_bytes(b"\n".join(pipeline.tickets(12)))
+    return "--tickets", path
 
 
 async def ran(name: str, *words: str | Path) -> Ran:

@@ -82,6 +82,8 @@ def test_plan_says_what_to_expect(deployment: Path) -> None:
     assert all(query["expected_half_width"] < query["range"] for query in ran.json["queries"])
     assert all(query["randomizer"] == "krr" for query in ran.json["queries"])
     assert all(re.fullmatch(r"\d+/4294967296", query["gamma"]) for query in ran.json["queries"])
+    assert [row["honest"] for row in ran.json["flood"]["left"]] == [500, 100, 1]
+    assert set(ran.json["flood"]["shield"]["expected_standard_errors"]) == {"theme", "session"}
 
 
 @pytest.mark.slow

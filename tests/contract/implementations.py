@@ -1,4 +1,4 @@
-"""The stores that are held to the contract. A new one is a line in `SHUFFLER_STORES` or `ANALYZER_STORES`.
+"""The stores that are held to the contract. A new one is a line in its service's list: `SHUFFLER_STORES` and its like.
 
 An implementation is opened in a folder, and can be opened such that a test is told before and after every change of
 what it keeps: there it may take a copy of what a killed process would leave, or have the change fail.
@@ -18,6 +18,8 @@ from simulation.parties import named
 from hubbub.analyzer.sqlite import SqliteStore as AnalyzerSqlite
 from hubbub.analyzer.store import Store as AnalyzerStore
 from hubbub.service.troubles import Troubles
+from hubbub.shuffler.hop.sqlite import SqliteStore as HopSqlite
+from hubbub.shuffler.hop.store import Store as HopStore
 from hubbub.shuffler.sqlite import SqliteStore as ShufflerSqlite
 from hubbub.shuffler.store import Store as ShufflerStore
 from support.stores import store_in
@@ -102,6 +104,16 @@ ANALYZER_STORES: tuple[Implementation[AnalyzerStore], ...] = (
         "sqlite",
         lambda folder: store_in(AnalyzerSqlite, folder),
         lambda folder, watch, troubles: store_in(AnalyzerSqlite, folder, connection=_watched(watch), troubles=troubles),
+        _copy_files,
+        _full_disk,
+    ),
+)
+
+HOP_STORES: tuple[Implementation[HopStore], ...] = (
+    Implementation(
+        "sqlite",
+        lambda folder: store_in(HopSqlite, folder),
+        lambda folder, watch, troubles: store_in(HopSqlite, folder, connection=_watched(watch), troubles=troubles),
         _copy_files,
         _full_disk,
     ),

@@ -14,11 +14,13 @@ import pytest
 from contract.crashes import Step, Story, check_full_disk, check_kills, check_stays_full, refused
 from contract.implementations import ANALYZER_STORES, Implementation
 
+from hubbub.analyzer.records import Past
 from hubbub.analyzer.store import Store
 from hubbub.protos.batch import BatchId, BatchRecord, released_digest
 from hubbub.protos.keys import Role
 from hubbub.protos.messages import Committed, Envelopes
 from hubbub.protos.refusals import Reason, Refusal
+from hubbub.protos.releases import NO_RELEASES, Known, Release, Stretch, first_head, head_after
 from hubbub.protos.results import RoundId
 from hubbub.protos.signed import SignedDocument
 from hubbub.protos.suites import SUITES, Suite
@@ -81,8 +83,8 @@ def accept(_stored: Announced[Delivery]) -> None:
     """A check that takes everything."""
 
 
-async def announce(store: Store, batch: Batch, check: Any = accept) -> int:
-    return await store.announce(batch.record, batch.document, KEY_SET, check)
+async def announce(store: Store, batch: Batch, check: Any = accept, releases: Stretch = NO_RELEASES) -> int:
+    return await store.announce(batch.record, batch.document, KEY_SET, check, releases)
 
 
 async def begun(store: Store, query: int = 0, number: int = 0, count: int = 6) -> Batch:
@@ -106,6 +108,10 @@ async def counted(store: Store, number: int = 0) -> list[Batch]:
         paid = charges_for(TASK, number, await store.charges(TASK.id))
         await store.commit(batch.id, COUNTS, Committed(6, {}), paid)
     return batches
+
+
+# Rounds 1 and 0, released in this order; what their records are is not the store's business.
+RELEASES = Stretch(0, tuple(Release(number, 6, 0, (bytes([number]) * 32,) * 2) for number in (1, 0)))
 
 
 def arrived(store: Store, batch: BatchId) -> bytes:
@@ -278,6 +284,60 @@ async def test_what_arrived_can_be_forgotten_until_it_is_committed(store: Store)
     assert arrived(store, batch.id) == b"".join(batch.envelopes)
 
 
+# Releases
+
+
+async def test_what_is_new_of_the_releases_is_stored_with_an_announcement(store: Store) -> None:
+    await store.add_key(TASK.id, 0, new_key())
+    assert await store.known(TASK.id) == Known(0, first_head(TASK.id))
+    seen: list[Sequence[Release]] = []
+    for sent in (Stretch(0, RELEASES.releases[:1]), Stretch(1, RELEASES.releases[1:]), RELEASES, NO_RELEASES):
+        batch = Batch.make(number=0, query=len(seen) % 2)
+        await announce(store, batch, lambda stored: seen.append(list(stored.releases)), sent)
+    assert [len(releases) for releases in seen] == [0, 1, 2, 2]
+    assert await store.known(TASK.id) == Known(2, head_after(TASK.id, RELEASES.releases), (1, 0))
+    (chain,) = (await store.chains()).values()
+    assert [release for release, _ in chain] == list(RELEASES.releases)
+    assert chain[-1][1] == head_after(TASK.id, RELEASES.releases)
+
+
+async def test_an_announcement_that_is_refused_leaves_its_releases_out(store: Store) -> None:
+    await store.add_key(TASK.id, 0, new_key())
+
+    def refuse(_stored: Announced[Delivery]) -> None:
+        raise Refusal(Reason.FORKED, "another chain")
+
+    with pytest.raises(Refusal):
+        await announce(store, Batch.make(), refuse, RELEASES)
+    assert (await store.known(TASK.id)).count == 0
+
+
+async def test_a_past_has_what_was_released_before_and_awaits_what_may_still_be_counted(store: Store) -> None:
+    await counted(store, 0)
+    # Nothing attests releases: the certified rounds below, as ever.
+    assert await store.past(TASK.id, 0) == Past((), await store.history(TASK.id, 0))
+    await announce(store, await begun(store, 1, 1), releases=RELEASES)
+    past = await store.past(TASK.id, 0)
+    assert (past.releases, [number for number, _ in past.history]) == (RELEASES.releases[:1], [0])
+    assert (list(past.awaited), past.uncounted) == ([1], [1])
+    await store.abandon(TASK.id, 1)
+    past = await store.past(TASK.id, 0)
+    assert (list(past.awaited), past.uncounted) == ([], [1])
+    assert await store.known(TASK.id) == Known(2, head_after(TASK.id, RELEASES.releases), (1,))
+
+
+async def test_a_past_has_the_rounds_that_were_counted_in_the_order_of_their_release(store: Store) -> None:
+    await counted(store, 0)
+    await counted(store, 1)
+    await announce(store, Batch.make(1, 1), releases=RELEASES)
+    past = await store.past(TASK.id, 0)
+    assert [number for number, _ in past.history] == [1, 0]
+    assert (list(past.awaited), past.uncounted) == ([], [])
+    assert (await store.past(TASK.id, 1)).releases == ()
+    records = await store.records()
+    assert sorted((task_id, query) for task_id, query, _ in records) == [(TASK.id, 0)] * 2 + [(TASK.id, 1)] * 2
+
+
 # Committing
 
 
@@ -419,7 +479,7 @@ async def describe(store: Store) -> Any:
         envelopes = [await asyncio.to_thread(arrived, store, batch.id) for batch in batches]
         certificate = await store.certificate(task_id, number)
         rounds.append((progress, await store.key(task_id, number), batches, envelopes, certificate))
-    return rounds, await store.task(TASK.id), await store.ledgers()
+    return rounds, await store.task(TASK.id), await store.ledgers(), await store.chains(), await store.known(TASK.id)
 
 
 def a_life() -> Story[Store]:
@@ -440,10 +500,10 @@ def a_life() -> Story[Store]:
     steps: list[Step[Store]] = [
         Step("tasks", lambda store: store.add_tasks([SIGNED])),
         Step("key", add_key),
-        Step("announce 0", lambda store: announce(store, batches[0])),
+        Step("announce 0", lambda store: announce(store, batches[0], releases=RELEASES)),
         Step("put half", lambda store: store.append(batches[0].stretch(0, 4))),
         Step("put over", lambda store: store.append(batches[0].stretch(2))),
-        Step("announce 1", lambda store: announce(store, batches[1])),
+        Step("announce 1", lambda store: announce(store, batches[1], releases=RELEASES)),
         Step("put 1", lambda store: store.append(batches[1].stretch())),
         Step("commit 0", lambda store: commit(store, 0)),
         Step("commit 1", lambda store: commit(store, 1)),

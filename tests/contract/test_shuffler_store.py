@@ -17,7 +17,9 @@ from contract.implementations import SHUFFLER_STORES, Implementation
 from hubbub.protos.batch import BatchId, BatchRecord, released_digest
 from hubbub.protos.keys import Role
 from hubbub.protos.messages import RoundState
+from hubbub.protos.messages import Step as KeyStep
 from hubbub.protos.refusals import Reason
+from hubbub.protos.releases import Release, place_after
 from hubbub.protos.suites import SUITES, Suite
 from hubbub.service.charges import Charge, LedgerMoved
 from hubbub.service.errors import StoreError
@@ -25,7 +27,7 @@ from hubbub.service.keys import make_key
 from hubbub.service.ledgers import charges_for
 from hubbub.shuffler.keys import RoundKeys, make_keys
 from hubbub.shuffler.mix import Inners
-from hubbub.shuffler.records import ANY_ROUND, Held, Opened, Round
+from hubbub.shuffler.records import ANY_ROUND, Held, Opened, Revoked, Round, Spent
 from hubbub.shuffler.store import Store
 from support.queries import INNER_BYTES
 from support.samples import Parties, sample_task
@@ -55,7 +57,7 @@ def mixing(round_: Round) -> Any:
     """Work that gives the lists back in the order of their arrival; the real one draws, and nobody could compare."""
 
     def work(inners: Inners) -> None:
-        arrived = b"".join(inners.arrived())
+        arrived, place, records = b"".join(inners.arrived()), inners.place(), []
         width = INNER_BYTES * QUERIES
         for query in range(QUERIES):
             starts = range(query * INNER_BYTES, len(arrived), width)
@@ -63,8 +65,12 @@ def mixing(round_: Round) -> Any:
             inners.put_released(query, 0, envelopes)
             digest = released_digest([envelopes])
             batch = BatchId(round_.task_id, round_.number, query)
-            record = BatchRecord(batch, len(arrived) // width, digest, b"k" * 32, "schedule")
-            inners.put_batch(query, digest, record.signed_by(PARTIES.shuffler))
+            record = BatchRecord(
+                batch, len(arrived) // width, digest, b"k" * 32, "schedule", admission="open", place=place
+            )
+            records.append(record.signed_by(PARTIES.shuffler))
+            inners.put_batch(query, digest, records[-1])
+        inners.put_release(Release.signed(round_.number, len(arrived) // width, 0, records))
 
     return work
 
@@ -86,6 +92,50 @@ async def a_round(store: Store, number: int = 0, count: int = 3) -> Round:
 async def mixed(store: Store, number: int = 0) -> Round:
     cut = await store.cut(await a_round(store, number), "schedule", 0)
     return await store.mix(cut, mixing(cut), charges(number, await store.charges(TASK.id)))
+
+
+# What devices are admitted with
+
+
+def a_ticket(number: int, by: bytes = b"s", expires: int = 1000) -> Spent:
+    return Spent(bytes([number]) * 16, by * 32, os.urandom(16), expires)
+
+
+async def test_a_ticket_is_spent_once_and_keeps_its_number(store: Store) -> None:
+    first, second = a_ticket(1), a_ticket(2)
+    assert await store.spend([first, second]) == [first, second]
+    copy, longer = a_ticket(1, b"t", 9000), a_ticket(1, expires=5000)
+    kept = replace(first, expires=5000)
+    assert await store.spend([copy, longer, copy]) == [kept] * 3
+    assert await store.spent() == 2
+
+
+async def test_devices_are_revoked_whether_their_tickets_are_spent_or_not(store: Store) -> None:
+    early, late = a_ticket(1), a_ticket(2)
+    await store.spend([early])
+    for _ in range(2):
+        await store.revoke([early.device, late.device])
+    assert await store.revoked() == Revoked(frozenset({early.device, late.device}), frozenset({early.number}))
+    await store.spend([late])
+    assert (await store.revoked()).numbers == {early.number, late.number}
+
+
+async def test_master_keys_are_prepared_activated_and_forgotten_and_each_step_may_be_repeated(store: Store) -> None:
+    assert await store.masters() == []
+    states = []
+    await store.spend([a_ticket(1, expires=10), a_ticket(2, expires=11)])
+    for step in (
+        KeyStep(each) for each in ("status", "activate", "forget", "prepare", "activate", "prepare", "forget")
+    ):
+        for _ in range(2):
+            await store.step_masters(step, os.urandom(32), 10)
+        states.append([(each.generation, each.state.value) for each in await store.masters()])
+    first, second, third = (1, "active"), (2, "active"), (3, "pending")
+    assert states[:3] == [[first]] * 3
+    assert states[3:5] == [[first, (2, "pending")], [(1, "retired"), second]]
+    assert states[5:] == [[(1, "retired"), second, third], [second, third]]
+    assert await store.spent() == 1
+    assert len({each.secret for each in await store.masters()}) == 2
 
 
 # Reading
@@ -275,6 +325,34 @@ async def test_a_round_is_mixed_and_charged_once(store: Store) -> None:
     assert len(await store.charges(TASK.id)) == QUERIES
 
 
+async def test_a_release_is_stored_with_its_lists_behind_those_before_it(store: Store) -> None:
+    assert list(await store.releases(TASK.id)) == []
+    for number in (1, 0):
+        round_ = await mixed(store, number)
+        releases = list(await store.releases(TASK.id))
+        before, own = releases[:-1], releases[-1]
+        records = [BatchRecord.read(each.record, PARTIES.shuffler.public) for each in await store.batches(round_)]
+        assert {record.place for record in records} == {place_after(TASK.id, before)}
+        assert own == Release.signed(number, 3, 0, [batch.record for batch in await store.batches(round_)])
+    assert [release.round for release in releases] == [1, 0]
+    # What is erased was released all the same.
+    await store.erase(round_, RoundState.EXPIRED, "the analyzer refused it")
+    assert list(await store.releases(TASK.id)) == releases
+    assert list(await store.releases(bytes(32))) == []
+
+
+async def test_work_that_fails_after_its_release_releases_nothing(store: Store) -> None:
+    cut = await store.cut(await a_round(store), "schedule", 0)
+
+    def to_the_end(inners: Inners) -> None:
+        mixing(cut)(inners)
+        raise StoreError("the disk is full")
+
+    with pytest.raises(StoreError):
+        await store.mix(cut, to_the_end, charges(0))
+    assert list(await store.releases(TASK.id)) == []
+
+
 async def test_a_round_that_is_not_cut_is_not_mixed(store: Store) -> None:
     round_ = await a_round(store)
     assert (await store.mix(round_, mixing(round_), charges(0))).state is RoundState.OPEN
@@ -383,7 +461,7 @@ async def describe(store: Store) -> Any:
         lists = [await store.envelopes(round_, batch.query, 0, INNER_BYTES) for batch in batches]
         held = await store.submissions(round_)
         rounds.append((round_, held, await store.known(round_, ids), batches, lists))
-    return rounds, list(await store.charges(TASK.id))
+    return rounds, list(await store.charges(TASK.id)), list(await store.releases(TASK.id))
 
 
 def a_life() -> Story[Store]:
@@ -431,19 +509,48 @@ def a_life() -> Story[Store]:
         Step("erase", erase, whole=False),
     ]
     pieces = [inner[start : start + INNER_BYTES] for inner in inners for start in (0, INNER_BYTES)]
-    return Story(steps, describe_life, [keys.private_key, *(one.id for one in opened), *pieces])
+    return Story(steps, describe_life, [keys.private_key, keys.place_key, *(one.id for one in opened), *pieces])
 
 
 async def describe_life(store: Store) -> Any:
     """As `describe`, without what was refused until the cut, to which a step that is done again adds."""
-    rounds, paid = await describe(store)
-    return [(replace(round_, refusals_at_cut={}), *rest) for round_, *rest in rounds], paid
+    rounds, *rest = await describe(store)
+    return [(replace(round_, refusals_at_cut={}), *of) for round_, *of in rounds], *rest
+
+
+def an_enrolment() -> Story[Store]:
+    """The story of what devices are admitted with, until the first master key is forgotten."""
+    first, second = os.urandom(32), os.urandom(32)
+    tickets = [a_ticket(1, expires=5), a_ticket(2, expires=50)]
+
+    async def step(store: Store, name: str, secret: bytes = second) -> None:
+        await store.step_masters(KeyStep(name), secret, 10)
+
+    steps = [
+        Step("begin", lambda store: step(store, "status", first)),
+        Step("spend", lambda store: store.spend(tickets)),
+        Step("revoke", lambda store: store.revoke([tickets[1].device, bytes(16)])),
+        Step("prepare", lambda store: step(store, "prepare")),
+        Step("activate", lambda store: step(store, "activate")),
+        Step("forget", lambda store: step(store, "forget")),
+    ]
+    return Story(steps, describe_enrolment, [first])
+
+
+async def describe_enrolment(store: Store) -> Any:
+    return await store.masters(), await store.spent(), await store.revoked()
 
 
 async def test_killed_at_any_change_it_holds_what_was_answered_and_goes_on(
     implementation: Kind, tmp_path: Path
 ) -> None:
     assert await check_kills(implementation, tmp_path, a_life()) > 60
+
+
+async def test_killed_while_devices_enrol_or_keys_are_turned_over_it_goes_on(
+    implementation: Kind, tmp_path: Path
+) -> None:
+    assert await check_kills(implementation, tmp_path, an_enrolment()) > 20
 
 
 async def test_a_disk_that_is_full_at_any_change_fails_what_was_asked_and_nothing_else(

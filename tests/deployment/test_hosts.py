@@ -39,6 +39,10 @@ close = "operator"
 epsilon = 4.0
 delta = 1e-3
 epsilon_local = 16
+honest_share = 1.0
+
+[admission]
+mode = "open"
 
 [[query]]
 name = "theme"

@@ -14,8 +14,10 @@ import grpc
 from google.protobuf.message import DecodeError, Message
 from google.protobuf.message_factory import GetMessageClass
 
+from hubbub.protos.credentials import CREDENTIAL_BYTES, KEY_BYTES, Credential
 from hubbub.protos.errors import MessageError
-from hubbub.protos.refusals import Reason
+from hubbub.protos.messages import CredentialStatus, KeyState, MasterKey
+from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.v1 import control_pb2, delivery_pb2, results_pb2, submission_pb2
 from hubbub.protos.wire import serving
 
@@ -62,6 +64,13 @@ class Willing:
         kinds = (self._samples["receipt"], self._samples["answer"])
         return [kinds[submission.id[0] % 2] for submission in submissions]
 
+    async def enrol(self, redemptions: Any) -> Any:
+        kinds = (Credential(bytes(CREDENTIAL_BYTES), bytes(KEY_BYTES)), Refusal(Reason.TICKET_SPENT, "spent"))
+        return [kinds[redemption.device_key[0] % 2] for redemption in redemptions]
+
+    async def manage_credentials(self, *_: Any) -> Any:
+        return CredentialStatus((MasterKey(1, KeyState.ACTIVE, 5, "ab"),), 5, 1)
+
     def refused(self, *_: Any) -> None:
         """Count nothing."""
 
@@ -73,6 +82,9 @@ class Willing:
 
     async def get_key(self, *_: Any) -> Any:
         return self._samples["document"]
+
+    async def get_releases(self, *_: Any) -> Any:
+        return self._samples["known"]
 
     async def begin(self, *_: Any) -> int:
         return 0

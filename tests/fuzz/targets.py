@@ -51,7 +51,9 @@ from hubbub.deploy.reading import read_table
 from hubbub.deploy.settings import ClientSettings, OperatorSettings
 from hubbub.deploy.verification import Pins, VerificationError, verify
 from hubbub.protos import codec
-from hubbub.protos.batch import BatchId, BatchRecord
+from hubbub.protos.admission import OPEN
+from hubbub.protos.batch import BATCH_RECORD_FORMAT, BatchId, BatchRecord, HopRecord
+from hubbub.protos.credentials import CREDENTIAL_BYTES, Credential
 from hubbub.protos.envelope import Destination, InnerOpener, OuterOpener, Sealer
 from hubbub.protos.errors import (
     EnvelopeError,
@@ -62,18 +64,25 @@ from hubbub.protos.errors import (
     TaskError,
 )
 from hubbub.protos.forms import CERTIFICATE_FORMS, TASK_FORMS, Form, form_named, version_at
-from hubbub.protos.keys import Identity, KeyRecord, KeySet, Role, load_public, save_public
+from hubbub.protos.keys import CORE_ROLES, Identity, KeyRecord, KeySet, Role, load_public, save_public
+from hubbub.protos.lineage import Lineage
 from hubbub.protos.messages import (
     Committed,
     Condition,
+    CredentialStatus,
     Envelopes,
+    KeyState,
+    MasterKey,
     Receipt,
+    Redemption,
     RoundState,
     RoundStatus,
+    Step,
     Submission,
     Trouble,
 )
 from hubbub.protos.refusals import Reason, Refusal
+from hubbub.protos.releases import Known, Release, Stretch
 from hubbub.protos.results import (
     Progress,
     QueryResult,
@@ -93,9 +102,12 @@ from hubbub.protos.signed import (
     write_canonical,
 )
 from hubbub.protos.signed_task import read_task
+from hubbub.protos.successions import Succession, SuccessionError
 from hubbub.protos.suites import DEFAULT
 from hubbub.protos.task import Task, task_content
+from hubbub.protos.tickets import Ticket
 from hubbub.protos.v1 import condition_pb2, control_pb2, delivery_pb2, results_pb2, submission_pb2
+from hubbub.protos.wire.releases import write_begin
 from hubbub.queries.decoding import Cells
 from hubbub.queries.hashed import HashedResponse
 from hubbub.queries.histogram import Histogram
@@ -184,10 +196,18 @@ DESTINATION = Destination(TASK.id, 1, bytes(range(32)))
 KEY = bytes(range(1, 33))
 PUBLIC = X25519PrivateKey.from_private_bytes(KEY).public_key()
 ID = bytes(range(16))
+TICKET = Ticket(ID, PARTIES.shuffler.public, 1_800_000_000).signed_by(PARTIES.operator)
+SUCCESSION = (
+    Succession(Role.SHUFFLER, PARTIES.shuffler.public, _identity(4).public, PARTIES.operator.public, 1_800_000_000)
+    .signed_by(PARTIES.shuffler)
+    .signed_by(PARTIES.operator)
+)
 SUITE = Suite(KEM.X25519, KDF.HKDF_SHA256, AEAD.CHACHA20_POLY1305)
 RECORD = KeyRecord(Role.SHUFFLER, TASK.id, 1, TASK.suite, PUBLIC.public_bytes_raw(), 1_767_225_600, 1_767_232_800)
 BATCH = BatchRecord(BatchId(TASK.id, 1, 0), 20, bytes(32), bytes(32), "schedule", {"too_late": 2}, 3)
+HOP = HopRecord(2, BATCH.signed_by(PARTIES.shuffler), 23, {"unopenable": 1}, bytes(32))
 
+RELEASES = Stretch(1, (Release(0, 20, 3, (bytes(32),)), Release.signed(1, 20, 3, [BATCH.signed_by(PARTIES.shuffler)])))
 
 # Messages
 
@@ -220,6 +240,8 @@ def _documents() -> dict[str, Any]:
         "batch_id": BatchId(TASK.id, 1, 2),
         "envelopes": Envelopes(BatchId(TASK.id, 1, 2), 5, (bytes(INNER_BYTES), bytes(INNER_BYTES))),
         "committed": Committed(20, {"unopenable": 1}),
+        "begin": (BATCH.signed_by(PARTIES.shuffler), KeySet(document, document), RELEASES),
+        "known": Known(2, bytes(32), (1,)),
         "round_id": round_id,
         "results": RoundResults(round_id, queries, b"{}"),
         "standing": RoundStanding(
@@ -227,6 +249,12 @@ def _documents() -> dict[str, Any]:
             Progress.DELIVERING,
             (QueryStanding("carrier", 20, 23, 5, None, {}), QueryStanding("delay", 20, 23, 23, 22, {"unopenable": 1})),
             "5 of 23 envelopes of carrier",
+        ),
+        "redemptions": [Redemption(TICKET.encode(), bytes(32))],
+        "enrolled": [Credential(bytes(CREDENTIAL_BYTES), KEY), Refusal(Reason.TICKET_SPENT, "by another device")],
+        "step": (Step.REVOKE, [ID]),
+        "credential_status": CredentialStatus(
+            (MasterKey(2, KeyState.ACTIVE, 1_700_000_000, "0123456789abcdef"),), 20, 1
         ),
         "condition": Condition((Trouble("store", "the disk is full", 1_700_000_000.5, 3),), 12),
     }
@@ -272,7 +300,6 @@ def _requests() -> dict[str, Message]:
     to = codec.write_destination(DESTINATION)
     sent = codec.write_submission(Submission(ID, bytes(200)))
     batch = codec.write_batch_id(BATCH.batch)
-    record = codec.write_batch_record(BATCH.signed_by(PARTIES.shuffler))
     return {
         "GetRound": submission.GetRoundRequest(task_id=TASK.id, round=1),
         "Submit": submission.SubmitRequest(destination=to, submission=sent),
@@ -280,15 +307,20 @@ def _requests() -> dict[str, Message]:
         "CloseRound": control_pb2.CloseRoundRequest(task_id=TASK.id, round=1),
         "GetStatus": control_pb2.GetStatusRequest(task_id=TASK.id),
         "GetKey": delivery_pb2.GetKeyRequest(task_id=TASK.id, round=1),
-        "BeginDelivery": delivery_pb2.BeginDeliveryRequest(
-            record=record, key_set=codec.write_key_set(_documents()["key_set"])
-        ),
+        "GetReleases": delivery_pb2.GetReleasesRequest(task_id=TASK.id),
+        "BeginDelivery": write_begin(_documents()["begin"]),
         "PutEnvelopes": codec.write_envelopes(_documents()["envelopes"]),
         "CommitDelivery": delivery_pb2.CommitDeliveryRequest(batch=batch, digest=bytes(32)),
         "GetResults": results_pb2.GetResultsRequest(task_id=TASK.id, round=1, wait_seconds=1.5),
         "ListResults": results_pb2.ListResultsRequest(task_id=TASK.id),
         "GetStandings": results_pb2.GetStandingsRequest(task_id=TASK.id),
         "GetCondition": condition_pb2.GetConditionRequest(),
+        "Enrol": submission.EnrolRequest(
+            redemptions=[
+                submission.Redemption(ticket=TICKET.encode(), device_key=bytes([each]) * 32) for each in (0, 1)
+            ]
+        ),
+        "ManageCredentials": control_pb2.ManageCredentialsRequest(step="revoke", devices=[ID]),
     }
 
 
@@ -307,6 +339,21 @@ def _sealed(plain: bytes, label: bytes, rest: bytes) -> bytes:
 
 INNERS = [INNER_BYTES, INNER_BYTES + 7]
 """Lengths of the inner envelopes of a task with two queries, which differ in their randomizers."""
+
+
+def read_ticket(data: bytes) -> None:
+    same(Ticket.decode(data).encode(), data)
+
+
+def read_succession(data: bytes) -> None:
+    found = Succession.decode(data)
+    same(found.encode(), data)
+    try:
+        Lineage.of({role: PARTIES.of(role).public for role in CORE_ROLES}, [found])
+    except SuccessionError as error:
+        _check_message(error)
+    else:
+        raise NotTheOneForm("the new identity has not signed")
 
 
 def open_outer(data: bytes) -> None:
@@ -396,6 +443,11 @@ def read_key_record(data: bytes) -> None:
 
 def read_batch_record(data: bytes) -> None:
     record = BatchRecord.read(_signed(Label.BATCH_RECORD, data, PARTIES.shuffler), PARTIES.shuffler.public)
+    same(record.signed_by(PARTIES.shuffler).body, data)
+
+
+def read_hop_record(data: bytes) -> None:
+    record = HopRecord.read(_signed(Label.HOP_RECORD, data, PARTIES.shuffler), PARTIES.shuffler.public)
     same(record.signed_by(PARTIES.shuffler).body, data)
 
 
@@ -499,20 +551,23 @@ def _record_again(record: Any) -> Any:
     if not isinstance(record, dict) or "body" not in record:
         return record
     body = canonical(record["body"])
-    return {**record, "signature": sign(Label.BATCH_RECORD, body, PARTIES.shuffler.key).hex()}
+    stated = isinstance(record["body"], dict) and record["body"].get("format") == BATCH_RECORD_FORMAT
+    label = Label.BATCH_RECORD_V2 if stated else Label.BATCH_RECORD
+    return {**record, "signature": sign(label, body, PARTIES.shuffler.key).hex()}
 
 
 @cache
 def _certificate(task_form: Form, form: Form) -> dict[str, Any]:
     queries = (krr_query(Histogram("carrier", ("AA", "B6", "UA")), HALF),)
-    task = replace(TASK, queries=queries, format=task_form.name)
+    task = replace(TASK, queries=queries, format=task_form.name, stated=OPEN if task_form is TASK_FORMS[-1] else None)
     return content_of(task, PARTIES, [counts(task, 0, 25), counts(task, 1, 30, left_out=2)], form=form.name)
 
 
 def _certificates() -> list[dict[str, Any]]:
-    """One of each version, and one of the newest for a task of version 1."""
-    (old, new), (old_task, new_task) = CERTIFICATE_FORMS, TASK_FORMS
-    return [_certificate(new_task, new), _certificate(old_task, new), _certificate(old_task, old)]
+    """One of each version, and of the newest one for a task of version 1 and one that attests releases."""
+    (old, new), (old_task, new_task, attesting) = CERTIFICATE_FORMS, TASK_FORMS
+    earlier = [_certificate(new_task, new), _certificate(old_task, new), _certificate(old_task, old)]
+    return [*earlier, _certificate(attesting, new)]
 
 
 # Keys, settings, data
@@ -703,6 +758,7 @@ def _targets() -> list[Target]:
             of_json,
         ),
         Target("batch record", read_batch_record, (BATCH.signed_by(PARTIES.shuffler).body,), signatures, of_json),
+        Target("hop record", read_hop_record, (HOP.signed_by(PARTIES.shuffler).body,), signatures, of_json),
         Target(
             "task file",
             read_task_file,
@@ -710,6 +766,10 @@ def _targets() -> list[Target]:
             tasks,
             of_json,
         ),
+        Target(
+            "ticket", read_ticket, (TICKET.encode(), TICKET.signed_by(PARTIES.analyzer).encode()), signatures, of_json
+        ),
+        Target("succession", read_succession, (SUCCESSION.encode(),), signatures, of_json),
         Target("trusted task", trust_task, (TASK.canonical, old.canonical, UNARY_TASK.canonical), tasks, of_json),
         Target("draft", read_draft, drafts, (TaskError,), of_text),
         Target("certificate", read_certificate, files, (VerificationError,), of_json, True),

@@ -75,6 +75,9 @@ def test_every_reader_of_a_message_and_every_call_is_a_target() -> None:
     every = {name for name, _ in inspect.getmembers(codec, inspect.isfunction) if name.startswith("read_")}
     of_plain_values = {"read_task_id", "read_digest", "read_refusal", "read_wait"}
     assert {f"read_{name}" for name in readers()} == every - of_plain_values | {
+        *(f"read_{name}" for name in ("redemptions", "enrolled", "step", "credential_status")),
+        "read_begin",
+        "read_known",
         "read_standing",
         "read_condition",
         "read_results",

@@ -19,7 +19,7 @@ from hubbub.client import Device, Gateway, Pacing, Patience
 from hubbub.client.memory import Step
 from hubbub.client.state import Drawn, State
 from hubbub.deploy.authority import Authority
-from hubbub.protos.envelope import Destination, Sealer
+from hubbub.protos.envelope import SUBMISSION_ID_BYTES, Destination, Sealer
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.messages import Submission
 from hubbub.protos.suites import DEFAULT
@@ -68,7 +68,7 @@ class Recorder:
         drawn = self._random.randbytes(width)
         if width == 4:
             self._drawn.append(int.from_bytes(drawn, "big"))
-        else:
+        elif width == SUBMISSION_ID_BYTES:  # else it is the secret that a ticket is spent by
             self._world.model.sealed(self._answers.device, drawn, told(self._answers, iter(self._drawn)))
         return drawn
 
@@ -90,7 +90,7 @@ class _Simulated:
         self._line = DeviceLine(party.world, life)
         self._recorder = party.recorder
         super().__init__(**arguments)
-        self._state = State(arguments["state"], connection=watched(life))
+        self._state = self._enrolled._state = State(arguments["state"], connection=watched(life))
 
     def _new_link(self) -> Any:
         return _Link(self._line)
@@ -131,10 +131,16 @@ class DeviceParty(Party):
             state=life.folder / "state.db",
             shuffler="shuffler:1",
             authority=authority(),
+            **self._tickets(),
             pacing=Pacing(PATIENCE, loop.time, asyncio.sleep, world.random),
             random=self.recorder,
             clock=self.clock,
         )
+
+    def _tickets(self) -> dict[str, Any]:
+        if issubclass(self._kind, Gateway):
+            return {"tickets": lambda device: self.world.ticket(f"{self.name} {device}")}
+        return {"ticket": self.world.ticket(self.name)}
 
     async def _end(self, _life: Life) -> None:
         await self.client.close()

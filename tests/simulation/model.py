@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
+from hubbub.protos.admission import Mode
 from hubbub.protos.envelope import Destination
 from hubbub.protos.messages import Answer, Envelopes, Receipt, RoundState, Submission
 from hubbub.protos.task import Task
@@ -197,6 +198,9 @@ class Model:
         maybe = self.maybe.get(destination.round, {}).get(submission.id, set())
         if of is None or of.state in FINAL:
             return fresh
+        enrolled = self.task.admission.mode is Mode.ENROLLED
+        if enrolled and of.keys is not None and not submission.proof:
+            return {"not_enrolled"}
         held = self.held.get(destination.round, {}).get(submission.id)
         if held is not None:
             return {RECEIPT} if held == submission.envelope else {"id_conflict"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
@@ -15,9 +16,11 @@ from hubbub.protos.batch import BatchId
 from hubbub.protos.envelope import Destination
 from hubbub.protos.errors import Unreachable
 from hubbub.protos.keys import KeySet
-from hubbub.protos.messages import Answer, Committed, Envelopes, Receipt, Submission
+from hubbub.protos.messages import Answer, Committed, Envelopes, Receipt, Redemption, Submission
 from hubbub.protos.refusals import Refusal
+from hubbub.protos.releases import Known, Stretch
 from hubbub.protos.signed import SignedDocument
+from hubbub.protos.wire.enrolment import Enrolled
 from hubbub.protos.wire.serving import _answer_each
 
 if TYPE_CHECKING:
@@ -104,6 +107,18 @@ class DeviceLine:
         shuffler = self._world.shuffler
         return await self._call("get_round", lambda: shuffler.admission.get_round(task_id, round_number), deadline)
 
+    async def enrol(self, redemptions: Sequence[Redemption], deadline: float) -> list[Enrolled]:
+        model = self._world.model
+
+        async def work() -> list[Enrolled]:
+            answers = await self._world.shuffler.enrolment.enrol(redemptions)
+            refused = Counter(answer.reason.value for answer in answers if isinstance(answer, Refusal))
+            model.answers += refused
+            model.at_risk += refused
+            return answers
+
+        return await self._call("enrol", work, deadline)
+
     async def submit(self, destination: Destination, submission: Submission, deadline: float) -> Receipt:
         (answer,) = await self.submit_batch(destination, [submission], deadline)
         if isinstance(answer, Refusal):
@@ -148,9 +163,13 @@ class DeliveryLine:
 
         return await self._call("get_key", work, deadline)
 
-    async def begin(self, record: SignedDocument, key_set: KeySet, deadline: float) -> int:
+    async def get_releases(self, task_id: bytes, deadline: float) -> Known:
         analyzer = self._world.analyzer
-        return await self._call("begin", lambda: analyzer.acceptor.begin(record, key_set), deadline)
+        return await self._call("get_releases", lambda: analyzer.acceptor.get_releases(task_id), deadline)
+
+    async def begin(self, record: SignedDocument, key_set: KeySet, releases: Stretch, deadline: float) -> int:
+        analyzer = self._world.analyzer
+        return await self._call("begin", lambda: analyzer.acceptor.begin(record, key_set, releases), deadline)
 
     async def put(self, stretch: Envelopes, deadline: float) -> int:
         self._world.model.released(stretch)

@@ -18,10 +18,14 @@ POINTS = {
         *(f"{when} {what}" for what in ("BEGIN", "COMMIT", "VACUUM", "wal_checkpoint") for when in ("before", "after")),
         *(
             f"{when} INSERT {table}"
-            for table in ("round", "known", "arrived", "released", "batch", "ledger", "tally")
+            for table in ("round", "place", "known", "arrived", "released", "batch", "ledger", "tally")
             for when in ("before", "after")
         ),
-        *(f"{when} DELETE {table}" for table in ("arrived", "known", "released") for when in ("before", "after")),
+        *(
+            f"{when} DELETE {table}"
+            for table in ("arrived", "known", "released", "place")
+            for when in ("before", "after")
+        ),
         *(f"{when} UPDATE" for when in ("before", "after")),
         *(f"{when} {call}" for call in ("get_round", "submit") for when in ("before", "after")),
         *(
@@ -54,6 +58,24 @@ POINTS = {
     ),
 }
 """Every point at which a party may be killed: before and after each write, commit, erasure, send and answer."""
+
+ENROLLING = {
+    "shuffler": tuple(f"{when} {what}" for what in ("INSERT ticket", "enrol") for when in ("before", "after")),
+    "device 0": (
+        *(f"{when} INSERT enrolment" for when in ("before", "after")),
+        *(f"{when} enrol" for when in ("before sending", "after the answer to")),
+    ),
+}
+"""Those that only devices come to which are enrolled."""
+
+RELEASING = {
+    "shuffler": (
+        *(f"{when} INSERT chain" for when in ("before", "after")),
+        *(f"{when} get_releases" for when in ("before sending", "after the answer to")),
+    ),
+    "analyzer": tuple(f"{when} {what}" for what in ("INSERT chain", "get_releases") for when in ("before", "after")),
+}
+"""Those that services come to only where a task's records state their places among its releases."""
 
 
 @dataclass(frozen=True)

@@ -23,10 +23,12 @@ from hubbub.analyzer.accept import Acceptor
 from hubbub.analyzer.certify import Certifier
 from hubbub.analyzer.results import Results
 from hubbub.analyzer.sqlite import SqliteStore as AnalyzerStore
-from hubbub.analyzer.workers import Workers
 from hubbub.protos.suites import Suite
+from hubbub.service.workers import Workers
 from hubbub.shuffler.admit import Admission
 from hubbub.shuffler.control import Control
+from hubbub.shuffler.credentials import Credentials
+from hubbub.shuffler.enrolment import Enrolment, Rate
 from hubbub.shuffler.opening import Openers
 from hubbub.shuffler.rounds import Rounds
 from hubbub.shuffler.sqlite import SqliteStore
@@ -266,9 +268,14 @@ class ShufflerParty(Party):
         line = world.delivery_line(life)
         identity = world.parties.shuffler
         self.rounds = Rounds(tasks, self.store, identity, line, "analyzer:1", clock=self.clock, random=world.random)
-        self.admission = Admission(tasks, self.store, self.openers, self.clock, QUEUE)
-        self.control = Control(tasks, self.store, self.rounds, self.clock)
+        credentials = Credentials()
+        self.admission = Admission(tasks, self.store, self.openers, self.clock, QUEUE, credentials)
+        signers = [world.parties.operator.public], [identity.public]
+        rate = Rate(1000.0, self.clock)
+        self.enrolment = Enrolment(credentials, self.store, *signers, self.clock, rate, world.random)
+        self.control = Control(tasks, self.store, self.rounds, self.clock, self.enrolment)
         life.burial += [self.rounds.stop, self.openers.close]
+        await self.enrolment.start()
         await self.rounds.start()
 
     async def _end(self, _life: Life) -> None:
@@ -291,7 +298,6 @@ class AnalyzerParty(Party):
         self.acceptor = Acceptor(
             signed,
             world.parties.analyzer,
-            world.parties.shuffler.public,
             self.store,
             Workers(1),
             committed=certifier.start,

@@ -50,6 +50,7 @@ async def everyone_counts(pipeline: LocalPipeline, number: int) -> None:
         state=pipeline.folder.of("client") / "gateway.db",
         shuffler=pipeline.shuffler,
         authority=pipeline.authority,
+        tickets=pipeline.ticket,
     )
     async with carrier:
         many = [(str(each), {"theme": "dark"}) for each in range(DEVICES)]

@@ -50,6 +50,7 @@ async def test_every_strategy_runs_to_a_certificate_that_holds(tmp_path: Path) -
                 state=pipeline.folder.of("client") / "gateway.db",
                 shuffler=pipeline.shuffler,
                 authority=pipeline.authority,
+                tickets=pipeline.ticket,
             )
             async with carrier:
                 summary = await carrier.submit_many(answers(number), number)

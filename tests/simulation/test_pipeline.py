@@ -59,6 +59,7 @@ def gateway(pipeline: LocalPipeline, name: str = "gateway") -> Gateway:
         state=pipeline.folder.of("client") / f"{name}.db",
         shuffler=pipeline.shuffler,
         authority=pipeline.authority,
+        tickets=pipeline.ticket,
     )
 
 

@@ -12,8 +12,9 @@ from simulation.test_pipeline import gateway
 
 from hubbub.deploy.local import LocalPipeline
 from hubbub.deploy.verification import Pins, VerificationError, verify
+from hubbub.protos.credentials import KEY_BYTES, Credential
 from hubbub.protos.envelope import Destination, Sealer
-from hubbub.protos.messages import Submission
+from hubbub.protos.messages import Redemption, Submission
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.suites import MLKEM768_X25519, X25519
 from hubbub.protos.task import Draft, Privacy, Schedule
@@ -47,8 +48,11 @@ async def sent_in_x25519(pipeline: LocalPipeline) -> Refusal:
         sealer = Sealer(here, X25519.generate_key()[1], X25519.generate_key()[1], X25519)
         inners = [sealer.inner(bytes(query.report_bytes), place) for place, query in enumerate(task.queries)]
         submission_id = os.urandom(16)
+        submission = Submission(submission_id, sealer.outer(inners, submission_id))
+        (credential,) = await caller.enrol([Redemption(pipeline.ticket("another"), os.urandom(KEY_BYTES))], 10.0)
+        assert isinstance(credential, Credential)
         with pytest.raises(Refusal) as caught:
-            await caller.submit(here, Submission(submission_id, sealer.outer(inners, submission_id)), 10.0)
+            await caller.submit(here, credential.proven(here, submission), 10.0)
     return caught.value
 
 

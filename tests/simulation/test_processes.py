@@ -18,6 +18,7 @@ from simulation import disk
 from hubbub.client import Device, Gateway, Pacing, Patience
 from hubbub.deploy.local import LocalPipeline
 from hubbub.deploy.supervise import ServiceError
+from hubbub.protos.admission import ENROLLED, OPEN, Admission
 from hubbub.protos.errors import Unreachable
 from hubbub.protos.keys import Role
 from hubbub.protos.messages import Condition, RoundState
@@ -42,11 +43,11 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @contextlib.asynccontextmanager
-async def pipeline(folder: Path) -> AsyncIterator[LocalPipeline]:
+async def pipeline(folder: Path, admission: Admission = ENROLLED) -> AsyncIterator[LocalPipeline]:
     schedule = Schedule(int(time.time()), length=3600, grace=86_400, rounds=ROUNDS, close="operator")
     privacy = Privacy(epsilon=8.0, delta=1e-2, epsilon_local=16.0)
     queries = (Histogram("theme", ("light", "dark")), Number("session", 0.0, 60.0, "minutes", optional=True))
-    async with LocalPipeline(Draft("kiosks", schedule, 100, privacy, queries), folder) as running:
+    async with LocalPipeline(Draft("kiosks", schedule, 100, privacy, queries, admission), folder) as running:
         yield running
 
 
@@ -88,6 +89,7 @@ def gateway(running: LocalPipeline, patience: Patience | None = None) -> Gateway
         state=running.folder.of("client") / "gateway.db",
         shuffler=running.shuffler,
         authority=running.authority,
+        tickets=running.ticket,
         pacing=Pacing(patience or Patience(total=60.0, call=5.0, longest_pause=1.0)),
     )
 
@@ -100,6 +102,7 @@ def device(running: LocalPipeline, name: str, patience: Patience) -> Device:
         state=running.folder.of("client") / f"{name}.db",
         shuffler=running.shuffler,
         authority=running.authority,
+        ticket=running.ticket(name),
         pacing=Pacing(patience),
     )
 
@@ -165,7 +168,8 @@ async def test_killed_before_or_after_any_write_sync_or_send_everyone_counts_onc
 
 
 async def test_a_receipt_is_sent_only_after_the_submission_is_synced(library: Path, tmp_path: Path) -> None:
-    async with pipeline(tmp_path / "pipeline") as running:
+    # Of an open task the submission's own id is stored, by which it is found again in what was written.
+    async with pipeline(tmp_path / "pipeline", OPEN) as running:
         await restart(running, Role.SHUFFLER, disk.environment(library, data(running, Role.SHUFFLER), tmp_path / "log"))
         receipts = []
         for number in range(20):
@@ -187,7 +191,8 @@ async def test_a_full_disk_is_answered_with_a_hint_and_nothing_acknowledged_is_l
     library: Path, tmp_path: Path
 ) -> None:
     full = {role: tmp_path / f"{role.value} is full" for role in (Role.SHUFFLER, Role.ANALYZER)}
-    async with pipeline(tmp_path / "pipeline") as running:
+    # In an enrolled task a new device would be told where it redeems its ticket, before it submits anything.
+    async with pipeline(tmp_path / "pipeline", OPEN) as running:
         for role, file in full.items():
             settings = disk.environment(library, data(running, role), tmp_path / "log", DISK_FULL=str(file))
             await restart(running, role, settings)
@@ -216,7 +221,7 @@ async def test_a_full_disk_is_answered_with_a_hint_and_nothing_acknowledged_is_l
         await _said_to_work(running, Role.ANALYZER)
 
 
-async def _condition(running: LocalPipeline, role: Role) -> Condition:
+async def condition(running: LocalPipeline, role: Role) -> Condition:
     name, caller = {
         Role.SHUFFLER: ("control", ControlCaller),
         Role.ANALYZER: ("results", ResultsCaller),
@@ -225,7 +230,7 @@ async def _condition(running: LocalPipeline, role: Role) -> Condition:
         return await caller(channel).get_condition(10.0)
 
 
-async def _metric(running: LocalPipeline, role: Role, name: str, **labels: str) -> float:
+async def metric(running: LocalPipeline, role: Role, name: str, **labels: str) -> float:
     scraped = await scrape(running.services[role].addresses["metrics"])
     return scraped.value(f"hubbub_{role.value}_{name}", **labels)
 
@@ -237,11 +242,11 @@ async def _health(running: LocalPipeline, role: Role) -> Ran:
 
 async def _said_to_be_full(running: LocalPipeline, role: Role) -> None:
     """Status, health and metrics name the store, its file and what to do."""
-    (trouble,) = [each for each in (await _condition(running, role)).troubles if each.kind == "store"]
+    (trouble,) = [each for each in (await condition(running, role)).troubles if each.kind == "store"]
     assert str(data(running, role)) in trouble.text
     assert "make room on its disk" in trouble.text
     assert trouble.count >= 1
-    assert await _metric(running, role, "troubles", kind="store") == 1
+    assert await metric(running, role, "troubles", kind="store") == 1
     while (asked := await _health(running, role)).status == 0:
         pass
     assert asked.status == 1
@@ -249,8 +254,8 @@ async def _said_to_be_full(running: LocalPipeline, role: Role) -> None:
 
 
 async def _said_to_work(running: LocalPipeline, role: Role) -> None:
-    assert (await _condition(running, role)).troubles == ()
-    assert await _metric(running, role, "troubles", kind="store") == 0
+    assert (await condition(running, role)).troubles == ()
+    assert await metric(running, role, "troubles", kind="store") == 0
     while (await _health(running, role)).status != 0:
         pass
 

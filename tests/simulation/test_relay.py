@@ -13,6 +13,7 @@ import socket
 import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -90,7 +91,7 @@ def written(folder: Path, wanted: list[bytes]) -> Iterator[tuple[Path, bytes]]:
             yield from ((path, each) for each in wanted if each in content)
 
 
-def device(pipeline: LocalPipeline, relay: Relay, state: Path) -> dict[str, object]:
+def device(pipeline: LocalPipeline, relay: Relay, state: Path) -> dict[str, Any]:
     return {
         "task": pipeline.task.encode(),
         "operator_key": pipeline.operator_key,
@@ -133,9 +134,9 @@ async def test_behind_a_relay_all_is_counted_and_no_address_is_kept(tmp_path: Pa
     folder = tmp_path / "pipeline"
     async with asyncio.timeout(280), LocalPipeline(DRAFT, folder) as pipeline, Relay(pipeline.shuffler).open() as relay:
         await misbehave(pipeline, relay)
-        async with Device(**device(pipeline, relay, tmp_path / "one.db")) as one:  # type: ignore[arg-type]
+        async with Device(**device(pipeline, relay, tmp_path / "one.db"), ticket=pipeline.ticket("one")) as one:
             assert (await one.submit({"theme": "dark"})).used
-        async with Gateway(**device(pipeline, relay, tmp_path / "many.db")) as many:  # type: ignore[arg-type]
+        async with Gateway(**device(pipeline, relay, tmp_path / "many.db"), tickets=pipeline.ticket) as many:
             answers = [(str(number), {"theme": "light"}) for number in range(DEVICES)]
             assert (await many.submit_many(answers, 0)).accepted == DEVICES
         assert list(written(folder, needles(relay.ports))) == []

@@ -40,6 +40,7 @@ async def answered(pipeline: LocalPipeline) -> int:
         state=pipeline.folder.of("client") / "gateway.db",
         shuffler=pipeline.shuffler,
         authority=pipeline.authority,
+        tickets=pipeline.ticket,
     )
     words = [word for word, people in HELD.items() for _ in range(people)]
     async with gateway:

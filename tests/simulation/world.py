@@ -24,11 +24,13 @@ from simulation.virtual import Killed, run
 
 from hubbub.client.errors import NoRound, StateError
 from hubbub.client.state import Round as ClientRound
+from hubbub.protos.admission import Admission, Mode
 from hubbub.protos.errors import KeyRecordError, Unreachable
 from hubbub.protos.messages import Receipt, RoundState
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.results import QueryState, RoundResults
 from hubbub.protos.task import Schedule
+from hubbub.protos.tickets import new_tickets
 from hubbub.queries.rows import Estimates
 from hubbub.shuffler.records import Round
 from support.samples import START, Parties, sample_task, signed
@@ -58,12 +60,17 @@ class Simulation:
     """A pipeline. Use it as a context; `do` an operation, or have `finish` bring everything to its end and check it."""
 
     def __init__(
-        self, folder: Path, seed: int = 0, parties: Parties | None = None, witness: Witness = lambda _name, _facts: None
+        self,
+        folder: Path,
+        seed: int = 0,
+        parties: Parties | None = None,
+        witness: Witness = lambda _name, _facts: None,
+        stated: Admission | None = None,
     ) -> None:
         self.seed = seed
         self.witness = witness
         self.parties = parties or Parties.generate()
-        self.task = sample_task(self.parties, minimum_reports=MINIMUM, schedule=SCHEDULE)
+        self.task = sample_task(self.parties, minimum_reports=MINIMUM, schedule=SCHEDULE, stated=stated)
         self.signed = signed(self.task, self.parties)
         self.random = Random(f"{seed} services").randbytes
         global_random.seed(seed)
@@ -79,6 +86,17 @@ class Simulation:
         self.everybody = {party.name: party for party in everybody}
         self.model = Model(self.task, self.shuffler.clock, self._round, lambda: self.shuffler.full, QUEUE)
         self._running: set[asyncio.Task[Any]] = set()
+        self._tickets: dict[str, bytes] = {}
+
+    def ticket(self, name: str) -> bytes | None:
+        """The ticket of a device; None where the task takes whoever comes. A stranger never has one."""
+        if self.task.admission.mode is not Mode.ENROLLED:
+            return None
+        if name not in self._tickets:
+            signer = [self.parties.operator]
+            (made,) = new_tickets(1, self.parties.shuffler.public, START + 10**8, signer)
+            self._tickets[name] = made.encode()
+        return self._tickets[name]
 
     def now(self) -> float:
         """The true time, seconds since 1970."""
@@ -163,7 +181,11 @@ class Simulation:
         if not self.shuffler.full and not view.pending and not view.writing:
             self.model.at_risk.clear()
         self.secrets += [
-            round_.keys.private_key for round_ in view.rounds.values() if round_.keys and round_.keys.private_key
+            key
+            for round_ in view.rounds.values()
+            if round_.keys
+            for key in (round_.keys.private_key, round_.keys.place_key)
+            if key
         ]
 
     async def _as_device(self, party: DeviceParty, work: Any) -> None:
@@ -376,11 +398,12 @@ def simulate(
     seed: int = 0,
     parties: Parties | None = None,
     witness: Witness = lambda _name, _facts: None,
+    stated: Admission | None = None,
 ) -> Simulation:
     """Have operations happen to a new pipeline, bring it to its end, and check everything; return it for more."""
 
     async def whole() -> Simulation:
-        simulation = Simulation(folder, seed, parties, witness)
+        simulation = Simulation(folder, seed, parties, witness, stated)
         try:
             await simulation.start()
             for operation in operations:

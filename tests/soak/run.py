@@ -141,6 +141,7 @@ class Soak:
             state=pipeline.folder.of("client") / "soak.db",
             shuffler=pipeline.shuffler,
             authority=pipeline.authority,
+            tickets=pipeline.ticket,
         )
 
     async def close(self) -> None:
@@ -167,7 +168,7 @@ class Soak:
             valid=tuple(query.valid for query in results.queries),
             seconds=time.monotonic() - started,
             use={role: _use(shown[role], self._pipeline.services[role].pid) for role in SERVICES},
-            refused=shown[Role.SHUFFLER].total("hubbub_shuffler_submissions_total", reason="wrong_size"),
+            refused=shown[Role.SHUFFLER].total("hubbub_shuffler_submissions_total", reason="not_enrolled"),
         )
 
     async def metrics(self, role: Role) -> Scraped:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Mapping
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -21,14 +22,19 @@ from scipy import stats
 from hubbub.client.device import DeviceReceipt
 from hubbub.deploy.audit.audit import Audit, Options, Parts, audited_task, run
 from hubbub.deploy.audit.inference import epsilon_shown
-from hubbub.deploy.audit.people import ASKED, Victim
+from hubbub.deploy.audit.people import ASKED, People, Victim
 from hubbub.deploy.verification import VerificationError
+from hubbub.protos.admission import ENROLLED, OPEN, Admission
 from hubbub.protos.keys import Role
-from hubbub.protos.task import Identities, Privacy, Schedule, Task
+from hubbub.protos.refusals import Reason, Refusal
+from hubbub.protos.signed_task import SignedTask
+from hubbub.protos.task import TASK_FORMAT, Identities, Privacy, Schedule, Task
+from hubbub.protos.transport import TLS
 from hubbub.queries.draws import Random
 from hubbub.queries.histogram import Histogram
 from hubbub.queries.krr import KRandomizedResponse
 from support import broken
+from support.flood import flood
 from support.queries import krr_query
 
 pytestmark = pytest.mark.slow
@@ -144,6 +150,37 @@ def _more_say_yes(threshold: int, chance: float) -> float:
     victim = stats.binom.pmf(np.arange(ASKED + 1), ASKED, chance)
     other, dummies = np.array([0.99, 0.01]), stats.binom.pmf(np.arange(33), 32, 0.5)
     return float(np.convolve(np.convolve(victim, other), dummies)[threshold + 1 :].sum())
+
+
+class Flood(People):
+    """Broken: everyone but the victim is made up by the attacker, and reports what it chose."""
+
+    async def crowd(self, task: SignedTask, _others: Mapping[str, Any], count: int) -> None:
+        answers = await flood(self.pipeline.shuffler, TLS(self.pipeline.authority), task.task, count)
+        refused = [answer for answer in answers if isinstance(answer, Refusal)]
+        if refused:
+            raise refused[0]
+
+
+FLOODED = Options(160, confidence=CONFIDENCE, short=0)
+
+
+def crowded(admission: Admission) -> Task:
+    """The same question for a hundred people, who hide the victim well if they are people."""
+    return replace(task(Fraction(1, 8), 0), minimum_reports=100, format=TASK_FORMAT, stated=admission)
+
+
+def test_a_flood_in_an_open_task_is_caught(tmp_path: Path) -> None:
+    """The victim's own γ is all that is left to hide it: 15/16 against 1/16. Missed with probability 10⁻⁴."""
+    found = audited(crowded(OPEN), tmp_path, FLOODED, Parts(people=Flood))
+    assert power(15 / 16, 1 / 16, found.certified, FLOODED.rounds // 4) > 1 - 1e-4
+    assert not found.consistent
+
+
+def test_a_flood_in_an_enrolled_task_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(Refusal) as caught:
+        audited(crowded(ENROLLED), tmp_path, FLOODED, Parts(people=Flood))
+    assert caught.value.reason is Reason.NOT_ENROLLED
 
 
 def test_a_batch_under_the_minimum_is_caught(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from hubbub.analyzer import accept
 from hubbub.deploy import cli
 from hubbub.deploy.audit import witness
 from hubbub.protos.messages import RoundState
+from hubbub.service import chains
 from hubbub.shuffler import dummies, mix, rounds
 from hubbub.shuffler.rounds import Rounds
 
@@ -25,6 +26,12 @@ from hubbub.shuffler.rounds import Rounds
 def put(module: ModuleType, name: str, part: object) -> None:
     """Replace a part of a module."""
     setattr(module, name, part)
+
+
+def look_away() -> None:
+    """Broken: an analyzer that takes what the task does not allow, and the releases that say so."""
+    put(accept, "check_record", lambda _task, _record: None)
+    put(chains, "check_release", lambda _task, _release: None)
 
 
 def keep_order() -> None:
@@ -56,7 +63,7 @@ def leave_dummies_out() -> None:
         right(inners, round_, bare, identity, random)
 
     put(rounds, "mix", without)
-    put(accept, "check_record", lambda _task, _record: None)
+    look_away()
 
 
 def release_few() -> None:
@@ -67,7 +74,7 @@ def release_few() -> None:
         return await (self._mix(task, round_) if round_.state is RoundState.CUT else right(self, task, round_))
 
     Rounds._step = step  # type: ignore[method-assign]
-    put(accept, "check_record", lambda _task, _record: None)
+    look_away()
 
 
 FAULTS: Mapping[str, Callable[[], None]] = {

@@ -10,6 +10,7 @@ from hubbub.accountant.certificate.statement import statement
 from hubbub.accountant.certificate.terms import QueryCount, RoundCounts, Terms
 from hubbub.protos.batch import BatchId, BatchRecord
 from hubbub.protos.forms import CERTIFICATE_FORMS, form_named
+from hubbub.protos.releases import Release, place_after
 from hubbub.protos.signed import SignedDocument, sign, write_canonical
 from hubbub.protos.task import Task
 from support.samples import Parties, signed
@@ -25,9 +26,17 @@ def counts(task: Task, round_number: int, reports: int, left_out: int = 0) -> Ro
 
 
 def batch_records(
-    task: Task, parties: Parties, latest: RoundCounts, dummies: int | None = None
+    task: Task,
+    parties: Parties,
+    latest: RoundCounts,
+    dummies: int | None = None,
+    before: Sequence[Release] = (),
 ) -> list[SignedDocument]:
-    """The shuffler's record of each query's batch, with the task's dummies or another number of them."""
+    """The shuffler's record of each query's batch, with the task's dummies or another number of them.
+
+    They state the place after the releases `before`, where the task's records state one.
+    """
+    place = None if task.stated is None else place_after(task.id, before)
     added = task.privacy.dummies if dummies is None else dummies
     return [
         BatchRecord(
@@ -38,22 +47,42 @@ def batch_records(
             "schedule",
             {"too_late": 2},
             added,
+            task.stated_mode,
+            place,
         ).signed_by(parties.shuffler)
         for index, query in enumerate(latest.queries)
     ]
+
+
+def releases_of(task: Task, parties: Parties, history: Sequence[RoundCounts]) -> list[Release]:
+    """The releases of these rounds, one after the other."""
+    releases: list[Release] = []
+    for counts in history:
+        records = batch_records(task, parties, counts, before=releases)
+        releases.append(Release.signed(counts.round, counts.queries[0].reports, task.privacy.dummies, records))
+    return releases
+
+
+def _before(task: Task, parties: Parties, history: Sequence[RoundCounts]) -> dict[str, Any]:
+    if task.stated is None:
+        return {"earlier": [batch_records(task, parties, earlier)[0].as_json() for earlier in history[:-1]]}
+    before = releases_of(task, parties, history[:-1])
+    return {"releases": [release.content() for release in before], "uncounted": []}
 
 
 def content_of(
     task: Task, parties: Parties, history: Sequence[RoundCounts], *, form: str = CERTIFICATE_FORMAT
 ) -> dict[str, Any]:
     """The content of a certificate of that form."""
+    before = [] if task.stated is None else releases_of(task, parties, history[:-1])
     return {
         "format": form,
         "task": signed(task, parties).as_json(),
         "round": history[-1].round,
-        "batches": [record.as_json() for record in batch_records(task, parties, history[-1])],
-        "earlier": [batch_records(task, parties, earlier)[0].as_json() for earlier in history[:-1]],
+        "batches": [record.as_json() for record in batch_records(task, parties, history[-1], before=before)],
+        **_before(task, parties, history),
         **statement(Terms.of(task), history),
+        **({} if task.stated is None else {"admission": task.admission.statement()}),
     }
 
 

@@ -6,11 +6,22 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
+from hubbub.protos.admission import Mode
+from hubbub.protos.credentials import (
+    NO_AUTHORITY,
+    Credential,
+    CredentialId,
+    bound_to,
+    credential_key,
+    is_proven,
+)
 from hubbub.protos.envelope import Destination, InnerOpener, OuterOpener
 from hubbub.protos.keys import KeyRecord, KeySet, Role
-from hubbub.protos.messages import Answer, Receipt, Submission
+from hubbub.protos.messages import Answer, Receipt, Redemption, Submission
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.task import Task
+from hubbub.protos.tickets import Ticket
+from hubbub.protos.wire.enrolment import Enrolled
 from support.samples import START, Parties
 
 
@@ -46,6 +57,9 @@ class FakeShuffler:
         self.held: dict[bytes, tuple[int, bytes]] = {}
         self.failures: deque[Refusal | Exception | str] = deque()
         self.refuse: dict[int, Refusal] = {}
+        self.generation = 1
+        self.spent: dict[bytes, bytes] = {}
+        self.redeemed: list[Redemption] = []
         self._keys: dict[int, tuple[bytes, bytes, KeySet]] = {}
 
     def keys(self, round_number: int) -> tuple[bytes, bytes, KeySet]:
@@ -112,12 +126,44 @@ class FakeShuffler:
             raise RuntimeError("the answer is lost")
         return answers
 
+    async def enrol(self, redemptions: Sequence[Redemption]) -> list[Enrolled]:
+        """Give one credential a ticket, under the master key of this generation."""
+        self.redeemed += redemptions
+        if self.failures and self.failures[0] == "lost":
+            self.failures.popleft()
+            for each in redemptions:
+                self._enrolled(each)
+            raise RuntimeError("the answer is lost")
+        return [self._enrolled(each) for each in redemptions]
+
+    def _enrolled(self, redemption: Redemption) -> Enrolled:
+        ticket = Ticket.decode(redemption.ticket)
+        ticket.check(self.parties.operator.public)
+        if self.spent.setdefault(ticket.device, redemption.device_key) != redemption.device_key:
+            return Refusal(Reason.TICKET_SPENT, "another device has it")
+        found = CredentialId(self.generation, ticket.expires, NO_AUTHORITY, ticket.device).encode()
+        return Credential(found, credential_key(self._master(self.generation), found))
+
+    @staticmethod
+    def _master(generation: int) -> bytes:
+        return generation.to_bytes(32, "big")
+
+    def _is_proven(self, destination: Destination, submission: Submission) -> bool:
+        if self.task.admission.mode is not Mode.ENROLLED:
+            return True
+        if not submission.credential or CredentialId.decode(submission.credential).generation != self.generation:
+            return False
+        key = credential_key(self._master(self.generation), submission.credential)
+        return is_proven(key, bound_to(destination), submission)
+
     def refused(self, destination: Destination | None, reason: Reason, count: int) -> None:
         raise AssertionError(f"a client sent {count} malformed submissions: {reason}, {destination}")
 
     def _answer(self, destination: Destination, submission: Submission) -> Answer:
         if destination.key_set_hash != self.keys(destination.round)[2].hash:
             return Refusal(Reason.KEY_SET_DIFFERS, "sealed for other keys")
+        if not self._is_proven(destination, submission):
+            return Refusal(Reason.NOT_ENROLLED, "no credential proves it")
         held = self.held.setdefault(submission.id, (destination.round, submission.envelope))
         if held != (destination.round, submission.envelope):
             return Refusal(Reason.ID_CONFLICT, "another envelope came under this id")

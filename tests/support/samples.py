@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hubbub.deploy.authority import Authority
-from hubbub.protos.keys import Identity
+from hubbub.protos.admission import Admission
+from hubbub.protos.forms import UNSTATED
+from hubbub.protos.keys import Identity, Role
 from hubbub.protos.signed_task import SignedTask
-from hubbub.protos.task import Identities, Privacy, Schedule, Task
+from hubbub.protos.task import TASK_FORMAT, Identities, Privacy, Schedule, Task
 from hubbub.protos.transport import TLS
 from hubbub.queries.histogram import Histogram
 from hubbub.queries.number import Number
@@ -24,19 +26,25 @@ HALF = 2**31
 
 @dataclass(frozen=True)
 class Parties:
-    """The three identities, with their private keys."""
+    """The identities, with their private keys; `hops` are the shufflers behind the first one."""
 
     operator: Identity
     shuffler: Identity
     analyzer: Identity
+    hops: tuple[Identity, ...] = ()
 
     @classmethod
-    def generate(cls) -> Parties:
-        return cls(Identity.generate(), Identity.generate(), Identity.generate())
+    def generate(cls, hops: int = 0) -> Parties:
+        behind = tuple(Identity.generate() for _ in range(hops))
+        return cls(Identity.generate(), Identity.generate(), Identity.generate(), behind)
+
+    def of(self, role: Role) -> Identity:
+        return {Role.OPERATOR: self.operator, Role.SHUFFLER: self.shuffler, Role.ANALYZER: self.analyzer}[role]
 
     @property
     def public(self) -> Identities:
-        return Identities(self.operator.public, self.shuffler.public, self.analyzer.public)
+        hops = tuple(hop.public for hop in self.hops)
+        return Identities(self.operator.public, self.shuffler.public, self.analyzer.public, hops)
 
 
 QUERIES = (
@@ -53,11 +61,13 @@ def sample_task(
     schedule: Schedule | None = None,
     queries: tuple[Query, ...] = QUERIES,
     privacy: Privacy | None = None,
+    stated: Admission | None = None,
 ) -> Task:
     """A task with a histogram and an optional sum. The default privacy is weak, so that small minimums support it."""
     schedule = schedule or Schedule(START, length=3600, grace=60, rounds=3)
     privacy = privacy or Privacy(epsilon=10.0, delta=1e-2, epsilon_local=20.0)
-    return Task(name, schedule, minimum_reports, privacy, queries, parties.public)
+    form = UNSTATED.name if stated is None else TASK_FORMAT
+    return Task(name, schedule, minimum_reports, privacy, queries, parties.public, format=form, stated=stated)
 
 
 def signed(task: Task, parties: Parties) -> SignedTask:

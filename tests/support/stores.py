@@ -10,13 +10,15 @@ from typing import Any, TypeVar
 
 from hubbub.analyzer.sqlite import SqliteStore as AnalyzerStore
 from hubbub.client.state import Round, State
+from hubbub.protos.batch import BatchId
 from hubbub.protos.results import RoundId
+from hubbub.shuffler.hop.sqlite import SqliteStore as HopStore
 from hubbub.shuffler.records import FINAL
 from hubbub.shuffler.records import Round as ShufflerRound
 from hubbub.shuffler.sqlite import SqliteStore as ShufflerStore
 from support.queries import INNER_BYTES
 
-S = TypeVar("S", AnalyzerStore, ShufflerStore)
+S = TypeVar("S", AnalyzerStore, HopStore, ShufflerStore)
 
 
 def store_in(kind: type[S], folder: Path, **named: Any) -> S:
@@ -35,7 +37,14 @@ async def shuffler_content(store: ShufflerStore) -> dict[str, Any]:
     found = await store.rounds()
     tasks = sorted({round_.task_id for round_ in found})
     charges = {task.hex(): [charge.digest for charge in await store.charges(task)] for task in tasks}
-    return {"rounds": [await _shuffler_round(store, round_) for round_ in found], "charges": charges}
+    releases = {task.hex(): [release.content() for release in await store.releases(task)] for task in tasks}
+    rounds = [await _shuffler_round(store, round_) for round_ in found]
+    return {"rounds": rounds, "charges": charges} | _releases(releases)
+
+
+def _releases(found: dict[str, Any]) -> dict[str, Any]:
+    """Those of tasks that have any; earlier versions stored none."""
+    return {"releases": found} if any(found.values()) else {}
 
 
 async def _shuffler_round(store: ShufflerStore, round_: ShufflerRound) -> dict[str, Any]:
@@ -64,7 +73,9 @@ async def analyzer_content(store: AnalyzerStore) -> dict[str, Any]:
     rounds = [await _analyzer_round(store, progress.id) for progress in await store.progress(None)]
     tasks = sorted({round_["task"] for round_ in rounds})
     charges = {task: [charge.digest for charge in await store.charges(bytes.fromhex(task))] for task in tasks}
-    return {"rounds": rounds, "charges": charges}
+    chains = await store.chains()
+    releases = {task.hex(): [release.content() for release, _ in chain] for task, chain in chains.items()}
+    return {"rounds": rounds, "charges": charges} | _releases(releases)
 
 
 async def _analyzer_round(store: AnalyzerStore, of: RoundId) -> dict[str, Any]:
@@ -83,6 +94,29 @@ async def _analyzer_round(store: AnalyzerStore, of: RoundId) -> dict[str, Any]:
             for batch in batches
         ],
         "counts": [_digest([batch.counts or b""]) for batch in batches],
+        "stretches": [_digest([next(store.arrived(batch.id), b"")]) for batch in batches],
+    }
+
+
+async def hop_content(store: HopStore) -> dict[str, Any]:
+    """Rounds with their keys and batches, those of the two queries that samples have."""
+    return {"rounds": [await _hop_round(store, found.task_id, found.round) for found in await store.standings()]}
+
+
+async def _hop_round(store: HopStore, task_id: bytes, number: int) -> dict[str, Any]:
+    key = await store.key(task_id, number)
+    assert key is not None
+    found = [await store.batch(BatchId(task_id, number, query)) for query in range(2)]
+    batches = [batch for batch in found if batch is not None]
+    return {
+        "task": task_id.hex(),
+        "round": number,
+        "private_key": None if key.private is None else _digest([key.private]),
+        "batches": [
+            [batch.id.query, batch.digest.hex(), batch.position, batch.committed and batch.committed.counted]
+            for batch in batches
+        ],
+        "mixed": [batch.mixed_digest.hex() for batch in batches if batch.mixed is not None],
         "stretches": [_digest([next(store.arrived(batch.id), b"")]) for batch in batches],
     }
 

@@ -19,8 +19,18 @@ TESTS = Path(__file__).parents[1]
 sys.path.insert(0, str(TESTS))
 
 from hubbub.accountant.certificate.members import CERTIFICATE_FORMAT  # noqa: E402
-from hubbub.protos.keys import Identity  # noqa: E402
+from hubbub.protos.admission import ENROLLED  # noqa: E402
+from hubbub.protos.batch import (  # noqa: E402
+    BATCH_RECORD_FORMAT,
+    BatchId,
+    BatchRecord,
+    HopRecord,
+)
+from hubbub.protos.keys import Identity, Role  # noqa: E402
+from hubbub.protos.releases import HOP_RECORD_FORMAT, Place  # noqa: E402
+from hubbub.protos.signed import SignedDocument, canonical  # noqa: E402
 from hubbub.protos.signed_task import SignedTask  # noqa: E402
+from hubbub.protos.successions import SUCCESSION_FORMAT, Succession  # noqa: E402
 from hubbub.protos.task import TASK_FORMAT, Task  # noqa: E402
 from support.certificates import content_of, counts, encode  # noqa: E402
 from support.samples import Parties, signed  # noqa: E402
@@ -41,7 +51,28 @@ def vector_task() -> Task:
     Its numbers are written differently by Python and ECMAScript (1e-06, 1e+16, 4.0), and its text is not all ASCII.
     """
     first = SignedTask.decode((FOLDER / "hubbub-task-1.json").read_bytes()).task
-    return replace(first, format=TASK_FORMAT)
+    return replace(first, format=TASK_FORMAT, stated=ENROLLED)
+
+
+def vector_succession() -> Succession:
+    """A new identity of the shuffler, from 2026-12-01 on."""
+    new, signers = identity(14), (PARTIES.shuffler, identity(14), PARTIES.operator)
+    made = Succession(Role.SHUFFLER, PARTIES.shuffler.public, new.public, PARTIES.operator.public, 1_796_083_200)
+    for each in signers:
+        made = made.signed_by(each)
+    return made
+
+
+def vector_records() -> tuple[SignedDocument, SignedDocument]:
+    """The record of a batch beside dummies, released after three rounds; and that of a hop that it came through."""
+    batch, place = BatchId(vector_task().id, 1, 0), Place(3, bytes([5]) * 32)
+    record = BatchRecord(
+        *(batch, 120, bytes([6]) * 32, bytes([7]) * 32, "schedule", {"too_late": 2}, 30),
+        admission="enrolled",
+        place=place,
+    )
+    released = record.signed_by(PARTIES.shuffler)
+    return released, HopRecord(2, released, 150, {"unopenable": 1}, bytes([8]) * 32).signed_by(identity(15))
 
 
 def keep(form: str, document: bytes) -> None:
@@ -58,6 +89,10 @@ def main() -> None:
     keep(TASK_FORMAT, signed(task, PARTIES).encode())
     history = [counts(task, 0, 120), counts(task, 2, 130, left_out=4)]
     keep(CERTIFICATE_FORMAT, encode(content_of(task, PARTIES, history), PARTIES))
+    keep(SUCCESSION_FORMAT, vector_succession().encode())
+    batch, hop = vector_records()
+    keep(BATCH_RECORD_FORMAT, canonical(batch.as_json()))
+    keep(HOP_RECORD_FORMAT, canonical(hop.as_json()))
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ what becomes of them. Keys in them were made for the vectors and protect nothing
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gzip
 import json
 import logging
@@ -33,12 +34,15 @@ from hubbub.client.budget import Proven  # noqa: E402
 from hubbub.client.memory import Step  # noqa: E402
 from hubbub.client.state import DONE, Drawn, Round, State  # noqa: E402
 from hubbub.client.state_file import STATE  # noqa: E402
-from hubbub.protos.messages import RoundState, Submission  # noqa: E402
+from hubbub.protos.admission import OPEN  # noqa: E402
+from hubbub.protos.messages import Envelopes, RoundState, Submission  # noqa: E402
+from hubbub.shuffler.hop.sqlite import LAYOUT as HOP  # noqa: E402
 from hubbub.shuffler.sqlite.schema import LAYOUT as SHUFFLER  # noqa: E402
 from support.bills import BILL  # noqa: E402
+from support.chain import Chain  # noqa: E402
 from support.fake_shuffler import FakeShuffler  # noqa: E402
 from support.samples import Parties, sample_task  # noqa: E402
-from support.stores import analyzer_content, shuffler_content, state_content  # noqa: E402
+from support.stores import analyzer_content, hop_content, shuffler_content, state_content  # noqa: E402
 
 FOLDER = Path(__file__).parent / "stores"
 
@@ -56,7 +60,7 @@ def keep(name: str, version: int, database: Path, content: dict[str, Any]) -> No
 
 async def shuffler(folder: Path) -> None:
     """Round 0 erased, round 1 mixed and undelivered, round 2 open with submissions and refusals."""
-    world = World(folder)
+    world = World(folder, stated=OPEN)
     await world.start()
     await world.live(0)
     world.analyzer.trouble = unreachable("begin")
@@ -77,15 +81,31 @@ async def shuffler(folder: Path) -> None:
 
 async def analyzer(folder: Path) -> None:
     """Round 0 certified, round 1 half delivered."""
-    bench = Bench(folder)
+    bench = Bench(folder, stated=OPEN)
     await bench.start()
     await bench.deliver_round()
     envelopes = await bench.seal(0, SYMBOLS[0], 1)
-    await bench.begin(await bench.record(0, envelopes, 1))
+    records, releases = await bench.released([envelopes, await bench.seal(1, SYMBOLS[1], 1)], 1)
+    await bench.begin(records[0], releases=releases)
     await bench.put(0, 0, envelopes[:5], 1)
     content = await analyzer_content(bench.store)
     await bench.stop()
     keep("analyzer", ANALYZER.version, folder / "analyzer.db", content)
+
+
+async def hop(folder: Path) -> None:
+    """Round 0 passed on and over, round 1 half arrived."""
+    with contextlib.closing(Chain(folder)) as chain:
+        await chain.start()
+        sent = {query: await chain.seal([0, 1, 2, 0, 1, 2], query) for query in range(2)}
+        for query, parcel in (await chain.parcels(sent)).items():
+            await chain.deliver(parcel, sent[query])
+        envelopes = await chain.seal([0, 1, 2, 0, 1], number=1)
+        parcel = await chain.parcel(envelopes, number=1)
+        await chain.hops[0].begin(parcel.record, parcel.key_set, parcel.releases)
+        await chain.hops[0].put(Envelopes(parcel.batch, 0, tuple(envelopes[:3])))
+        content = await hop_content(chain.stores[0])
+    keep("hop", HOP.version, chain.at("hop-2") / "hop.db", content)
 
 
 def client(folder: Path) -> None:
@@ -116,6 +136,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as temporary:
         asyncio.run(shuffler(Path(temporary)))
         asyncio.run(analyzer(Path(temporary) / "analyzer"))
+        asyncio.run(hop(Path(temporary) / "chain"))
         client(Path(temporary))
 
 

@@ -11,18 +11,20 @@ import pytest
 
 from hubbub.analyzer.accept import Acceptor
 from hubbub.analyzer.certify import Certifier, Statement
-from hubbub.analyzer.records import History
+from hubbub.analyzer.records import Past
 from hubbub.analyzer.results import Results
 from hubbub.analyzer.sqlite import SqliteStore
-from hubbub.analyzer.workers import Workers
+from hubbub.protos.admission import Admission
 from hubbub.protos.batch import BatchId, BatchRecord, released_digest
 from hubbub.protos.envelope import Destination, Sealer
 from hubbub.protos.keys import KeyRecord, KeySet, Role
 from hubbub.protos.messages import Committed, Envelopes
+from hubbub.protos.releases import NO_RELEASES, Release, Stretch, place_after
 from hubbub.protos.signed import SignedDocument
 from hubbub.protos.suites import Suite
 from hubbub.protos.task import Schedule, Task
 from hubbub.service.troubles import Troubles
+from hubbub.service.workers import Workers
 from support.queries import report
 from support.samples import Parties, sample_task, signed
 from support.stores import store_in
@@ -31,25 +33,32 @@ from support.stores import store_in
 SYMBOLS = ([0, 0, 0, 1, 1, 2, 2, 0], [0, 7, 8, 8, 3, 3, 4, 1])
 
 
-def quick_statement(task: Task, history: History) -> dict[str, Any]:
+def quick_statement(task: Task, past: Past) -> dict[str, Any]:
     """The certificate's counts without its bounds, which take seconds."""
     return {
-        "all_rounds": {"history": [number for number, _ in history]},
-        "queries": [task.queries[batch.id.query].name for batch in history[-1][1]],
+        "all_rounds": {"history": [number for number, _ in past.history]},
+        "queries": [task.queries[batch.id.query].name for batch in past.history[-1][1]],
     }
 
 
 class Bench:
     """Stages of one analyzer, restarted at will; and everything a shuffler would do."""
 
-    def __init__(self, folder: Path, minimum_reports: int = 5, schedule: Schedule | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        minimum_reports: int = 5,
+        schedule: Schedule | None = None,
+        stated: Admission | None = None,
+    ) -> None:
         self.folder = folder
         self.parties = Parties.generate()
-        self.task = sample_task(self.parties, minimum_reports=minimum_reports, schedule=schedule)
+        self.task = sample_task(self.parties, minimum_reports=minimum_reports, schedule=schedule, stated=stated)
         self.signed = signed(self.task, self.parties)
         self.shuffler_key = self.task.hpke.generate_key()
         self.workers = Workers(1)
         self.keys_made = 0
+        self.chain: list[Release] = []
         self.state: Statement = quick_statement
         self.served = {self.task.id}
 
@@ -61,7 +70,6 @@ class Bench:
         self.acceptor = Acceptor(
             {self.task.id: self.signed},
             self.parties.analyzer,
-            self.parties.shuffler.public,
             self.store,
             self.workers,
             committed=self.certifier.start,
@@ -107,9 +115,21 @@ class Bench:
         record = BatchRecord(self.batch(query, round_number), len(envelopes), digest, key_set.hash, "schedule", {})
         return dataclasses.replace(record, **changes)  # type: ignore[arg-type]
 
-    async def begin(self, record: BatchRecord, key_set: KeySet | None = None) -> int:
+    async def begin(self, record: BatchRecord, key_set: KeySet | None = None, releases: Stretch = NO_RELEASES) -> int:
         document: SignedDocument = record.signed_by(self.parties.shuffler)
-        return await self.acceptor.begin(document, key_set or await self.key_set(record.batch.round))
+        return await self.acceptor.begin(document, key_set or await self.key_set(record.batch.round), releases)
+
+    async def released(
+        self, batches: Sequence[Sequence[bytes]], round_number: int = 0
+    ) -> tuple[list[BatchRecord], Stretch]:
+        """A round's records, and the releases that come with them: this one last, where the task's records state it."""
+        if self.task.stated is None:
+            return [await self.record(query, each, round_number) for query, each in enumerate(batches)], NO_RELEASES
+        stated = {"admission": self.task.stated_mode, "place": place_after(self.task.id, self.chain)}
+        records = [await self.record(query, each, round_number, **stated) for query, each in enumerate(batches)]
+        documents = [record.signed_by(self.parties.shuffler) for record in records]
+        self.chain.append(Release.signed(round_number, records[0].reports, records[0].dummies, documents))
+        return records, Stretch(0, tuple(self.chain))
 
     async def put(self, query: int, offset: int, envelopes: Sequence[bytes], round_number: int = 0) -> int:
         return await self.acceptor.put(Envelopes(self.batch(query, round_number), offset, tuple(envelopes)))
@@ -122,8 +142,11 @@ class Bench:
 
     async def deliver_round(self, round_number: int = 0) -> list[list[bytes]]:
         batches = [await self.seal(query, symbols, round_number) for query, symbols in enumerate(SYMBOLS)]
+        records, releases = await self.released(batches, round_number)
         for query, envelopes in enumerate(batches):
-            await self.deliver(query, envelopes, round_number)
+            await self.begin(records[query], releases=releases)
+            await self.put(query, 0, envelopes, round_number)
+            await self.acceptor.commit(records[query].batch, records[query].digest)
         await self.certifier.settle()
         return batches
 

@@ -13,7 +13,6 @@ import pytest
 from hubbub.analyzer.accept import _valid_reports
 from hubbub.analyzer.open import Opening
 from hubbub.analyzer.records import StoredBatch
-from hubbub.analyzer.workers import Workers
 from hubbub.protos.batch import BatchId, BatchRecord
 from hubbub.protos.keys import Identity, KeyRecord, KeySet, Role
 from hubbub.protos.messages import Committed
@@ -22,6 +21,7 @@ from hubbub.protos.signed import SignedDocument
 from hubbub.protos.suites import DEFAULT
 from hubbub.protos.times import key_validity
 from hubbub.queries.randomizer import Tally
+from hubbub.service.workers import Workers
 from support.queries import INNER_BYTES
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import pytest
 
 from hubbub.accountant.errors import AccountingError
 from hubbub.analyzer.certify import Certifier, accountant_statement
-from hubbub.analyzer.records import History
+from hubbub.analyzer.records import Past
 from hubbub.analyzer.server import sweep
 from hubbub.deploy.verification import Pins, verify
 from hubbub.protos.batch import BatchRecord, released_digest
@@ -41,8 +41,18 @@ async def test_a_certificate_is_signed_canonical_and_holds(bench: Bench) -> None
     results = await bench.results.get_results(bench.task.id, 0, 0)
     body = content(bench, results.certificate)
     assert canonical(json.loads(results.certificate)) == results.certificate
-    members = ("all_rounds", "batches", "earlier", "format", "honest_share", "queries", "round", "round_total", "task")
-    assert tuple(sorted(body)) == members
+    members = [
+        "admission",
+        "all_rounds",
+        "batches",
+        "earlier",
+        "format",
+        "honest_share",
+        "queries",
+        "round",
+        "round_total",
+    ]
+    assert sorted(body) == [*members, "task"]
     assert body["task"] == bench.signed.as_json()
     assert verify(results.certificate, Pins(analyzer=bench.parties.analyzer.public)).task == bench.task
     for query, batch in enumerate(body["batches"]):
@@ -189,7 +199,7 @@ async def test_the_certificate_of_a_withheld_query_states_the_epsilon_reached(be
 
 
 async def test_a_statement_that_fails_is_named_and_made_good_later(bench: Bench) -> None:
-    def fail(task: Task, history: History) -> dict[str, Any]:
+    def fail(task: Task, past: Past) -> dict[str, Any]:
         raise AccountingError("no bound known")
 
     bench.acceptor._committed = lambda: None
@@ -204,10 +214,10 @@ async def test_a_statement_that_fails_is_named_and_made_good_later(bench: Bench)
 
 
 async def test_one_round_that_cannot_be_certified_keeps_no_other_from_it(bench: Bench) -> None:
-    def fail_once(task: Task, history: History) -> dict[str, Any]:
-        if history[-1][0] == 0:
+    def fail_once(task: Task, past: Past) -> dict[str, Any]:
+        if past.history[-1][0] == 0:
             raise ZeroDivisionError
-        return quick(task, history)
+        return quick(task, past)
 
     quick = bench.state
     bench.state = fail_once

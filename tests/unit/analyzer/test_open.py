@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hubbub.analyzer.open import Opening, open_batch
-from hubbub.analyzer.workers import Job, Opened, Workers, open_chunk
 from hubbub.protos.envelope import Destination, Sealer, inner_bytes
 from hubbub.protos.suites import DEFAULT
 from hubbub.queries.krr import KRandomizedResponse
 from hubbub.queries.unary import UnaryEncoding
+from hubbub.service.workers import Job, Opened, Workers, open_chunk
 from support.queries import INNER_BYTES, report
 from support.samples import HALF
 

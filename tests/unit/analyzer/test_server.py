@@ -25,6 +25,7 @@ from hubbub.protos.errors import HubbubError, TaskError, Unreachable
 from hubbub.protos.keys import KeyRecord, KeySet, Role
 from hubbub.protos.messages import Committed, Envelopes
 from hubbub.protos.refusals import Reason, Refusal
+from hubbub.protos.releases import NO_RELEASES
 from hubbub.protos.results import QueryState
 from hubbub.protos.suites import DEFAULT
 from hubbub.protos.transport import TLS
@@ -121,7 +122,7 @@ async def prepare(deployment: Deployment, caller: DeliveryCaller, reports: int =
 async def deliver(deployment: Deployment, caller: DeliveryCaller, prepared: Prepared) -> list[Committed]:
     answers = []
     for batch, key_set, envelopes in prepared:
-        offset = await caller.begin(batch.signed_by(deployment.parties.shuffler), key_set, 5)
+        offset = await caller.begin(batch.signed_by(deployment.parties.shuffler), key_set, NO_RELEASES, 5)
         await caller.put(Envelopes(batch.batch, offset, envelopes[offset:]), 5)
         answers.append(await caller.commit(batch.batch, batch.digest, 30))
     return answers

@@ -127,12 +127,12 @@ def run_until_killed(settings: dict[str, Any], shuffler: FakeShuffler, folder: P
     program = f"""
 import os, signal
 from pathlib import Path
-from hubbub.client import Device, device
+from hubbub.client import Device, enrolled
 
 async def die(*arguments):
     os.kill(os.getpid(), signal.SIGKILL)
 
-device.submit = die
+enrolled.submit = die
 Device(
     Path({str(folder / "task.json")!r}).read_bytes(),
     operator_key=bytes.fromhex({settings["operator_key"].hex()!r}),

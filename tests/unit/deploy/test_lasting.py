@@ -40,5 +40,7 @@ def test_those_that_end_soon_are_named_with_what_to_run(tmp_path: Path, days: fl
     assert len(lines) == len(warned)
     for name in warned:
         (line,) = [line for line in lines if f"{name}.pem ends" in line]
-        assert ("hubbub init" if name == "authority" else "hubbub certificate operator --authority DIR") in line
+        assert (
+            "hubbub keys add authority" if name == "authority" else "hubbub certificate operator --authority DIR"
+        ) in line
     assert [each["days_left"] for each in lasting_document(found, time.time())] == pytest.approx([3650, 825], abs=1)

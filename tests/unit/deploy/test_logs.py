@@ -1,36 +1,47 @@
-"""What must never be in a log is in none: real services, real devices, bad ones too, and secrets planted everywhere.
+"""What must never be shown is nowhere: real services, real devices, bad ones too, and secrets planted everywhere.
 
-The lines of both services at level debug and everything else they print are searched for answers, submission ids, keys,
-envelopes and what they hold, as text, hex and base64.
+One run is made without a umask and without a limit on core files. Searched for answers, submission ids, keys, envelopes
+and what they hold, as text, hex and base64, are: the lines of both services at level debug and everything else they
+print, arguments and environments of all processes, and what the operator is shown. Every file that holds any of it is
+its owner's alone, and a service that crashes leaves no core file.
 """
 
 from __future__ import annotations
 
 import asyncio
-import base64
+import contextlib
 import json
 import os
+import resource
+import signal
 import sqlite3
 import time
-from collections.abc import Iterable
+from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import dataclass, field
 from pathlib import Path
+from stat import S_IMODE
 
 import grpc
 import pytest
 
 from hubbub.client.state import Drawn
 from hubbub.deploy.local import LocalPipeline
+from hubbub.protos.credentials import Credential
 from hubbub.protos.envelope import Destination, Sealer
 from hubbub.protos.keys import Role
-from hubbub.protos.messages import Submission
+from hubbub.protos.messages import Redemption, Submission
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.task import Draft, Privacy, Schedule
+from hubbub.protos.tickets import Ticket
 from hubbub.protos.transport import TLS, open_channel
 from hubbub.protos.wire import SubmissionCaller
 from hubbub.queries.histogram import Histogram
 from hubbub.queries.number import Number
-from hubbub.service.erasing import put_away
+from hubbub.service.erasing import PAGE_BYTES, put_away, taken_out
+from support.command import hubbub
+from support.planted import forms, found_in, in_key_files
+from support.scrape import fetch
 
 pytestmark = pytest.mark.slow
 
@@ -44,20 +55,16 @@ DRAFT = Draft(
     (Histogram("theme", ANSWERS), Number("session", 0.0, 60.0, "minutes", optional=True)),
 )
 DEADLINE = 10.0
-
-
-def forms(secret: bytes) -> set[bytes]:
-    """How bytes may stand in a log: as they are, in hex, in base64, and as Python prints them, also within JSON."""
-    shown = repr(secret)[2:-1]
-    based = {base64.b64encode(secret).rstrip(b"="), base64.urlsafe_b64encode(secret).rstrip(b"=")}
-    return based | {
-        secret,
-        *(text.encode() for text in (secret.hex(), secret.hex().upper(), shown, json.dumps(shown)[1:-1])),
-    }
-
-
-def found_in(text: bytes, secrets: Iterable[bytes]) -> list[bytes]:
-    return [secret for secret in secrets if any(form in text for form in forms(secret))]
+STORED = {
+    "shuffler/data/shuffler.db": """
+        SELECT private_key FROM round WHERE private_key IS NOT NULL
+        UNION ALL SELECT secret FROM place UNION ALL SELECT secret FROM master
+        UNION ALL SELECT device FROM ticket UNION ALL SELECT number FROM ticket
+    """,
+    "analyzer/data/analyzer.db": "SELECT private FROM private_keys",
+    "client/*.db": "SELECT secret, credential, key FROM enrolment",
+}
+"""What stores and state files hold of secrets; a new one is a line here."""
 
 
 class Planted:
@@ -72,9 +79,7 @@ class Planted:
 
     def add_keys(self, folder: Path) -> None:
         """The private part of every key file of the parties."""
-        for path in folder.rglob("*"):
-            if path.is_file() and b"PRIVATE KEY" in (content := path.read_bytes()):
-                self.secrets.add(b"".join(content.split(b"-----")[2].split())[-24:])
+        self.secrets |= in_key_files(folder)
 
 
 async def submit(pipeline: LocalPipeline, planted: Planted, number: int) -> None:
@@ -103,10 +108,16 @@ async def misbehave(pipeline: LocalPipeline, planted: Planted) -> set[Reason]:
         here = Destination(pipeline.task.task.id, 0, keys.hash)
         other = Destination(pipeline.task.task.id, 0, bytes(32))
         nowhere = Destination(os.urandom(32), 0, keys.hash)
+        redemption = Redemption(pipeline.ticket("misbehaving"), os.urandom(32))
+        (credential,) = await caller.enrol([redemption], DEADLINE)
+        assert isinstance(credential, Credential)
+        device = Ticket.decode(redemption.ticket).device
+        planted.secrets |= {redemption.device_key, device, credential.id, credential.key, credential.id[-16:]}
+        await caller.submit_batch(here, [Submission(os.urandom(16), os.urandom(size))], DEADLINE)
         for to, length in ((here, size), (here, 40), (other, size), (nowhere, size)):
             submission = Submission(os.urandom(16), os.urandom(length))
             planted.add(submission)
-            for answer in await caller.submit_batch(to, [submission], DEADLINE):
+            for answer in await caller.submit_batch(to, [credential.proven(to, submission)], DEADLINE):
                 assert isinstance(answer, Refusal)
                 reasons.add(answer.reason)
         for method in ("Submit", "SubmitBatch", "GetRound"):
@@ -132,18 +143,48 @@ def log_everything(pipeline: LocalPipeline) -> None:
         (pipeline.logs / f"{role.value}.log").write_bytes(b"")
 
 
-def damage_key(pipeline: LocalPipeline, planted: Planted) -> None:
-    """Put a key that is none in the analyzer's store: opening fails where it holds the key and the envelopes."""
-    key = b"planted-private-key"
-    planted.secrets.add(key)
-    with closing(sqlite3.connect(pipeline.folder.of("analyzer") / "data" / "analyzer.db")) as connection:
-        connection.execute("UPDATE private_keys SET private = ?", (put_away(key),))
-        connection.commit()
+@dataclass
+class Told:
+    """What a run left for others to see."""
+
+    planted: Planted
+    logs: bytes = b""
+    processes: dict[str, bytes] = field(default_factory=dict)
+    """What the system shows of each process: its arguments and its environment."""
+    documents: dict[str, bytes] = field(default_factory=dict)
+    """What the operator, a monitor and whoever reads certificates are shown."""
+    modes: dict[Path, tuple[int, int]] = field(default_factory=dict)
+    """The modes of each file that holds a secret, and of its folder."""
+    limits: set[tuple[int, int]] = field(default_factory=set)
+    cores: list[str] = field(default_factory=list)
 
 
-async def test_no_log_holds_an_answer_a_key_or_a_submission(tmp_path: Path) -> None:
-    planted = Planted()
-    async with LocalPipeline(DRAFT, tmp_path / "pipeline") as pipeline:
+@pytest.fixture(scope="module")
+def told(tmp_path_factory: pytest.TempPathFactory) -> Told:
+    folder = tmp_path_factory.mktemp("planted")
+    told = Told(Planted())
+    with _careless(folder):
+        asyncio.run(_run(told, folder / "pipeline"))
+    told.cores = [path.name for path in folder.iterdir() if path.name != "pipeline"]
+    return told
+
+
+@contextlib.contextmanager
+def _careless(folder: Path) -> Iterator[None]:
+    """Have every process that is started be one whose owner thinks of nothing: no umask, core files of any size."""
+    umask, limit = os.umask(0), resource.getrlimit(resource.RLIMIT_CORE)
+    resource.setrlimit(resource.RLIMIT_CORE, (limit[1], limit[1]))
+    try:
+        with contextlib.chdir(folder):
+            yield
+    finally:
+        os.umask(umask)
+        resource.setrlimit(resource.RLIMIT_CORE, limit)
+
+
+async def _run(told: Told, folder: Path) -> None:
+    planted = told.planted
+    async with LocalPipeline(DRAFT, folder) as pipeline:
         for role in (Role.ANALYZER, Role.SHUFFLER):
             await pipeline.stop(role)
         log_everything(pipeline)
@@ -153,25 +194,104 @@ async def test_no_log_holds_an_answer_a_key_or_a_submission(tmp_path: Path) -> N
             await submit(pipeline, planted, number)
         reasons = await misbehave(pipeline, planted)
         assert reasons == {Reason.UNOPENABLE, Reason.WRONG_SIZE, Reason.KEY_SET_DIFFERS, Reason.UNKNOWN_TASK}
-        # A failure that nobody foresaw, amid the analyzer's work with envelopes, and a shuffler that is killed.
+        add_stored_keys(pipeline, planted)
+        look_at_files(pipeline, told)
+        await look_at_documents(pipeline, told, "before", ("status",))
+        # A failure that nobody foresaw, amid the analyzer's work with envelopes, and a shuffler that crashes.
         await pipeline.stop(Role.ANALYZER)
-        damage_key(pipeline, planted)
+        key = replace_key(pipeline, planted, put_away(b"planted-private-key"))
         await pipeline.start(Role.ANALYZER)
         await pipeline.close_round(0)
         await _until_logged(pipeline.logs / "shuffler.log", b"not delivered")
-        await pipeline.kill(Role.SHUFFLER)
+        look_at_processes(pipeline, told)
+        await crash(pipeline, Role.SHUFFLER)
         await pipeline.start(Role.SHUFFLER)
-        planted.add_keys(pipeline.folder.root)
-    text = b"".join(path.read_bytes() for path in sorted((tmp_path / "pipeline" / "logs").iterdir()))
-    assert len(planted.secrets) > 5 * DEVICES
-    assert found_in(text, planted.secrets) == []
-    lines = [json.loads(line) for line in text.splitlines()]
-    events = {line["event"] for line in lines}
-    assert {"serving", "round", "closed by the operator", "not delivered"} <= events
-    (failed, *_) = [line for line in lines if line["event"] == "a call failed"]
-    assert "Traceback" in failed["exception"]
-    assert "commit failed" in events
-    assert {line["level"] for line in lines} >= {"info", "warning", "error"}
+        await crash(pipeline, Role.ANALYZER)
+        replace_key(pipeline, planted, key)
+        await pipeline.start(Role.ANALYZER)
+        told.documents["certificate"] = (await pipeline.results(0)).certificate
+        await look_at_documents(pipeline, told, "after", ("status", "--json"), ("results", "--json"))
+        look_at_files(pipeline, told)
+    told.logs = b"".join(path.read_bytes() for path in sorted((folder / "logs").iterdir()))
+
+
+def add_stored_keys(pipeline: LocalPipeline, planted: Planted) -> None:
+    """Plant what was made by itself: identities, TLS keys, and the secrets that stores and state files hold."""
+    planted.add_keys(pipeline.folder.root)
+    for name, query in STORED.items():
+        files = [pipeline.folder.root / name] if "*" not in name else list(pipeline.folder.root.glob(name))
+        found = {bytes(value) for file in files for value in read(file, query)}
+        assert found, query
+        planted.secrets |= found
+
+
+def read(file: Path, query: str) -> Iterator[bytes]:
+    with closing(sqlite3.connect(file)) as connection:
+        for row in connection.execute(query):
+            yield from (value[PAGE_BYTES:] if len(value) > PAGE_BYTES else value for value in row)
+
+
+def store(pipeline: LocalPipeline, party: str) -> Path:
+    return pipeline.folder.of(party) / "data" / f"{party}.db"
+
+
+def replace_key(pipeline: LocalPipeline, planted: Planted, stored: bytes) -> bytes:
+    """Put another key in the analyzer's store, where it holds the key and the envelopes; return what was there."""
+    planted.secrets.add(taken_out(stored))
+    with closing(sqlite3.connect(store(pipeline, "analyzer"))) as connection:
+        ((before,),) = connection.execute("SELECT private FROM private_keys")
+        connection.execute("UPDATE private_keys SET private = ?", (stored,))
+        connection.commit()
+    return bytes(before)
+
+
+def running(pipeline: LocalPipeline) -> Iterator[int]:
+    """The services' processes, and those that they started."""
+    waiting = [service.pid for service in pipeline.services.values() if service.pid is not None]
+    assert len(waiting) == 2
+    while waiting:
+        yield (pid := waiting.pop())
+        waiting += map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split())
+
+
+def look_at_processes(pipeline: LocalPipeline, told: Told) -> None:
+    for pid in running(pipeline):
+        place = Path(f"/proc/{pid}")
+        told.limits.add(resource.prlimit(pid, resource.RLIMIT_CORE))
+        shown = place / "environ"
+        # Where memory is kept in, this too is shown to nobody but root.
+        environment = shown.read_bytes() if os.access(shown, os.R_OK) else b""
+        told.processes[f"{pid}"] = (place / "cmdline").read_bytes() + environment
+
+
+async def crash(pipeline: LocalPipeline, role: Role) -> None:
+    """Have a service and its workers die as of a fault in a library, with no limit on core files if that can be."""
+    service = pipeline.services[role]
+    (pid,) = [each for each in running(pipeline) if each == service.pid]
+    with contextlib.suppress(PermissionError):  # it takes privileges to lift what the service has put down
+        resource.prlimit(pid, resource.RLIMIT_CORE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    os.kill(pid, signal.SIGABRT)
+    assert "ended with status -6" in await service.ended()
+
+
+def look_at_files(pipeline: LocalPipeline, told: Told) -> None:
+    """Note the modes of every file that holds a secret, or is SQLite's."""
+    planted = told.planted.secrets - {answer.encode() for answer in ANSWERS}  # which the task lists
+    for path in pipeline.directory.rglob("*"):
+        if path.is_file() and (".db" in path.name or found_in(path.read_bytes(), planted)):
+            told.modes[path] = (S_IMODE(path.stat().st_mode), S_IMODE(path.parent.stat().st_mode))
+
+
+async def look_at_documents(pipeline: LocalPipeline, told: Told, when: str, *commands: tuple[str, ...]) -> None:
+    settings = pipeline.folder.of("operator") / "operator.toml"
+    text = settings.read_text().replace("127.0.0.1:7302", pipeline.services[Role.SHUFFLER].addresses["control"])
+    settings.write_text(text.replace("127.0.0.1:7402", pipeline.services[Role.ANALYZER].addresses["results"]))
+    for words in commands:
+        ran = await asyncio.to_thread(hubbub, words[0], settings, *words[1:])
+        told.documents[f"{when}: {' '.join(words)}"] = (ran.out + ran.err).encode()
+    for role in (Role.SHUFFLER, Role.ANALYZER):
+        scraped = await asyncio.to_thread(fetch, pipeline.services[role].addresses["metrics"])
+        told.documents[f"{when}: metrics of the {role.value}"] = scraped[1].encode()
 
 
 async def _until_logged(path: Path, words: bytes) -> None:
@@ -180,7 +300,44 @@ async def _until_logged(path: Path, words: bytes) -> None:
             pass
 
 
-def test_the_search_itself_finds_what_is_planted(tmp_path: Path) -> None:
+def test_no_log_holds_an_answer_a_key_or_a_submission(told: Told) -> None:
+    assert len(told.planted.secrets) > 5 * DEVICES
+    assert found_in(told.logs, told.planted.secrets) == []
+    lines = [json.loads(line) for line in told.logs.splitlines()]
+    events = {line["event"] for line in lines}
+    assert {"serving", "round", "closed by the operator", "not delivered", "commit failed"} <= events
+    (failed, *_) = [line for line in lines if line["event"] == "a call failed"]
+    assert "Traceback" in failed["exception"]
+    assert {line["level"] for line in lines} >= {"info", "warning", "error"}
+
+
+def test_no_process_shows_a_secret_in_its_arguments_or_its_environment(told: Told) -> None:
+    assert len(told.processes) >= 3  # two services, and what opens envelopes
+    assert [pid for pid, shown in told.processes.items() if found_in(shown, told.planted.secrets)] == []
+    assert any(b"shuffler.toml" in shown for shown in told.processes.values())
+
+
+def test_nobody_is_shown_a_secret_by_status_results_metrics_or_a_certificate(told: Told) -> None:
+    listed = {answer.encode() for answer in ANSWERS}  # as the task lists them, with their counts
+    found = {name: found_in(shown, told.planted.secrets - listed) for name, shown in told.documents.items()}
+    assert {name: secrets for name, secrets in found.items() if secrets} == {}
+    assert all(found_in(told.documents["after: results --json"], [answer]) for answer in listed)
+    assert b"hubbub_shuffler" in told.documents["after: metrics of the shuffler"]
+
+
+def test_every_file_that_holds_a_secret_is_its_owners_alone_without_a_umask(told: Told) -> None:
+    names = {path.name for path in told.modes}
+    assert names >= {f"{party}.db{ending}" for party in ("shuffler", "analyzer") for ending in ("", "-wal", "-shm")}
+    assert names >= {"identity.pem", "authority.key", "operator.key", "planted-device-0.db"}
+    assert {path: modes for path, modes in told.modes.items() if modes != (0o600, 0o700)} == {}
+
+
+def test_a_service_that_crashes_leaves_no_core_file(told: Told) -> None:
+    assert told.limits == {(0, 0)}
+    assert told.cores == []
+
+
+def test_the_search_itself_finds_what_is_planted() -> None:
     secret = os.urandom(24)
     for form in forms(secret):
         assert found_in(b"a line with " + form + b" in it", [secret]) == [secret]

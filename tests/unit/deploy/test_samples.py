@@ -10,22 +10,26 @@ import pytest
 from pydantic import BaseModel
 
 from hubbub.analyzer import settings as analyzer_settings
+from hubbub.deploy.chain import Hops
 from hubbub.deploy.initialise import Placement, initialise, sample
 from hubbub.deploy.planning import plan
 from hubbub.deploy.settings import ClientSettings, OperatorSettings
 from hubbub.protos.draft import read_draft
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.keys import Identity, Role, load_public
+from hubbub.protos.signed import fingerprint
 from hubbub.queries.errors import FieldError
 from hubbub.queries.fields import Fields
 from hubbub.queries.registry import QUESTIONS, question_of
 from hubbub.service.settings import load
 from hubbub.shuffler import settings as shuffler_settings
+from hubbub.shuffler.hop import settings as hop_settings
 
 README = Path(__file__).parents[3] / "README.md"
 
 MODELS: dict[str, type[BaseModel]] = {
     "shuffler": shuffler_settings.Settings,
+    "hop": hop_settings.Settings,
     "analyzer": analyzer_settings.Settings,
     "client": ClientSettings,
     "operator": OperatorSettings,
@@ -51,11 +55,12 @@ def _compare(content: dict[str, object], model: type[BaseModel]) -> None:
 
 @pytest.mark.parametrize("name", MODELS)
 def test_sample_loads_from_the_folder_init_makes(tmp_path: Path, name: str) -> None:
-    folder = initialise(tmp_path / "deployment")
-    path = folder.of(name) / f"{name}.toml"
-    loaders = {"shuffler": shuffler_settings.load, "analyzer": analyzer_settings.load}
+    folder = initialise(tmp_path / "deployment", Placement(hops=Hops(1)))
+    party = "hop-2" if name == "hop" else name
+    path = folder.of(party) / f"{name}.toml"
+    loaders = {"shuffler": shuffler_settings.load, "hop": hop_settings.load, "analyzer": analyzer_settings.load}
     if name in loaders:
-        assert loaders[name](path).identity == folder.identity(Role(name))
+        assert loaders[name](path).identity == folder.of(party) / "identity.pem"
     else:
         kind = ClientSettings if name == "client" else OperatorSettings
         assert load(path, kind, name).model_dump()
@@ -126,9 +131,8 @@ def keys_of(kind: str) -> set[str]:
 
 
 def test_sample_task_has_every_kind_with_every_key_and_can_be_read() -> None:
-    text = re.sub(r"(?m)^# (?=\[\[query\]\]|[a-z_]+ =)", "", sample("task.toml")).replace(
-        "@START@", "2026-01-01T00:00:00Z"
-    )
+    text = re.sub(r"(?m)^# (?=\[\[query\]\]|[a-z_]+ =)", "", sample("task.toml"))
+    text = text.replace("@START@", "2026-01-01T00:00:00Z").replace("…", fingerprint(bytes(32)))
     asked = tomllib.loads(text)["query"]
     assert {query["kind"] for query in asked} == set(QUESTIONS)
     for kind in QUESTIONS:

@@ -17,13 +17,16 @@ import pytest
 from hubbub.accountant.certificate.members import CERTIFICATE_FORMAT
 from hubbub.client.trust import trusted_task
 from hubbub.deploy.verification import Pins, VerificationError, verify
-from hubbub.protos.batch import BATCH_RECORD_FORMAT
+from hubbub.protos.admission import ENROLLED
+from hubbub.protos.batch import BATCH_RECORD_FORMAT, HOP_RECORD_FORMAT, UNSTATED_FORMAT
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.forms import CERTIFICATE_FORMS, TASK_FORMS, Form, version_at
-from hubbub.protos.keys import KEY_RECORD_FORMAT, Role
+from hubbub.protos.keys import CORE_ROLES, KEY_RECORD_FORMAT, Role
 from hubbub.protos.signed import Label, SignedDocument, canonical, parse_canonical, sign
 from hubbub.protos.signed_task import SignedTask
+from hubbub.protos.successions import SUCCESSION_FORMAT
 from hubbub.protos.task import Privacy, Task
+from hubbub.protos.tickets import TICKET_FORMAT
 from support.certificates import content_of, counts, encode
 from support.samples import Parties, sample_task
 
@@ -40,8 +43,10 @@ def name(path: Path) -> str:
 
 
 def test_no_vector_is_missing_or_skipped() -> None:
-    assert sorted(FOLDER.glob("*.json")) == sorted([*TASKS, *CERTIFICATES])
-    assert [path.name[-6] for path in (*TASKS, *CERTIFICATES)] == ["1", "2", "1", "2"]
+    # Read by tests of their own: test_successions.py, and test_batch.py.
+    others = [FOLDER / f"hubbub-{form}.json" for form in ("batch-2", "hop-1", "succession-1")]
+    assert sorted(FOLDER.glob("*.json")) == sorted([*TASKS, *CERTIFICATES, *others])
+    assert [path.name[-6] for path in (*TASKS, *CERTIFICATES)] == ["1", "2", "3", "1", "2"]
 
 
 # Tasks
@@ -58,6 +63,7 @@ def test_task_of_every_version_is_written_again_byte_for_byte(path: Path) -> Non
 IDS = {
     "hubbub-task/1": "65679ff07de58cfc8c1998ac4bf0b5d40be3a9e3c6210d04564be6414587dd6b",
     "hubbub-task/2": "f3a88a452a4add3e08671666361da853ebff60ce55823bd601bb1989eec25a82",
+    "hubbub-task/3": "db0c2da7190c26cebbf6566c20613e7208642ba98b735aaa0b89217b95094a20",
 }
 
 
@@ -68,8 +74,9 @@ def test_task_of_every_version_keeps_its_id(path: Path) -> None:
 
 
 def test_versions_of_a_task_differ_in_their_form_alone() -> None:
-    first, second = (SignedTask.decode(path.read_bytes()).task for path in TASKS)
+    first, second, third = (SignedTask.decode(path.read_bytes()).task for path in TASKS)
     assert repr(replace(first, format=second.format)) == repr(second)
+    assert repr(replace(second, format=third.format, stated=ENROLLED)) == repr(third)
 
 
 @pytest.mark.parametrize("path", TASKS, ids=name)
@@ -158,7 +165,7 @@ def test_certificate_of_version_2_of_a_task_of_version_1_verifies() -> None:
     task = sample("hubbub-task/1")
     document = encode(certificate(task.format, NEW), PARTIES)
     assert b'"epsilon":10,' in document
-    verified = verify(document, Pins(**{role.value: PARTIES.public.of(role) for role in Role}))
+    verified = verify(document, Pins(**{role.value: PARTIES.public.of(role) for role in CORE_ROLES}))
     assert repr(verified.task) == repr(task)
     assert verified.task.id == task.id
     assert b'"epsilon":10.0,' in verified.task.canonical
@@ -265,17 +272,25 @@ def test_new_certificates_have_the_newest_version() -> None:
 
 def test_versions_have_names_labels_and_forms_of_their_own() -> None:
     for forms in (TASK_FORMS, CERTIFICATE_FORMS):
-        assert [form.version for form in forms] == [1, 2]
-        for form in forms:
-            assert form.name.endswith(f"/{form.version}")
-            assert form.label.value.startswith(f"hubbub/v{form.version} ")
-    assert len({form.label for form in (*TASK_FORMS, *CERTIFICATE_FORMS)}) == 4
+        # What a form is written in changed once; it has a third version where it has new members.
+        assert [form.version for form in forms] == [1, *[2] * (len(forms) - 1)]
+        for number, form in enumerate(forms, 1):
+            assert form.name.endswith(f"/{number}")
+            assert form.label.value.startswith(f"hubbub/v{number} ")
+    assert len({form.label for form in (*TASK_FORMS, *CERTIFICATE_FORMS)}) == 5
 
 
 def test_document_of_the_forms_has_a_row_for_each() -> None:
     text = (ROOT / "docs" / "formats.md").read_text()
     rows = re.findall(r"(?m)^\| [a-z ]+ \| `([a-z/0-9-]+)` \| [^|]+ \| `([a-z0-9/ ]+)` \|", text)
-    records = [(KEY_RECORD_FORMAT, Label.KEY_RECORD.value), (BATCH_RECORD_FORMAT, Label.BATCH_RECORD.value)]
+    records = [
+        (KEY_RECORD_FORMAT, Label.KEY_RECORD.value),
+        (UNSTATED_FORMAT, Label.BATCH_RECORD.value),
+        (BATCH_RECORD_FORMAT, Label.BATCH_RECORD_V2.value),
+        (HOP_RECORD_FORMAT, Label.HOP_RECORD.value),
+        (TICKET_FORMAT, Label.TICKET.value),
+        (SUCCESSION_FORMAT, Label.SUCCESSION.value),
+    ]
     assert rows == [*((form.name, form.label.value) for form in (*TASK_FORMS, *CERTIFICATE_FORMS)), *records]
 
 

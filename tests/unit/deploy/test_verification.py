@@ -13,8 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hubbub.deploy.verification import NotACertificate, Pins, VerificationError, verify
+from hubbub.protos.admission import ENROLLED, OPEN, Admission
+from hubbub.protos.batch import BatchRecord
 from hubbub.protos.signed import canonical
-from hubbub.protos.task import Privacy
+from hubbub.protos.task import TASK_FORMAT, Privacy
 from support.certificates import batch_records, content_of, counts, encode
 from support.samples import Parties, sample_task, signed
 
@@ -37,6 +39,30 @@ def test_sound_certificate_holds() -> None:
     assert verified.pinned
     assert verified.task == TASK
     assert [record.reports for record in verified.records] == [130, 130]
+
+
+@pytest.mark.parametrize("stated", [ENROLLED, OPEN], ids=["enrolled", "open"])
+def test_a_certificate_says_what_its_central_numbers_rest_on(stated: Admission) -> None:
+    task = replace(TASK, format=TASK_FORMAT, stated=stated)
+    content = content_of(task, PARTIES, HISTORY)
+    assert verify(encode(content, PARTIES), PINS).admission == stated.statement()
+    other = OPEN if stated is ENROLLED else ENROLLED
+    for wrong in ({}, {"admission": other.statement()}, {"admission": {**stated.statement(), "words": "trust me"}}):
+        changed = {name: value for name, value in content.items() if name != "admission"} | wrong
+        with pytest.raises(VerificationError, match="admission is not stated as that of a task with mode"):
+            verify(encode(changed, PARTIES), PINS)
+    records = [BatchRecord.read(each, PARTIES.shuffler.public) for each in batch_records(task, PARTIES, HISTORY[-1])]
+    forged = [replace(record, admission=other.mode.value).signed_by(PARTIES.shuffler).as_json() for record in records]
+    with pytest.raises(VerificationError, match=f"admission was {other.mode.value} by the shuffler's record"):
+        verify(encode({**content, "batches": forged}, PARTIES), PINS)
+
+
+def test_a_task_that_was_signed_before_there_was_a_choice_is_shown_as_open() -> None:
+    assert "admission" not in CONTENT
+    assert verify(CERTIFICATE, PINS).admission == OPEN.statement()
+    assert verify(encode({**CONTENT, "admission": OPEN.statement()}, PARTIES), PINS).admission == OPEN.statement()
+    with pytest.raises(VerificationError, match="mode open"):
+        verify(encode({**CONTENT, "admission": ENROLLED.statement()}, PARTIES), PINS)
 
 
 def test_without_pins_it_holds_and_says_that_it_is_not_pinned() -> None:

@@ -12,6 +12,7 @@ from hubbub.protos.batch import BatchId, BatchRecord, released_digest
 from hubbub.protos.errors import SignatureError
 from hubbub.protos.keys import Identity
 from hubbub.protos.refusals import Reason
+from hubbub.protos.releases import Place
 from hubbub.protos.signed import Label, SignedDocument, canonical_v1, parse_canonical, sign
 
 KEY, OTHER = Identity.generate(), Identity.generate()
@@ -34,12 +35,16 @@ def read(content: dict[str, Any], label: Label = Label.BATCH_RECORD) -> BatchRec
         st.sampled_from(["schedule", "operator"]),
         st.dictionaries(st.sampled_from([reason.value for reason in Reason]), st.integers(0, 10**12)),
         st.integers(0, 10**6),
-    )
+    ),
+    st.none()
+    | st.tuples(st.sampled_from(["enrolled", "open"]), st.integers(0, 10**6), st.binary(min_size=32, max_size=32)),
 )
-def test_record_comes_back_as_it_was(record: BatchRecord) -> None:
+def test_record_comes_back_as_it_was(record: BatchRecord, stated: tuple[str, int, bytes] | None) -> None:
+    if stated is not None:
+        record = replace(record, admission=stated[0], place=Place(*stated[1:]))
     document = record.signed_by(KEY)
     assert BatchRecord.read(document, KEY.public) == record
-    # One form for both versions of canonical JSON: that is why batch records have no version 2.
+    # One text in both versions of canonical JSON: a new version is of new members alone.
     assert document.body == canonical_v1(parse_canonical(document.body, 1))
 
 
@@ -49,6 +54,35 @@ def test_numbers_in_a_form_of_version_1_alone_are_refused(value: float) -> None:
     with pytest.raises(SignatureError) as caught:
         BatchRecord.read(SignedDocument(body, sign(Label.BATCH_RECORD, body, KEY.key)), KEY.public)
     assert len(str(caught.value)) < 400
+
+
+def test_a_record_that_states_its_admission_is_of_a_form_of_its_own() -> None:
+    stated = replace(RECORD, admission="enrolled", place=Place(3, b"h" * 32))
+    content = stated.signed_by(KEY).content(Label.BATCH_RECORD_V2, KEY.public)
+    placed = {"place": 3, "previous": (b"h" * 32).hex()}
+    assert content == {**CONTENT, **placed, "admission": "enrolled", "format": "hubbub-batch/2"}
+    assert (CONTENT["format"], "admission" in CONTENT) == ("hubbub-batch/1", False)
+    for wrong in (
+        {**content, "admission": "known"},
+        {**content, "admission": None},
+        {**content, "place": -1},
+        {**content, "place": True},
+        {**content, "previous": "hh" * 32},
+        {name: value for name, value in content.items() if name != "place"},
+        {name: value for name, value in content.items() if name != "admission"},
+        CONTENT,
+        {**content, "format": "hubbub-batch/1"},
+        {**CONTENT, "format": "hubbub-batch/2"},
+    ):
+        with pytest.raises(SignatureError):
+            read(wrong, Label.BATCH_RECORD_V2)
+
+
+def test_a_record_without_both_admission_and_place_is_of_no_form() -> None:
+    with pytest.raises(ValueError, match="admission and place, or neither"):
+        replace(RECORD, admission="enrolled")
+    with pytest.raises(ValueError, match="admission and place, or neither"):
+        replace(RECORD, place=Place(0, bytes(32)))
 
 
 def test_record_by_another_identity_or_under_another_label_is_refused() -> None:

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hubbub.protos.admission import ENROLLED, OPEN, Admission, Mode
 from hubbub.protos.draft import MAXIMUM_QUERIES, read_draft
 from hubbub.protos.errors import TaskError
 from hubbub.protos.task import Draft, Privacy, Schedule
@@ -230,8 +231,8 @@ WRONG = [
     ("weight = 2", "weight = nan", 29, "a number from 1e-6 to 1e6"),
     ("weight = 2", "weight = true", 29, "query[1].weight is True; it must be a number"),
     ("weight = 2", "weigth = 2", 29, "query[1].weigth is not a key hubbub knows; it knows kind, lower, name, optional"),
-    ("[privacy]", "[privacy_]", 11, "privacy_ is not a key hubbub knows; it knows privacy, query, task"),
-    ("# What is asked.", "epsilon = 2", 1, "epsilon is not a key hubbub knows; it knows privacy, query, task"),
+    ("[privacy]", "[privacy_]", 11, "privacy_ is not a key hubbub knows; it knows admission, privacy, query, task"),
+    ("# What is asked.", "epsilon = 2", 1, "epsilon is not a key hubbub knows; it knows admission, privacy, query"),
 ]
 
 
@@ -241,6 +242,55 @@ def test_wrong_value_is_refused_with_line_value_limit_and_remedy(old: str, new: 
     assert says in message
     assert message.startswith(f"line {line}: "), message
     assert len(message) < 400
+
+
+KEY = "-".join(["0123abcd"] * 8)
+
+
+@pytest.mark.parametrize(
+    ("table", "admission"),
+    [
+        ("", ENROLLED),
+        ('[admission]\nmode = "enrolled"\n', ENROLLED),
+        ('[admission]\nmode = "open"\n', OPEN),
+        (
+            f'[admission]\nmode = "enrolled"\nsecond_authority = "{KEY}"\n',
+            Admission(Mode.ENROLLED, bytes.fromhex(KEY.replace("-", ""))),
+        ),
+        ('[admission]\nmode = "mtls"\n', Admission(Mode.MTLS)),
+    ],
+    ids=range(5),
+)
+def test_a_draft_says_who_may_submit_and_enrols_devices_where_it_does_not(table: str, admission: Admission) -> None:
+    assert read_draft(GOOD + table).admission == admission
+
+
+@pytest.mark.parametrize(
+    ("table", "says"),
+    [
+        ('mode = "known"', "admission.mode is 'known'; it must be 'enrolled' or 'mtls' or 'open'"),
+        (f'mode = "mtls"\nsecond_authority = "{KEY}"', "is for enrolled devices, and the mode is 'mtls'"),
+        ("mode = 1", "admission.mode is 1; it must be"),
+        ("", "admission.mode is missing"),
+        ('mode = "open"\nmore = 1', "admission.more is not a key hubbub knows"),
+        (f'mode = "open"\nsecond_authority = "{KEY}"', "is for enrolled devices, and the mode is 'open'"),
+        ('mode = "enrolled"\nsecond_authority = "0123"', "give the fingerprint of its public key"),
+        ('mode = "enrolled"\nsecond_authority = 7', "give the fingerprint of its public key"),
+    ],
+    ids=range(8),
+)
+def test_an_admission_that_cannot_be_is_refused_with_what_can(table: str, says: str) -> None:
+    assert says in refusal(GOOD + "[admission]\n" + table)
+
+
+def test_an_open_task_must_say_which_share_it_assumes_to_be_honest() -> None:
+    table = '[admission]\nmode = "open"\n'
+    without = GOOD.replace("honest_share = 0.9\n", "")
+    message = refusal(without + table)
+    assert "privacy.honest_share is missing: in an open task nobody checks who submits" in message
+    assert message.startswith("line ")
+    assert read_draft(without).privacy.honest_share == 1.0
+    assert read_draft(without.replace("delta = 1e-6", "delta = 1e-6\nhonest_share = 1") + table).admission == OPEN
 
 
 @pytest.mark.parametrize(

@@ -9,16 +9,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hubbub.protos.envelope import (
+    FIRST_HOP,
     SUBMISSION_ID_BYTES,
     Destination,
     InnerOpener,
     OuterOpener,
     Sealer,
+    _inner_info,
     inner_bytes,
     outer_bytes,
 )
 from hubbub.protos.errors import EnvelopeError
-from hubbub.protos.suites import DEFAULT
+from hubbub.protos.suites import DEFAULT, SUITES, Suite
 from support.queries import INNER_BYTES, report
 
 HERE = Destination(b"t" * 32, 7, b"k" * 32)
@@ -257,12 +259,27 @@ def test_destination_has_parts_of_fixed_width_only(parts: dict[str, Any]) -> Non
 
 
 def test_info_of_different_destinations_layers_and_places_differ() -> None:
-    places = (b"", bytes(4), bytes(16))
-    infos = set()
+    infos = []
     for destination in (HERE, *ELSEWHERE):
-        sealer = Sealer(destination, SHUFFLER[1], ANALYZER[1])
-        infos |= {info + place for info, place in product((sealer._outer_info, sealer._inner_info), places)}
-    assert len(infos) == 2 * len(places) * (1 + len(ELSEWHERE))
+        outer = Sealer(destination, SHUFFLER[1], ANALYZER[1])._outer_info
+        infos += [outer + place for place in (b"", bytes(4), bytes(16))]
+        infos += [_inner_info(destination, query, hop) for query, hop in product((0, 1, 2**24), (None, 2, 3, 9))]
+    assert len(set(infos)) == len(infos) == 15 * (1 + len(ELSEWHERE))
+
+
+@pytest.mark.parametrize("suite", SUITES.values(), ids=list(SUITES))
+def test_layers_of_hops_open_one_after_the_other_each_with_its_own_key_and_place(suite: Suite) -> None:
+    analyzer, *hops = (suite.generate_key() for _ in range(3))
+    sealer = Sealer(HERE, suite.generate_key()[1], analyzer[1], suite, [public for _, public in hops])
+    envelope = sealer.inner(REPORT, 7)
+    for place, (private, _) in enumerate(hops, FIRST_HOP):
+        assert len(envelope) == inner_bytes(len(REPORT), suite, 2 + len(hops) + 1 - place)
+        wrong = [(analyzer[0], 7, None), (private, 8, place), (private, 7, place + 1), (private, 7, None)]
+        for key, query, hop in wrong:
+            with pytest.raises(EnvelopeError):
+                InnerOpener(HERE, key, query, suite, hop).open(envelope)
+        envelope = InnerOpener(HERE, private, 7, suite, place).open(envelope)
+    assert InnerOpener(HERE, analyzer[0], 7, suite).open(envelope) == REPORT
 
 
 def test_errors_say_nothing_of_what_was_inside() -> None:

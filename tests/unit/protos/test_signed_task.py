@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hubbub.protos.admission import ENROLLED, OPEN, Admission, Mode
 from hubbub.protos.errors import HubbubError, SignatureError, TaskError
 from hubbub.protos.forms import TASK_FORMS
 from hubbub.protos.keys import Identity
@@ -27,6 +28,7 @@ TASK = sample_task(PARTIES, queries=(*QUERIES, SEAT))
 SIGNED = signed(TASK, PARTIES)
 CONTENT = task_content(TASK)
 OLD = replace(TASK, format="hubbub-task/1")
+STATED = replace(TASK, format=TASK_FORMAT, stated=ENROLLED)
 SIGNED_OLD = signed(OLD, PARTIES)
 VERSIONS: dict[Version, SignedTask] = {1: SIGNED_OLD, 2: SIGNED}
 
@@ -182,8 +184,42 @@ def test_task_keeps_its_version_its_bytes_and_its_id() -> None:
     check(again)
 
 
-def test_new_tasks_have_the_newest_version() -> None:
-    assert (TASK.format, TASK_FORMAT, TASK_FORMS[-1].name) == ("hubbub-task/2",) * 3
+def test_new_tasks_have_the_newest_version_and_others_state_no_admission() -> None:
+    assert (STATED.format, TASK_FORMAT, TASK_FORMS[-1].name) == ("hubbub-task/3",) * 3
+    assert (TASK.format, TASK.stated, TASK.admission) == ("hubbub-task/2", None, OPEN)
+    for format_, stated in (("hubbub-task/3", None), ("hubbub-task/2", ENROLLED), ("hubbub-task/1", OPEN)):
+        with pytest.raises(TaskError, match="states its admission in the form hubbub-task/3, and in no other"):
+            replace(TASK, format=format_, stated=stated)
+
+
+@pytest.mark.parametrize(
+    "admission", [ENROLLED, OPEN, Admission(Mode.ENROLLED, b"s" * 32), Admission(Mode.MTLS)], ids=range(4)
+)
+def test_a_stated_admission_is_signed_and_read_again(admission: Admission) -> None:
+    task = replace(STATED, stated=admission)
+    again = SignedTask.decode(signed(task, PARTIES).encode())
+    check(again)
+    assert again.task == task
+    assert task_content(task)["admission"] == admission.content()
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        ({"mode": "known", "second_authority": None}, "'known' is not a valid Mode"),
+        ({"mode": "open", "second_authority": "ab" * 32}, "leave one of them out"),
+        ({"mode": "enrolled", "second_authority": "ab"}, "must be 64 lower-case hex digits"),
+        ({"mode": "enrolled", "second_authority": PARTIES.operator.public.hex()}, "is the operator or the shuffler"),
+        ({"mode": "enrolled"}, "second_authority"),
+        ({"mode": "enrolled", "second_authority": None, "more": 1}, "members or forms of another version"),
+    ],
+    ids=range(6),
+)
+def test_an_admission_that_no_draft_could_say_is_refused(content: Any, says: str) -> None:
+    with pytest.raises(TaskError, match=says):
+        read_task({**task_content(STATED), "admission": content})
+    with pytest.raises(TaskError, match="members or forms of another version"):
+        read_task({**CONTENT, "admission": ENROLLED.content()})
 
 
 def test_no_signature_serves_for_two_versions() -> None:
@@ -216,7 +252,7 @@ def test_task_of_version_2_in_a_document_of_version_1_is_refused() -> None:
         SignedTask.from_json(SIGNED.as_json(), 1)
 
 
-@pytest.mark.parametrize("format_", ["hubbub-task/3", "hubbub-task/0", "hubbub-key/1", "", None, 1, ["hubbub-task/2"]])
+@pytest.mark.parametrize("format_", ["hubbub-task/4", "hubbub-task/0", "hubbub-key/1", "", None, 1, ["hubbub-task/2"]])
 def test_unknown_version_is_refused_by_name(format_: Any) -> None:
     """In whatever form it is: a later version may have another."""
     value = {**SIGNED.as_json(), "task": {**CONTENT, "format": format_}}
@@ -224,7 +260,7 @@ def test_unknown_version_is_refused_by_name(format_: Any) -> None:
         with pytest.raises(SignatureError) as caught:
             SignedTask.decode(document)
         assert f"{format_!r} is not a form that is read here" in str(caught.value)
-        assert "hubbub-task/1 and hubbub-task/2" in str(caught.value)
+        assert "hubbub-task/1 and hubbub-task/2 and hubbub-task/3" in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -240,7 +276,7 @@ def test_unknown_member_is_refused(path: tuple[Any, ...]) -> None:
 @pytest.mark.parametrize(
     ("path", "value", "says"),
     [
-        (("format",), "hubbub-task/3", "'hubbub-task/3'.*this version reads hubbub-task/1 and hubbub-task/2"),
+        (("format",), "hubbub-task/4", "'hubbub-task/4'.*this version reads hubbub-task/1 and hubbub-task/2"),
         (("suite",), "none", "suite 'none'"),
         (("queries", 0, "gamma", 0), 0, r"gamma is \[0, 4294967296\]; it must be"),
         (("queries", 0, "gamma", 0), 2**32, "at 1 no answer"),

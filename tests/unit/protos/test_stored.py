@@ -19,13 +19,15 @@ from hubbub.client.state import State
 from hubbub.client.state_file import STATE
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.stored import Layout, bring_forward, check_version, statements, version_of
+from hubbub.shuffler.hop.sqlite import LAYOUT as HOP
+from hubbub.shuffler.hop.sqlite import SqliteStore as HopStore
 from hubbub.shuffler.sqlite import SqliteStore as ShufflerStore
 from hubbub.shuffler.sqlite.schema import LAYOUT as SHUFFLER
-from support.stores import analyzer_content, shuffler_content, state_content, store_in
+from support.stores import analyzer_content, hop_content, shuffler_content, state_content, store_in
 
 VECTORS = sorted((Path(__file__).parents[2] / "vectors" / "stores").glob("*.db.gz"))
-FILES = {"shuffler": "shuffler.db", "analyzer": "analyzer.db", "state": "state.db"}
-LAYOUTS = {"shuffler": SHUFFLER, "analyzer": ANALYZER, "state": STATE}
+FILES = {"shuffler": "shuffler.db", "hop": "hop.db", "analyzer": "analyzer.db", "state": "state.db"}
+LAYOUTS = {"shuffler": SHUFFLER, "hop": HOP, "analyzer": ANALYZER, "state": STATE}
 VERSIONS = {name: layout.version for name, layout in LAYOUTS.items()}
 
 
@@ -39,6 +41,11 @@ def read_analyzer(folder: Path, _expected: dict[str, Any]) -> dict[str, Any]:
         return asyncio.run(analyzer_content(store))
 
 
+def read_hop(folder: Path, _expected: dict[str, Any]) -> dict[str, Any]:
+    with closing(store_in(HopStore, folder)) as store:
+        return asyncio.run(hop_content(store))
+
+
 def read_state(folder: Path, expected: dict[str, Any]) -> dict[str, Any]:
     with closing(State(folder / "state.db")) as state:
         rounds = [round_["round"] for round_ in expected.get("rounds", [])]
@@ -47,6 +54,7 @@ def read_state(folder: Path, expected: dict[str, Any]) -> dict[str, Any]:
 
 READERS: dict[str, Callable[[Path, dict[str, Any]], dict[str, Any]]] = {
     "shuffler": read_shuffler,
+    "hop": read_hop,
     "analyzer": read_analyzer,
     "state": read_state,
 }
@@ -241,8 +249,8 @@ def test_a_version_that_is_in_the_log_alone_is_refused_too(tmp_path: Path) -> No
 
 def test_a_script_is_parted_into_statements_with_their_triggers() -> None:
     found = list(statements(SHUFFLER.script))
-    assert len(found) == 9
-    assert sum("RAISE(ABORT" in each for each in found) == 2
+    assert len(found) == 16
+    assert sum("RAISE(ABORT" in each for each in found) == 4
     assert all(sqlite3.complete_statement(each) for each in found)
 
 

@@ -27,6 +27,7 @@ from hubbub.protos.messages import (
     Trouble,
 )
 from hubbub.protos.refusals import TRANSIENT, Reason, Refusal
+from hubbub.protos.releases import NO_RELEASES, Known, Release, Stretch
 from hubbub.protos.results import Progress, QueryResult, QueryStanding, QueryState, RoundId, RoundResults, RoundStanding
 from hubbub.protos.signed import SignedDocument
 from hubbub.protos.transport import (
@@ -46,6 +47,7 @@ from support.samples import make_tls
 
 TASK = b"t" * 32
 HERE = Destination(TASK, 3, b"k" * 32)
+RELEASES = Stretch(4, (Release(9, 20, 0, (b"r" * 32, b"s" * 32)), Release(8, 10**12, 5, (b"t" * 32,) * 2)))
 RECORD = SignedDocument(b'{"a":1}', b"s" * 64)
 KEYS = KeySet(RECORD, SignedDocument(b"{}", b"S" * 64))
 STATUS_OF_ROUND = RoundStatus(TASK, 3, RoundState.MIXED, 10, 5, {"too_late": 2}, "the analyzer")
@@ -96,6 +98,9 @@ class Recorder:
 
     async def get_key(self, *call: Any) -> Any:
         return await self._raising("get_key", *call)
+
+    async def get_releases(self, *call: Any) -> Any:
+        return await self._raising("get_releases", *call)
 
     async def begin(self, *call: Any) -> Any:
         return await self._raising("begin", *call)
@@ -188,7 +193,9 @@ CALLS: list[tuple[str, Callable[[Callers], Awaitable[Any]], tuple[Any, ...], Any
     ("get_status", lambda to: to.control.get_status(TASK, DEADLINE), (TASK,), [STATUS_OF_ROUND, STATUS_OF_ROUND]),
     ("get_status", lambda to: to.control.get_status(None, DEADLINE), (None,), []),
     ("get_key", lambda to: to.delivery.get_key(TASK, 3, DEADLINE), (TASK, 3), RECORD),
-    ("begin", lambda to: to.delivery.begin(RECORD, KEYS, DEADLINE), (RECORD, KEYS), 2**40),
+    ("get_releases", lambda to: to.delivery.get_releases(TASK, DEADLINE), (TASK,), Known(3, b"h" * 32, (1, 2))),
+    ("begin", lambda to: to.delivery.begin(RECORD, KEYS, RELEASES, DEADLINE), (RECORD, KEYS, RELEASES), 2**40),
+    ("begin", lambda to: to.delivery.begin(RECORD, KEYS, NO_RELEASES, DEADLINE), (RECORD, KEYS, NO_RELEASES), 0),
     (
         "put",
         lambda to: to.delivery.put(Envelopes(BATCH, 7, (b"e" * INNER_BYTES,) * 2), DEADLINE),

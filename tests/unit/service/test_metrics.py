@@ -7,6 +7,7 @@ import http.client
 import socket
 import ssl
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import prometheus_client
@@ -142,3 +143,24 @@ def test_ages_begin_when_something_is_first_seen_and_end_when_it_is_gone() -> No
     now[0] = 90.0
     assert ages.of(["b"]) == {"b": 0.0}
     assert ages.of(["a"]) == {"a": 0.0}
+
+
+def test_new_tls_files_are_shown_once_they_are_taken(tmp_path: Path) -> None:
+    files, renewals = make_tls(tmp_path / "old", "shuffler", "monitor"), [0]
+    registry = Metrics("shuffler", ["admit"]).registry
+    opened = MetricsPort("0.0.0.0:0", registry, files["shuffler"], lambda: renewals[0])
+    try:
+        address = f"localhost:{opened.address.rpartition(':')[2]}"
+        old = context(files["monitor"])
+        assert fetch(address, context=old)[0] == 200
+        made = make_tls(tmp_path / "new", "shuffler", "monitor")
+        for name in ("authority.pem", "shuffler.pem", "shuffler.key"):
+            (tmp_path / "new" / name).replace(tmp_path / "old" / name)
+        assert fetch(address, context=old)[0] == 200
+        renewals[0] = 1
+        with pytest.raises(ssl.SSLError):
+            fetch(address, context=old)
+        made_context = context(replace(made["monitor"], authority=tmp_path / "old" / "authority.pem"))
+        assert fetch(address, context=made_context)[0] == 200
+    finally:
+        opened.close()

@@ -9,16 +9,20 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from hubbub.protos.admission import Admission as Admitted
 from hubbub.protos.batch import BatchId, BatchRecord, released_digest
 from hubbub.protos.envelope import Destination, InnerOpener, Sealer
 from hubbub.protos.errors import Unreachable
 from hubbub.protos.keys import KeyRecord, KeySet, Role
 from hubbub.protos.messages import Answer, Committed, Envelopes, Receipt, RoundState, RoundStatus, Submission
 from hubbub.protos.refusals import Reason, Refusal
+from hubbub.protos.releases import NO_RELEASES, Known, Release, Stretch, head_after
 from hubbub.protos.signed import SignedDocument
 from hubbub.protos.task import Privacy, Schedule, Task
 from hubbub.shuffler.admit import Admission
 from hubbub.shuffler.control import Control
+from hubbub.shuffler.credentials import Credentials
+from hubbub.shuffler.enrolment import Enrolment, Rate
 from hubbub.shuffler.opening import Openers
 from hubbub.shuffler.records import Round
 from hubbub.shuffler.rounds import Rounds
@@ -54,6 +58,9 @@ class FakeAnalyzer:
     records: dict[BatchId, BatchRecord] = field(default_factory=dict)
     committed: dict[BatchId, Committed] = field(default_factory=dict)
     calls: list[str] = field(default_factory=list)
+    sent: list[Stretch] = field(default_factory=list)
+    releases: list[Release] = field(default_factory=list)
+    uncounted: tuple[int, ...] = ()
     deliverable: asyncio.Event = field(default_factory=asyncio.Event)
 
     def _enter(self, call: str) -> None:
@@ -68,8 +75,16 @@ class FakeAnalyzer:
             self.keys[round_number] = private, record.signed_by(self.parties.analyzer)
         return self.keys[round_number][1]
 
-    async def begin(self, record: SignedDocument, key_set: KeySet, _deadline: float = 0) -> int:
+    async def get_releases(self, task_id: bytes, _deadline: float = 0) -> Known:
+        self._enter("get_releases")
+        return Known(len(self.releases), head_after(task_id, self.releases), self.uncounted)
+
+    async def begin(
+        self, record: SignedDocument, key_set: KeySet, releases: Stretch = NO_RELEASES, _deadline: float = 0
+    ) -> int:
         self._enter("begin")
+        self.sent.append(releases)
+        self.releases[releases.first :] = releases.releases
         read = BatchRecord.read(record, self.parties.shuffler.public)
         if read.key_set_hash != key_set.hash:
             raise Refusal(Reason.BAD_RECORD, "another key set")
@@ -105,14 +120,22 @@ class World:
     """One shuffler over a folder. `kill` ends it as a power cut would; `start` begins it again."""
 
     def __init__(
-        self, folder: Path, schedule: Schedule = SCHEDULE, limit: int = 1000, privacy: Privacy | None = None
+        self,
+        folder: Path,
+        schedule: Schedule = SCHEDULE,
+        limit: int = 1000,
+        privacy: Privacy | None = None,
+        stated: Admitted | None = None,
     ) -> None:
         self.parties = Parties.generate()
-        self.task = sample_task(self.parties, minimum_reports=MINIMUM, schedule=schedule, privacy=privacy)
+        self.task = sample_task(
+            self.parties, minimum_reports=MINIMUM, schedule=schedule, privacy=privacy, stated=stated
+        )
         self.tasks = {self.task.id: self.task}
         self.clock = Clock(START + 10.0)
         self.analyzer = FakeAnalyzer(self.task, self.parties)
         self.limit = limit
+        self.rate = 1000.0
         self.pauses = 0
         self._base = folder
         self._lives = 0
@@ -130,8 +153,12 @@ class World:
             clock=self.clock,
             pause=self._pause,
         )
-        self.admission = Admission(self.tasks, self.store, self.openers, self.clock, self.limit)
-        self.control = Control(self.tasks, self.store, self.rounds, self.clock)
+        self.credentials = Credentials()
+        self.admission = Admission(self.tasks, self.store, self.openers, self.clock, self.limit, self.credentials)
+        signers = [self.parties.operator.public], [self.parties.shuffler.public]
+        self.enrolment = Enrolment(self.credentials, self.store, *signers, self.clock, Rate(self.rate, self.clock))
+        await self.enrolment.start()
+        self.control = Control(self.tasks, self.store, self.rounds, self.clock, self.enrolment)
         await self.rounds.start()
         if ready:
             await self.until(lambda: self.has_keys or self.state not in (None, RoundState.OPEN))

@@ -15,8 +15,9 @@ from hubbub.deploy.audit.scores import Scores
 from hubbub.deploy.errors import BadUse
 from hubbub.deploy.pictures.draw import drawn
 from hubbub.deploy.views.audit import audit_document, audit_picture, print_audit
+from hubbub.protos.admission import ENROLLED, OPEN, Admission, Mode
 from hubbub.protos.signed_task import SignedTask
-from hubbub.protos.task import Privacy
+from hubbub.protos.task import TASK_FORMAT, Privacy
 from hubbub.queries.histogram import Histogram
 from support.queries import krr_query
 from support.samples import Parties, sample_task
@@ -36,6 +37,13 @@ def test_the_task_that_is_played_promises_what_so_many_honest_people_give() -> N
     assert given <= played.privacy.epsilon <= given * (1 + 1e-5)
     assert (played.minimum_reports, played.privacy.delta, played.queries) == (30, 0.05, TASK.queries)
     assert (played.privacy.honest_share, played.privacy.epsilon_total) == (1.0, None)
+
+
+def test_the_admission_that_is_played_is_the_task_s_own_without_a_second_authority() -> None:
+    stated = Admission(Mode.ENROLLED, b"s" * 32)
+    for given, wanted in ((stated, ENROLLED), (Admission(Mode.MTLS), ENROLLED), (OPEN, OPEN), (None, None)):
+        task = replace(TASK, format=TASK_FORMAT if given else TASK.format, stated=given)
+        assert audited_task(task, Options()).stated == wanted
 
 
 def test_people_and_delta_are_the_tasks_own_where_none_are_given() -> None:

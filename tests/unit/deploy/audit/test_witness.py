@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hubbub.analyzer.workers import Job, Workers
 from hubbub.deploy.audit.witness import WitnessingWorkers, read_seen
 from hubbub.protos.envelope import Destination, Sealer
 from hubbub.protos.suites import DEFAULT
+from hubbub.service.workers import Job, Workers
 
 DESTINATION = Destination(b"t" * 32, 0, b"k" * 32)
 

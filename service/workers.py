@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from hubbub.protos.envelope import Destination, InnerOpener
 from hubbub.protos.errors import EnvelopeError
 from hubbub.protos.suites import DEFAULT, suite_named
+from hubbub.service.cores import keep_memory_in
 
 CHUNK = 2000
 """Envelopes handed to a worker at once: about 0.15 s of work, so that handing over costs little."""
@@ -31,7 +32,8 @@ Opened = tuple[bytes, int]
 class Job:
     """What a batch's envelopes are opened with: where they were sealed for, and the round's raw private key.
 
-    Each envelope has `width` bytes, and is of the suite of that name.
+    Each envelope has `width` bytes, and is of the suite of that name. `hop` is the place of the hop whose layer it is,
+    None for the analyzer's.
     """
 
     destination: Destination
@@ -39,11 +41,12 @@ class Job:
     query: int
     width: int
     suite: str = DEFAULT.name
+    hop: int | None = None
 
 
 def open_chunk(job: Job, envelopes: bytes) -> Opened:
     """Open envelopes that follow one another without a gap."""
-    opener = InnerOpener(job.destination, job.private_key, job.query, suite_named(job.suite))
+    opener = InnerOpener(job.destination, job.private_key, job.query, suite_named(job.suite), job.hop)
     reports, count = [], len(envelopes) // job.width
     for start in range(0, len(envelopes), job.width):
         with contextlib.suppress(EnvelopeError):
@@ -132,7 +135,8 @@ class Workers:
 
 
 def _begin() -> None:
-    """Leave interrupts to the parent, ignore what it ignores, and go when it goes, however it went."""
+    """Keep memory in, leave interrupts to the parent, ignore what it ignores, and go when it goes, however it went."""
+    keep_memory_in()
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
         signal.signal(number, signal.SIG_IGN)
     threading.Thread(target=_leave_with_parent, daemon=True).start()

@@ -1,0 +1,90 @@
+"""Enrolment tables: what the state file holds of a device's ticket and credential, by shuffler and device.
+
+A shuffler stands under the first of its identities that is known, so that an enrolment lasts when the identity changes.
+
+The secret that a ticket is spent by is stored before the ticket is shown to anybody: a device that died in between, or
+got no answer, comes again with the same secret and gets the same credential.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+
+from hubbub.client.succession_table import first_shuffler
+from hubbub.protos.credentials import KEY_BYTES, Credential
+from hubbub.protos.tickets import Ticket
+from hubbub.queries.draws import Random
+
+ENROLMENT_TABLES = """
+CREATE TABLE enrolment (
+    shuffler BLOB NOT NULL,
+    device TEXT NOT NULL,
+    ticket BLOB NOT NULL,
+    secret BLOB NOT NULL,
+    credential BLOB,
+    key BLOB,
+    PRIMARY KEY (shuffler, device),
+    CHECK ((credential IS NULL) = (key IS NULL))
+) WITHOUT ROWID;
+"""
+"""What version 6 of the state file has beside version 5."""
+
+Tickets = Callable[[str], bytes | None]
+"""Returns the ticket of a device, None where it has none."""
+
+
+@dataclass(frozen=True)
+class Enrolment:
+    """A device's ticket, the secret that it is spent by (never printed), and its credential, once it has one."""
+
+    ticket: bytes = field(repr=False)
+    secret: bytes = field(repr=False)
+    credential: Credential | None = None
+
+
+def find_enrolments(connection: sqlite3.Connection, shuffler: bytes, devices: Collection[str]) -> dict[str, Enrolment]:
+    """Return what is held of these devices' enrolments at a shuffler (its identity); others are left out."""
+    rows = connection.execute(
+        "SELECT device, ticket, secret, credential, key FROM enrolment "
+        "WHERE shuffler = ? AND device IN (SELECT value FROM json_each(?))",
+        (first_shuffler(connection, shuffler), json.dumps(list(devices))),
+    )
+    return {
+        device: Enrolment(ticket, secret, None if credential is None else Credential(credential, key))
+        for device, ticket, secret, credential, key in rows
+    }
+
+
+def take_tickets(
+    connection: sqlite3.Connection, shuffler: bytes, tickets: Mapping[str, Ticket], random: Random
+) -> None:
+    """Keep tickets that are new to these devices, each with the secret that it is to be spent by.
+
+    A later ticket is spent by the secret of the earlier one: where it is of the same device, the shuffler would take it
+    for a copy otherwise; and where it was a wrong one, the right one can still come again.
+    """
+    held = find_enrolments(connection, shuffler, tickets)
+    for device, ticket in tickets.items():
+        before, content = held.get(device), ticket.encode()
+        if before is not None and before.ticket == content:
+            continue
+        secret = before.secret if before is not None else random(KEY_BYTES)
+        connection.execute(
+            "INSERT INTO enrolment (shuffler, device, ticket, secret) VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET "
+            "ticket = excluded.ticket, secret = excluded.secret, credential = NULL, key = NULL",
+            (first_shuffler(connection, shuffler), device, content, secret),
+        )
+
+
+def keep_credentials(
+    connection: sqlite3.Connection, shuffler: bytes, credentials: Mapping[str, tuple[bytes, Credential]]
+) -> None:
+    """Keep the credentials that devices got, each beside the ticket it was got for, unless that has changed since."""
+    first = first_shuffler(connection, shuffler)
+    connection.executemany(
+        "UPDATE enrolment SET credential = ?, key = ? WHERE shuffler = ? AND device = ? AND ticket = ?",
+        [(got.id, got.key, first, device, ticket) for device, (ticket, got) in credentials.items()],
+    )

@@ -1,0 +1,211 @@
+"""Histories: all certificates of a task, checked one by one, and together: one chain, no gap, nothing said twice.
+
+Where the task's batch records attest its releases, the last certificate's list names every round released before it.
+The others must then be certificates of those very releases. Of a task without them, certificates are compared as far as
+they go: the counts of rounds that several state, and whether the last one counts all rounds that there are certificates
+of. A round that nobody has a certificate of, and that none names, is not found there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from hubbub.deploy.verification import NotACertificate, Pins, VerificationError, Verified, other_document, verify
+from hubbub.protos.releases import Release
+from hubbub.protos.successions import Succession
+
+
+@dataclass(frozen=True)
+class Held:
+    """A certificate that holds by itself, and the file that it is in."""
+
+    path: Path
+    document: bytes = field(repr=False)
+    verified: Verified
+
+    @property
+    def round(self) -> int:
+        """The round that it is of."""
+        return int(self.verified.content["round"])
+
+    @property
+    def history(self) -> dict[int, Any]:
+        """What it states of each round that it composes, its own last."""
+        return {stated["round"]: stated for stated in self.verified.content["all_rounds"]["history"]}
+
+    @property
+    def chain(self) -> list[Release]:
+        """The releases before its round, and its own; none where the task's records attest none."""
+        own = self.verified.release
+        return [] if own is None or self.verified.releases is None else [*self.verified.releases, own]
+
+    @property
+    def uncounted(self) -> list[int]:
+        """The rounds that were released before it, and never counted."""
+        return list(self.verified.content.get("uncounted", ()))
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What does not hold, in which file, of which round; None where it is not in one."""
+
+    file: Path | None
+    round: int | None
+    text: str
+
+    def __str__(self) -> str:
+        where = [] if self.file is None else [str(self.file)]
+        where += [] if self.round is None else [f"round {self.round}"]
+        return f"{', '.join(where)}: {self.text}" if where else self.text
+
+
+@dataclass(frozen=True)
+class History:
+    """A task's certificates in the order of their rounds' release, and what does not hold of them together."""
+
+    certificates: tuple[Held, ...]
+    problems: tuple[Problem, ...]
+
+    @property
+    def last(self) -> Held:
+        """The certificate that composes most."""
+        return self.certificates[-1]
+
+
+@dataclass(frozen=True)
+class Histories:
+    """What was found: a history for each task, what does not hold of files by themselves, and what else lay there."""
+
+    histories: tuple[History, ...]
+    alone: tuple[Problem, ...]
+    skipped: tuple[Path, ...]
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """Everything that does not hold."""
+        return (*self.alone, *(problem for history in self.histories for problem in history.problems))
+
+
+def read_histories(
+    paths: Sequence[Path],
+    pins: Pins,
+    successions: Sequence[Succession] = (),
+    progress: Callable[[str], None] = lambda _: None,
+) -> Histories:
+    """Check the certificates in these files, and in the `.json` files of these folders, by themselves and together.
+
+    `successions` are known beside those in the certificates, as for `verify`. `progress` is told which file is next.
+    JSON of another kind that lies in a folder is skipped; a file that is named must be a certificate.
+
+    Raises:
+        NotACertificate: where there is no certificate at all.
+    """
+    held: list[Held] = []
+    alone: list[Problem] = []
+    skipped: list[Path] = []
+    for path, named in _files(paths):
+        progress(str(path))
+        try:
+            document = path.read_bytes()
+            if not named and other_document(document):
+                skipped.append(path)
+                continue
+            held.append(Held(path, document, verify(document, pins, successions)))
+        except OSError as error:
+            alone.append(Problem(path, None, error.strerror or str(error)))
+        except VerificationError as error:
+            alone.append(Problem(path, None, str(error)))
+    if not held and not alone:
+        where = ", ".join(map(str, paths))
+        raise NotACertificate(f"no certificate in {where}; `hubbub results --certificate FILE` saves one")
+    tasks: dict[bytes, list[Held]] = {}
+    for each in held:
+        tasks.setdefault(each.verified.task.id, []).append(each)
+    return Histories(tuple(_history(of) for of in tasks.values()), tuple(alone), tuple(skipped))
+
+
+def _files(paths: Iterable[Path]) -> Iterator[tuple[Path, bool]]:
+    """Give each file once, and whether it was named itself."""
+    seen: set[Path] = set()
+    for path in paths:
+        for file in sorted(path.glob("*.json")) if path.is_dir() else [path]:
+            if file not in seen:
+                seen.add(file)
+                yield file, file == path
+
+
+def _history(held: Sequence[Held]) -> History:
+    ordered = sorted(held, key=lambda each: (len(each.chain), each.round))
+    problems = [*_twice(ordered), *_counts(ordered), *_totals(ordered)]
+    last = ordered[-1]
+    problems += _one_chain(ordered, last) if last.chain else _one_list(ordered, last)
+    problems += _gaps(ordered, last)
+    return History(tuple(ordered), tuple(problems))
+
+
+def _twice(held: Sequence[Held]) -> Iterator[Problem]:
+    """Find certificates of one round that differ; the same bytes in two files are a copy."""
+    first: dict[int, Held] = {}
+    for each in held:
+        other = first.setdefault(each.round, each)
+        if other.document != each.document:
+            yield Problem(each.path, each.round, f"{other.path} is another certificate of this round")
+
+
+def _counts(held: Sequence[Held]) -> Iterator[Problem]:
+    """Find rounds of which two certificates state different counts."""
+    first = {each.round: (each.history[each.round], each) for each in reversed(held)}
+    for each in held:
+        for number, stated in each.history.items():
+            counts, source = first.setdefault(number, (stated, each))
+            if counts != stated:
+                yield Problem(each.path, number, f"its counts are others in {source.path}")
+
+
+def _totals(held: Sequence[Held]) -> Iterator[Problem]:
+    """Find totals below what is proven that an earlier round costs by itself: no bound on all rounds is so low."""
+    # Not compared with earlier totals: a later bound may be tighter, and then it is the better one for both.
+    known, of = 0.0, None
+    for each in held:
+        lower = each.verified.content["round_total"]["epsilon_lower"] or 0.0
+        if lower > known:
+            known, of = lower, each
+        total = each.verified.content["all_rounds"]["epsilon_upper"]
+        if of is not None and total < known:
+            text = f"epsilon is {total} over all rounds, and at least {known} for round {of.round} alone by {of.path}"
+            yield Problem(each.path, each.round, text)
+
+
+def _one_chain(held: Sequence[Held], last: Held) -> Iterator[Problem]:
+    """Find certificates whose releases are not the beginning of the last one's."""
+    for each in held:
+        for place, (own, other) in enumerate(zip(each.chain, last.chain, strict=False)):
+            if own != other:
+                now = f"round {other.round}" if own.round != other.round else "the same round, with other batches,"
+                text = f"it is not of one history with {last.path}: at place {place} of the releases, where this one "
+                yield Problem(each.path, own.round, f"{text}has round {own.round}, {now} stands there")
+                break
+
+
+def _one_list(held: Sequence[Held], last: Held) -> Iterator[Problem]:
+    """Find rounds that the last certificate leaves out, and records of earlier rounds that are not these rounds'."""
+    records = {each.round: each.verified.content["batches"][0] for each in held}
+    for each in held:
+        if each.round not in last.history:
+            yield Problem(last.path, each.round, f"its totals leave out this round, of which {each.path} is")
+        for number, record in zip(each.history, each.verified.content["earlier"], strict=False):
+            if records.get(number, record) != record:
+                yield Problem(each.path, number, "the shuffler's record of this round is another in its certificate")
+
+
+def _gaps(held: Sequence[Held], last: Held) -> Iterator[Problem]:
+    """Find rounds that the last certificate composes and that no certificate is here of, unless none was made."""
+    rounds = {each.round for each in held}
+    for number in last.history:
+        if number not in rounds and number not in last.uncounted:
+            yield Problem(None, number, f"there is no certificate of it here, and {last.path} composes it")
+        if number in rounds and number in last.uncounted:
+            yield Problem(last.path, number, "it was never counted by this one, and there is a certificate of it")

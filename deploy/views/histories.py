@@ -1,0 +1,88 @@
+"""Histories of certificates, for people as a table and for programs as JSON."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.table import Table
+
+from hubbub.deploy.histories import Held, Histories, History, Problem
+
+
+def document_of(found: Histories) -> dict[str, Any]:
+    """Return the JSON document."""
+    held = [each for history in found.histories for each in history.certificates]
+    return {
+        "verified": not found.problems,
+        "signers_pinned": bool(held) and all(each.verified.pinned for each in held),
+        "histories": [_history(history) for history in found.histories],
+        "problems": [_problem(problem) for problem in found.problems],
+        "skipped": [str(path) for path in found.skipped],
+    }
+
+
+def _problem(problem: Problem) -> dict[str, Any]:
+    return {
+        "file": None if problem.file is None else str(problem.file),
+        "round": problem.round,
+        "problem": problem.text,
+    }
+
+
+def _history(history: History) -> dict[str, Any]:
+    last = history.last
+    task = last.verified.task
+    return {
+        "task": task.name,
+        "task_id": task.id.hex(),
+        "signers": last.verified.fingerprints,
+        "verified": not history.problems,
+        "releases_attested": last.verified.releases is not None,
+        "uncounted": last.uncounted,
+        "rounds": [_round(each) for each in history.certificates],
+        "all_rounds": last.verified.content["all_rounds"],
+    }
+
+
+def _round(held: Held) -> dict[str, Any]:
+    content = held.verified.content
+    return {
+        "round": held.round,
+        "file": str(held.path),
+        "reports": held.verified.records[0].reports,
+        "epsilon_upper": content["round_total"]["epsilon_upper"],
+        "all_rounds_epsilon_upper": content["all_rounds"]["epsilon_upper"],
+        "all_rounds_epsilon_local": content["all_rounds"]["epsilon_local"],
+    }
+
+
+def table_of(history: History) -> Table:
+    """Return a task's history as a table: a row for each certificate, and each round that was never counted."""
+    task = history.last.verified.task
+    table = Table(title=f"{task.name}, task {task.id.hex()[:12]}")
+    for name in ("round", "reports", "epsilon", "all rounds so far", "if both collude"):
+        table.add_column(name, justify="right")
+    table.add_column("certificate")
+    for each in history.certificates:
+        row = _round(each)
+        numbers = (row["epsilon_upper"], row["all_rounds_epsilon_upper"], row["all_rounds_epsilon_local"])
+        table.add_row(str(row["round"]), str(row["reports"]), *(f"{number:g}" for number in numbers), row["file"])
+    for release in history.last.chain:
+        if release.round in history.last.uncounted:
+            table.add_row(str(release.round), str(release.reports), "", "", "", "never counted, stands at the minimum")
+    return table
+
+
+def in_words(history: History) -> str:
+    """Say in a sentence whether the certificates are one history."""
+    last = history.last
+    rounds, total = len(last.history), last.verified.content["all_rounds"]["epsilon_upper"]
+    assumed = ", if the honest share was assumed rightly" if last.verified.task.admission.assumed else ""
+    if history.problems:
+        return "these certificates are not one history; what does not hold is said at the end"
+    attested = (
+        "all that were released, by the shuffler's records"
+        if last.verified.releases is not None
+        else "those that they name; the task's records do not attest that no other was released"
+    )
+    return f"one history of {rounds} rounds, {attested}: epsilon <= {total} over all of them{assumed}"

@@ -1,0 +1,53 @@
+"""Credentials: what the shuffler checks proofs with, in memory: the master keys, and who is admitted no more.
+
+A proof is checked without reading the disk, in about five microseconds. What is learned of a submission here, which
+device it is of, is needed until its place in the round is computed, and is kept nowhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hubbub.protos.credentials import CREDENTIAL_BYTES, CredentialId, bound_to, credential_key, is_proven
+from hubbub.protos.envelope import Destination
+from hubbub.protos.messages import KeyState, Submission
+from hubbub.shuffler.records import Master, Revoked
+from hubbub.shuffler.store import Store
+
+_GENERATION = slice(0, 4)
+_NUMBER = slice(-16, None)
+
+
+class Credentials:
+    """The master keys and the revoked devices, as they were last read from the store."""
+
+    def __init__(self) -> None:
+        # By the generation as an id begins with it.
+        self._secrets: dict[bytes, bytes] = {}
+        self._active: Master | None = None
+        self.revoked = Revoked()
+
+    async def read(self, store: Store) -> None:
+        """Take what the store holds now; called at the start and after each change."""
+        masters = await store.masters()
+        self._secrets = {master.generation.to_bytes(4, "big"): master.secret for master in masters}
+        self._active = next((master for master in masters if master.state is KeyState.ACTIVE), None)
+        self.revoked = await store.revoked()
+
+    def numbers(self, to: Destination, submissions: Sequence[Submission]) -> list[bytes | None]:
+        """Return the number of the device that each submission is proven to be of, None where it is of none."""
+        prefix, secrets = bound_to(to), self._secrets
+        numbers: list[bytes | None] = []
+        for submission in submissions:
+            credential = submission.credential
+            master = secrets.get(credential[_GENERATION]) if len(credential) == CREDENTIAL_BYTES else None
+            proven = master is not None and is_proven(credential_key(master, credential), prefix, submission)
+            numbers.append(credential[_NUMBER] if proven else None)
+        return numbers
+
+    def issue(self, number: bytes, expires: int, authority: bytes) -> tuple[bytes, bytes] | None:
+        """Return the id and the key of a device's credential under the active master key; None where there is none."""
+        if self._active is None:
+            return None
+        credential = CredentialId(self._active.generation, expires, authority, number).encode()
+        return credential, credential_key(self._active.secret, credential)

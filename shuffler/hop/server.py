@@ -1,0 +1,134 @@
+"""A hop as a process: a port over mutual TLS for the shuffler before it, a store, and processes that open envelopes."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+
+import structlog
+
+from hubbub.protos import wire
+from hubbub.protos.envelope import FIRST_HOP
+from hubbub.protos.errors import HubbubError
+from hubbub.protos.keys import Identity, Role, load_public
+from hubbub.protos.task import MAXIMUM_HOPS, hop_name
+from hubbub.service import listening
+from hubbub.service.certificates import Certificates
+from hubbub.service.metrics import Conditions, Disk, Metrics
+from hubbub.service.ports import Announce, Ports
+from hubbub.service.run import run
+from hubbub.service.successions import load_successions
+from hubbub.service.troubles import Kind, Troubles
+from hubbub.service.workers import Workers
+from hubbub.shuffler.hop.accept import Hop
+from hubbub.shuffler.hop.metrics import HopCollector, Stage, TimedHop
+from hubbub.shuffler.hop.settings import Settings
+from hubbub.shuffler.hop.sqlite import SqliteStore
+from hubbub.shuffler.hop.store import Store
+from hubbub.shuffler.hop.tasks import load_tasks
+from hubbub.shuffler.reaching import Reached
+
+DELIVERERS = frozenset({"shuffler", *(hop_name(FIRST_HOP + index) for index in range(MAXIMUM_HOPS))})
+"""Common names that may deliver batches: any shuffler's. Whose batch it is its record says, which is signed."""
+
+MAXIMUM_CALLS = 64
+"""Calls in work at once; a shuffler needs one per query, and memory stays bounded."""
+
+SWEEP_SECONDS = 60.0
+"""How often keys of rounds that no batch came for are looked over."""
+
+_LOG = structlog.get_logger(__name__)
+
+
+async def serve(
+    settings: Settings,
+    *,
+    clock: Callable[[], float] = time.time,
+    announce: Announce | None = None,
+    stop: asyncio.Event | None = None,
+) -> None:
+    """Run a hop until SIGTERM or SIGINT, or until `stop` is set; then drain.
+
+    `announce` is called with the addresses of the ports, {"delivery": …} and "metrics" where there is such a port, once
+    they serve.
+
+    Raises:
+        HubbubError: where settings, tasks, keys, ports or the store cannot be used; nothing was served then.
+    """
+    await run(settings.log, _assembled(settings, clock), announce=announce, stop=stop)
+
+
+@dataclass
+class _Hop:
+    settings: Settings
+    store: Store
+    hop: TimedHop
+    metrics: Metrics
+    troubles: Troubles
+    certificates: Certificates
+    clock: Callable[[], float]
+    sweeping: asyncio.Task[None] | None = None
+
+    async def listen(self, ports: Ports) -> None:
+        settings, certificates = self.settings, self.certificates
+        server = listening.new_server(MAXIMUM_CALLS)
+        wire.serve_delivery(server, self.hop, DELIVERERS)
+        await ports.open("delivery", settings.listen, wire.DELIVERY_SERVICE, server, certificates.server(mutual=True))
+        registry, tls = self.metrics.registry, settings.tls.paths()
+        await ports.open_metrics(settings.metrics_listen, registry, tls, lambda: certificates.renewals)
+
+    async def start(self) -> None:
+        self.sweeping = asyncio.create_task(sweep(self.store, self.clock, self.troubles))
+
+    async def leave(self) -> None:
+        """Let the calls in work finish; what they do not reach is gone on with at the next start."""
+        if self.sweeping is not None:
+            self.sweeping.cancel()
+
+
+@contextlib.asynccontextmanager
+async def _assembled(settings: Settings, clock: Callable[[], float]) -> AsyncIterator[_Hop]:
+    try:
+        identity = Identity.load(settings.identity)
+    except OSError as error:
+        raise HubbubError(f"cannot read {settings.identity}: {error.strerror}; `hubbub init` makes keys") from error
+    certificates = Certificates(Role.HOP, settings.tls.paths(), settings.identity, clock)
+    operator, shuffler = load_public(settings.operator_key), load_public(settings.shuffler_key)
+    successions = load_successions(settings.successions)
+    tasks = load_tasks(settings.tasks, operator, shuffler, identity.public, successions)
+    taker = Reached(settings.next, settings.tls.paths(), certificates)
+    metrics, troubles = Metrics("hop", Stage), Troubles()
+    store = SqliteStore(settings.data, metrics.stage(Stage.STORE), troubles=troubles)
+    workers = Workers(settings.processes)
+    try:
+        await store.add_tasks(tasks.values())
+        hop = Hop(tasks, identity, store, workers, taker, settings.next, troubles=troubles)
+        timed = TimedHop(hop, metrics.stage(Stage.ACCEPT), metrics.stage(Stage.PASS_ON))
+        collector = HopCollector(tasks, store, timed)
+        for each in (collector, Disk("hop", settings.data), Conditions("hop", troubles), certificates):
+            metrics.registry.register(each)
+        async with certificates.watched():
+            yield _Hop(settings, store, timed, metrics, troubles, certificates, clock)
+    finally:
+        # The store last, as it still writes what waits.
+        await taker.close()
+        await asyncio.to_thread(workers.close)
+        await asyncio.to_thread(store.close)
+
+
+async def sweep(store: Store, clock: Callable[[], float], troubles: Troubles) -> None:
+    """Destroy the keys whose time is over and that no batch came for; now, and every minute."""
+    while True:
+        try:
+            expired = await store.expire_keys(clock())
+        except Exception as error:
+            # Whatever it was: without this loop keys would be kept for ever.
+            text = f"keys whose time is over could not be destroyed: {error}; it is tried again every minute"
+            troubles.meet("sweep", Kind.ROUNDS, "keys not looked over", text, error)
+        else:
+            troubles.over("sweep")
+            _LOG.debug("keys of rounds that never came destroyed", keys=expired)
+        await asyncio.sleep(SWEEP_SECONDS)

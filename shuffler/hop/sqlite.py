@@ -1,0 +1,209 @@
+"""A hop's store in one SQLite file: its tables, and the operations on them beside those of receiving."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import json
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hubbub.protos.batch import BatchId, released_digest
+from hubbub.protos.errors import HubbubError
+from hubbub.protos.messages import Committed
+from hubbub.protos.signed import SignedDocument
+from hubbub.protos.stored import Layout
+from hubbub.protos.task import Task
+from hubbub.service.commits import GroupCommit
+from hubbub.service.inbox_store import InboxStore, TablesTransaction
+from hubbub.service.inbox_tables import InboxTables
+from hubbub.service.stages import Observe, unobserved
+from hubbub.service.store_file import create
+from hubbub.service.troubles import Troubles
+from hubbub.shuffler.hop.records import Passing, Standing
+from hubbub.shuffler.hop.store import Sign
+
+FILE_NAME = "hop.db"
+
+LAYOUT = Layout(
+    what="hop's store",
+    version=1,
+    older="start new tasks in a store of another folder",
+    migrations={},
+    script="""
+CREATE TABLE tasks (id INTEGER PRIMARY KEY, task_id BLOB NOT NULL UNIQUE, queries INTEGER NOT NULL);
+CREATE TABLE rounds (id INTEGER PRIMARY KEY, task INTEGER NOT NULL REFERENCES tasks, round INTEGER NOT NULL,
+    record BLOB NOT NULL, signature BLOB NOT NULL, not_after INTEGER NOT NULL, key_set BLOB, UNIQUE (task, round));
+CREATE TABLE private_keys (round INTEGER PRIMARY KEY REFERENCES rounds, private BLOB NOT NULL);
+CREATE TABLE batches (id INTEGER PRIMARY KEY, round INTEGER NOT NULL REFERENCES rounds, query INTEGER NOT NULL,
+    record BLOB NOT NULL, signature BLOB NOT NULL, reports INTEGER NOT NULL, dummies INTEGER NOT NULL,
+    digest BLOB NOT NULL, next INTEGER NOT NULL DEFAULT 0, mixed BLOB, mixed_signature BLOB, mixed_digest BLOB,
+    valid INTEGER, left_out TEXT, UNIQUE (round, query));
+CREATE TABLE stretches (id INTEGER PRIMARY KEY, batch INTEGER NOT NULL REFERENCES batches, first INTEGER NOT NULL,
+    envelopes BLOB NOT NULL, UNIQUE (batch, first));
+CREATE TABLE released (id INTEGER PRIMARY KEY, batch INTEGER NOT NULL REFERENCES batches, first INTEGER NOT NULL,
+    envelopes BLOB NOT NULL, UNIQUE (batch, first));
+""",
+)
+
+
+class Tables(InboxTables[Passing]):
+    """The operations, beside those of receiving; what one of them writes is stored when its transaction ends."""
+
+    BATCHES = (
+        "SELECT query, record, signature, reports, dummies, digest, next, valid, left_out,"
+        " mixed, mixed_signature, mixed_digest FROM batches WHERE round = ?"
+    )
+
+    def _delivery(self, batch: BatchId, row: Sequence[Any]) -> Passing:
+        _, body, signature, reports, dummies, digest, following, valid, left_out, mixed, mixed_signature, own = row
+        committed = None if valid is None else Committed(valid, json.loads(left_out))
+        record = None if mixed is None else SignedDocument(mixed, mixed_signature)
+        document = SignedDocument(body, signature)
+        return Passing(batch, document, reports, dummies, digest, following, committed, record, own or b"")
+
+    def add_tasks(self, tasks: Iterable[Task]) -> None:
+        """Remember tasks; one that is known stays as it is."""
+        for task in tasks:
+            statement = "INSERT OR IGNORE INTO tasks (task_id, queries) VALUES (?, ?)"
+            self._run(statement, task.id, len(task.queries))
+
+    def abandon(self, task_id: bytes, round_number: int) -> None:
+        """Destroy what a round has of envelopes, and its private key: nothing of it is passed on any more."""
+        super().abandon(task_id, round_number)
+        of_round = "DELETE FROM released WHERE batch IN (SELECT id FROM batches WHERE round = ?)"
+        self._run(of_round, self._round(task_id, round_number))
+
+    def mix(self, batch: BatchId, blocks: Iterator[bytes], width: int, sign: Sign) -> Passing:
+        """Store a permuted list and its record, unless the batch has one; erase what arrived."""
+        known = self._known(batch)
+        if known.mixed is not None:
+            return known
+        row, stored = self._batch(batch), _Count()
+        # The digest pulls the blocks through: the list is stored and hashed in one pass.
+        digest = released_digest(self._stored(row, blocks, width, stored))
+        record = sign(digest, stored.envelopes)
+        statement = "UPDATE batches SET mixed = ?, mixed_signature = ?, mixed_digest = ? WHERE id = ?"
+        self._run(statement, record.body, record.signature, digest, row)
+        self._run("DELETE FROM stretches WHERE batch = ?", row)
+        self._remains.erased = True
+        return self._known(batch)
+
+    def _stored(self, row: int | None, blocks: Iterator[bytes], width: int, stored: _Count) -> Iterator[bytes]:
+        statement = "INSERT INTO released (batch, first, envelopes) VALUES (?, ?, ?)"
+        for block in blocks:
+            self._run(statement, row, stored.envelopes, block)
+            stored.envelopes += len(block) // width
+            yield block
+
+    def passed_on(self, batch: BatchId, committed: Committed) -> Committed:
+        """Note that the next party has committed a batch; erase its list, and with the round's last batch its key."""
+        known = self._known(batch)
+        if known.committed is not None:
+            return known.committed
+        row, round_row = self._batch(batch), self._round(batch.task_id, batch.round)
+        left_out = json.dumps(dict(committed.left_out), sort_keys=True)
+        self._run("UPDATE batches SET valid = ?, left_out = ? WHERE id = ?", committed.counted, left_out, row)
+        self._run("DELETE FROM released WHERE batch = ?", row)
+        self._run(
+            "DELETE FROM private_keys WHERE round = ?1 AND (SELECT COUNT(*) FROM batches WHERE round = ?1 AND"
+            " valid IS NOT NULL) = (SELECT queries FROM tasks JOIN rounds ON rounds.task = tasks.id"
+            " WHERE rounds.id = ?1)",
+            round_row,
+        )
+        self._remains.erased = True
+        return committed
+
+    def standings(self) -> list[Standing]:
+        """How far the rounds are that a key was made for, oldest key first."""
+        rows = self._all(
+            "SELECT task_id, rounds.round, EXISTS (SELECT 1 FROM private_keys WHERE private_keys.round = rounds.id),"
+            " COUNT(batches.id), COUNT(batches.mixed), COUNT(batches.valid) FROM rounds"
+            " JOIN tasks ON tasks.id = rounds.task LEFT JOIN batches ON batches.round = rounds.id"
+            " GROUP BY rounds.id ORDER BY rounds.id"
+        )
+        return [Standing(task_id, number, bool(key), *counts) for task_id, number, key, *counts in rows]
+
+    def _known(self, batch: BatchId) -> Passing:
+        known = self.batch(batch)
+        if known is None:
+            raise HubbubError(f"batch {batch.query} of round {batch.round} is to be passed on, but was not announced")
+        return known
+
+
+@dataclass
+class _Count:
+    """How many envelopes of a list are stored."""
+
+    envelopes: int = 0
+
+
+class SqliteStore(InboxStore[Tables, Passing]):
+    """The store (`hop.store.Store`) in a folder, for one process at a time."""
+
+    @staticmethod
+    def create(folder: Path) -> Path:
+        """Make a new store in `folder`, and return its file.
+
+        Raises:
+            StoreError: where there is one already, or something is left of one; nothing was made then.
+        """
+        return create(folder, FILE_NAME, LAYOUT)
+
+    def __init__(
+        self,
+        folder: Path,
+        observe: Observe = unobserved,
+        *,
+        connection: type[sqlite3.Connection] = sqlite3.Connection,
+        commits: type[GroupCommit[TablesTransaction[Tables]]] = GroupCommit,
+        troubles: Troubles | None = None,
+    ) -> None:
+        """Open the store in `folder`; see `InboxStore`."""
+        self.folder = folder
+        super().__init__(
+            *(folder, FILE_NAME, LAYOUT),
+            Tables,
+            observe,
+            who="hop",
+            connection=connection,
+            commits=commits,
+            troubles=troubles,
+        )
+
+    async def add_tasks(self, tasks: Iterable[Task]) -> None:
+        """Remember tasks; one that is known stays as it is."""
+        known = list(tasks)
+        await self._do(lambda tables: tables.add_tasks(known))
+
+    async def mix(self, batch: BatchId, blocks: Iterator[bytes], width: int, sign: Sign) -> Passing:
+        """Store a permuted list with the record that `sign` makes of it, erase what arrived; return the batch."""
+        return await self._commits.submit(lambda unit: unit.tables.mix(batch, blocks, width, sign), alone=True)
+
+    async def envelopes(self, batch: BatchId, offset: int, width: int) -> Sequence[bytes]:
+        """Return some envelopes of a permuted list from `offset` on; none at its end."""
+        found = await asyncio.to_thread(self._read, functools.partial(self._released_at, batch, offset))
+        if found is None:
+            return ()
+        first, joined = found
+        return [joined[start : start + width] for start in range((offset - first) * width, len(joined), width)]
+
+    def _released_at(self, batch: BatchId, offset: int) -> tuple[int, bytes] | None:
+        row: tuple[int, bytes] | None = self._database.reader.execute(
+            "SELECT first, envelopes FROM released JOIN batches ON batches.id = released.batch"
+            " JOIN rounds ON rounds.id = batches.round JOIN tasks ON tasks.id = rounds.task"
+            " WHERE task_id = ? AND rounds.round = ? AND query = ? AND first <= ? ORDER BY first DESC LIMIT 1",
+            (batch.task_id, batch.round, batch.query, offset),
+        ).fetchone()
+        return row
+
+    async def passed_on(self, batch: BatchId, committed: Committed) -> Committed:
+        """Note that the next party has committed a batch, and erase its list; return what it is committed with."""
+        return await self._do(lambda tables: tables.passed_on(batch, committed))
+
+    async def standings(self) -> list[Standing]:
+        """Return how far the rounds are that a key was made for, oldest key first."""
+        return await self._do(Tables.standings)

@@ -1,0 +1,183 @@
+"""No value prints a secret that it holds: what is printed ends up in logs, in errors, and in reports of crashes."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import importlib
+import os
+import re
+import traceback
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from hubbub.client.device import DeviceReceipt
+from hubbub.client.enrolment_tables import Enrolment
+from hubbub.client.entry import Drawn, Entry
+from hubbub.client.gateway import _Parcel
+from hubbub.client.memory import Step
+from hubbub.deploy.authority import Authority
+from hubbub.protos.batch import BatchId
+from hubbub.protos.credentials import Credential, CredentialId
+from hubbub.protos.envelope import Destination, InnerOpener, OuterOpener
+from hubbub.protos.keys import Identity, KeySet
+from hubbub.protos.messages import Envelopes, KeyState, Receipt, Redemption, Submission
+from hubbub.protos.signed import SignedDocument
+from hubbub.protos.suites import DEFAULT
+from hubbub.protos.tickets import Ticket
+from hubbub.protos.transport import Pems
+from hubbub.queries.over_rounds import Encoded, Moment
+from hubbub.queries.prefixes import Prefix
+from hubbub.service.keys import NewRoundKey
+from hubbub.service.receiving import StoredKey
+from hubbub.service.workers import Job
+from hubbub.shuffler.checks.check import Arrival
+from hubbub.shuffler.keys import RoundKeys
+from hubbub.shuffler.opener import RoundKey
+from hubbub.shuffler.opening import _Piece, _Waiting
+from hubbub.shuffler.records import Master, Opened, Revoked, Spent
+from support.planted import found_in
+from support.tree import MODULES, ROOT
+
+HOLDING = re.compile(r"\b(bytes|Value|Answers|Memory|Memories)\b")
+"""Types whose values may be secrets."""
+
+PUBLIC = {
+    # What is signed, and published as it is.
+    "body", "signature", "signatures", "successions", "records", "certificate", "table",
+    "operator_signature", "shuffler_signature",
+    # Public keys.
+    "public_key", "operator", "shuffler", "analyzer", "hops", "authority", "second_authority",
+    "public", "identity", "old", "new", "witness",
+    # Names of tasks, digests, labels, and what is looked up by them.
+    "task_id", "digest", "mixed_digest", "key_set_hash", "head", "person", "end",
+    "held_up", "awaited", "charges", "served", "failures", "tallies", "stuck",
+    # What the analyzer computes results from: counts of a whole batch, and texts that a list or a certificate has.
+    "counts", "after", "beginnings", "blocks",
+    # Made up, not asked: the answers that `hubbub audit` has its own people give, and what is seen of them.
+    "first", "second", "others", "seen",
+}  # fmt: skip
+"""Fields of these names hold nothing secret, in any class. A field that is not among them is hidden."""
+
+SYMBOL = 987_654_321
+SECRET = os.urandom(DEFAULT.private_key_bytes)
+TO = Destination(bytes(32), 0, bytes(32))
+SIGNED = SignedDocument(b"{}", bytes(64))
+KEY = RoundKey(TO, SECRET, 48)
+
+
+def _waiting() -> _Waiting:
+    opened: asyncio.Future[list[bytes | None]] = asyncio.Future(loop=asyncio.new_event_loop())
+    opened.set_result([SECRET])
+    opened.get_loop().close()
+    return _Waiting(KEY, 1, SECRET, opened)
+
+
+HOLDERS: tuple[Any, ...] = (
+    Arrival(cast(Any, None), cast(Any, None), TO, 0.0, 0, 0, frozenset({SECRET})),
+    Credential(SECRET, SECRET),
+    CredentialId(0, 0, bytes(8), SECRET),
+    Drawn(SECRET, SECRET),
+    DeviceReceipt(SECRET, 0),
+    Enrolment(SECRET, SECRET, Credential(SECRET, SECRET)),
+    Encoded(SYMBOL, {"state": SYMBOL}),
+    Entry(SECRET, SECRET, None, SECRET),
+    Envelopes(BatchId(bytes(32), 0, 0), 0, (SECRET,)),
+    Job(TO, SECRET, 0, 48),
+    Master(0, SECRET, KeyState.ACTIVE, 0),
+    Moment(0, {"state": SYMBOL}),
+    NewRoundKey(SECRET, SIGNED, 0),
+    Opened(SECRET, bytes(16), SECRET),
+    Pems(b"", b"", SECRET),
+    Prefix(SECRET, ended=True),
+    Receipt(SECRET, 0),
+    Redemption(SECRET, SECRET),
+    Revoked(frozenset({SECRET}), frozenset({SECRET})),
+    RoundKeys(SECRET, KeySet(SIGNED, SIGNED), SECRET),
+    Spent(SECRET, SECRET, SECRET, 0),
+    Step(SECRET.hex(), {"query": {"state": SYMBOL}}, 0.0),
+    StoredKey(SECRET, SIGNED, None),
+    Submission(SECRET, SECRET, SECRET, SECRET),
+    Ticket(SECRET, bytes(32), 0, ((bytes(32), SECRET),)),
+    KEY,
+    _waiting(),
+)
+"""One of every kind of value that hides something, holding a secret there. A new one is a line."""
+
+AROUND: tuple[Any, ...] = (
+    Identity.generate(),
+    Authority.generate(),
+    InnerOpener(TO, SECRET, 0),
+    OuterOpener(TO, SECRET, [48]),
+    _Parcel("device", Submission(SECRET, SECRET), 1),
+    _Piece([_waiting()]),
+    {"a": [HOLDERS]},
+)
+"""Values that hold keys, or values of those kinds."""
+
+
+def classes() -> Iterator[type]:
+    """Every dataclass that people write."""
+    for path in MODULES:
+        name = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+        module = importlib.import_module(f"hubbub.{name}")
+        for found in vars(module).values():
+            if isinstance(found, type) and dataclasses.is_dataclass(found) and found.__module__ == module.__name__:
+                yield found
+
+
+FIELDS = [(each, field) for each in classes() for field in dataclasses.fields(cast(Any, each))]
+
+
+def printed(value: object) -> bytes:
+    """A value in every way in which texts are made of values, the traceback of an error about it among them."""
+    texts = [repr(value), str(value), f"{value}", f"{value!r:.5000}", repr(SimpleNamespace(value=value))]
+    try:
+        raise ValueError(value)
+    except ValueError as error:
+        texts += traceback.format_exception(error)
+    return "\n".join(texts).encode()
+
+
+def private(value: object) -> list[bytes]:
+    """The secrets in a value of `HOLDERS` or `AROUND`."""
+    keys = {Identity: "key", Authority: "_key"}
+    name = keys.get(type(value))
+    own = [] if name is None else [number.to_bytes(32, "big") for number in _numbers(getattr(value, name))]
+    return [SECRET, SECRET.hex().encode(), str(SYMBOL).encode(), *own]
+
+
+def _numbers(key: Any) -> list[int]:
+    if hasattr(key, "private_numbers"):
+        return [key.private_numbers().private_value]
+    return [int.from_bytes(key.private_bytes_raw(), "big")]
+
+
+def test_what_may_hold_a_secret_is_hidden_or_known_to_be_public() -> None:
+    assert len(FIELDS) > 800
+    shown = [(each, field) for each, field in FIELDS if field.repr and HOLDING.search(str(field.type))]
+    assert [f"{each.__qualname__}.{field.name}" for each, field in shown if field.name not in PUBLIC] == []
+    assert {field.name for _, field in shown} == PUBLIC
+
+
+def test_there_is_one_of_every_kind_that_hides_something() -> None:
+    hiding = {each for each, field in FIELDS if not field.repr and HOLDING.search(str(field.type))}
+    # Texts that a certificate names, kept aside to be found faster; and whole certificates, which are long.
+    assert {each.__name__ for each in hiding} - {"Alphabet", "Held"} <= {type(each).__name__ for each in HOLDERS}
+
+
+@pytest.mark.parametrize("value", [*HOLDERS, *AROUND], ids=lambda value: type(value).__name__)
+def test_no_value_prints_the_secret_that_it_holds(value: object) -> None:
+    assert found_in(printed(value), private(value)) == []
+
+
+def test_the_search_itself_finds_a_field_that_is_not_hidden() -> None:
+    @dataclasses.dataclass(frozen=True)
+    class Open:
+        key: bytes
+
+    assert found_in(printed(Open(SECRET)), [SECRET]) == [SECRET]
+    assert HOLDING.search(str(dataclasses.fields(Open)[0].type)) is not None

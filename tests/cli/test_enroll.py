@@ -1,0 +1,202 @@
+"""Tickets from the command line, and what the operator does with credentials, on running services."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import stat
+import time
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from hubbub.client import Device, Pacing, Refusal
+from hubbub.deploy.local import LocalPipeline
+from hubbub.deploy.ticketing import read_tickets
+from hubbub.protos.admission import OPEN
+from hubbub.protos.envelope import Destination, outer_bytes
+from hubbub.protos.keys import Identity, Role
+from hubbub.protos.messages import Submission
+from hubbub.protos.refusals import Reason
+from hubbub.protos.task import Draft, Privacy, Schedule
+from hubbub.protos.transport import TLS, open_channel
+from hubbub.protos.wire import SubmissionCaller
+from hubbub.queries.histogram import Histogram
+from support.command import Ran, hubbub
+
+HOUR = 3600
+
+
+@pytest.fixture
+def keys(tmp_path: Path) -> tuple[str | Path, ...]:
+    operator, shuffler = Identity.generate(), Identity.generate()
+    operator.save(tmp_path / "operator.pem")
+    operator.save_public(tmp_path / "operator.pub.pem")
+    shuffler.save_public(tmp_path / "shuffler.pub.pem")
+    return "--key", tmp_path / "operator.pem", "--shuffler-key", tmp_path / "shuffler.pub.pem"
+
+
+def test_one_ticket_is_in_a_file_that_only_its_owner_reads(tmp_path: Path, keys: tuple[str | Path, ...]) -> None:
+    ran = hubbub("enroll", tmp_path / "ticket.json", *keys, "--days", "2", "--json")
+    assert ran.status == 0, ran.err
+    (ticket,) = read_tickets(tmp_path / "ticket.json")
+    assert ran.json["devices"] == [ticket.device.hex()]
+    assert time.time() + 47 * HOUR < ticket.expires < time.time() + 49 * HOUR
+    assert stat.S_IMODE((tmp_path / "ticket.json").stat().st_mode) == 0o600
+    again = hubbub("enroll", tmp_path / "ticket.json", *keys)
+    assert again.status == 1
+    assert "exists; a ticket is handed over once, name a new file" in again.err
+
+
+def test_many_tickets_are_one_a_line_and_may_be_countersigned(tmp_path: Path, keys: tuple[str | Path, ...]) -> None:
+    file = tmp_path / "tickets.jsonl"
+    ran = hubbub("enroll", file, *keys, "--devices", "30")
+    assert (ran.status, ran.out.startswith("30 tickets in ")) == (0, True)
+    second = Identity.generate()
+    second.save(tmp_path / "second.pem")
+    ran = hubbub("enroll", file, "--countersign", "--key", tmp_path / "second.pem", "--json")
+    assert ran.json["tickets"] == 30
+    tickets = read_tickets(file)
+    assert len({ticket.device for ticket in tickets}) == 30
+    for ticket in tickets:
+        ticket.check(second.public)
+        assert len(ticket.signatures) == 2
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+
+
+def test_each_name_of_a_list_has_a_file_and_no_ticket_has_a_name(tmp_path: Path, keys: tuple[str | Path, ...]) -> None:
+    names = tmp_path / "people.txt"
+    names.write_text("olga\n\npetra h\n")
+    ran = hubbub("enroll", tmp_path / "tickets", *keys, "--names", names)
+    assert ran.status == 0, ran.err
+    files = sorted((tmp_path / "tickets").iterdir())
+    assert [file.name for file in files] == ["olga.ticket", "petra h.ticket"]
+    assert not any(b"olga" in file.read_bytes() for file in files)
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [("a/b", "cannot be the name of a file"), ("..", "cannot be"), ("a\na", "'a' comes twice"), ("\n", "no name")],
+)
+def test_a_list_that_gives_no_files_is_refused(
+    tmp_path: Path, keys: tuple[str | Path, ...], content: str, says: str
+) -> None:
+    names = tmp_path / "people.txt"
+    names.write_text(content)
+    ran = hubbub("enroll", tmp_path / "tickets", *keys, "--names", names)
+    assert ran.status == 2
+    assert says in ran.err
+    assert not (tmp_path / "tickets").exists()
+
+
+def test_words_that_do_not_go_together_are_refused(tmp_path: Path, keys: tuple[str | Path, ...]) -> None:
+    ran = hubbub("enroll", tmp_path / "t", *keys[:2])
+    assert (ran.status, "--shuffler-key" in ran.err) == (2, True)
+    ran = hubbub("enroll", tmp_path / "t", *keys, "--devices", "2", "--names", tmp_path / "x")
+    assert (ran.status, "give one of them" in ran.err) == (2, True)
+    ran = hubbub("keys", "revoke", tmp_path / "operator.toml", "0123")
+    assert (ran.status, "a device must be 32 lower-case hex digits" in ran.err) == (2, True)
+    ran = hubbub("keys", "revoke", tmp_path / "operator.toml")
+    assert (ran.status, "name devices to revoke" in ran.err) == (2, True)
+
+
+DRAFT = Draft(
+    "kiosks",
+    Schedule(int(time.time()), length=HOUR, grace=HOUR, rounds=1, close="operator"),
+    20,
+    Privacy(epsilon=10.0, delta=1e-2, epsilon_local=16.0),
+    (Histogram("theme", ("dark", "light")),),
+)
+
+
+@pytest.mark.slow
+async def test_a_round_of_enrolled_devices_through_a_flood_a_rotation_and_a_revocation(tmp_path: Path) -> None:
+    async with asyncio.timeout(240), LocalPipeline(DRAFT, tmp_path / "pipeline") as pipeline:
+        folder = pipeline.folder.of("operator")
+        operator = folder / "operator.toml"
+        addresses = {"shuffler_control": pipeline.services[Role.SHUFFLER].addresses["control"]}
+        addresses["analyzer_results"] = pipeline.services[Role.ANALYZER].addresses["results"]
+        text = operator.read_text()
+        for name, port in (("shuffler_control", "7302"), ("analyzer_results", "7402")):
+            text = text.replace(f'{name} = "127.0.0.1:{port}"', f'{name} = "{addresses[name]}"')
+        operator.write_text(text)
+
+        async def keys(*words: str | Path) -> Ran:
+            ran = await asyncio.to_thread(hubbub, "keys", *words, "--json")
+            assert ran.status == 0, ran.err
+            return ran
+
+        assert await flood(pipeline, 300) == {Reason.NOT_ENROLLED}
+        for number in range(20):
+            async with pipeline.device(f"kiosk {number}") as device:
+                await device.submit({"theme": "dark"})
+            step = {4: "add", 9: "activate", 14: "remove"}.get(number)
+            if step is not None:
+                await keys(step, "master", operator)
+        found = (await keys("list", operator)).json
+        masters = [key for key in found["keys"] if key["kind"] == "master"]
+        assert [(key["name"], key["state"]) for key in masters] == [("2", "active")]
+        lost = tmp_path / "lost.json"
+        lost.write_bytes(pipeline.ticket("lost"))
+        revoked = (await keys("revoke", operator, "--tickets", lost)).json
+        assert revoked == {"tickets_spent": 20, "devices_revoked": 1}
+        async with pipeline.device("lost") as device:
+            with pytest.raises(Refusal) as refused:
+                await device.submit({"theme": "light"})
+        assert refused.value.reason is Reason.REVOKED
+        status = await pipeline.close_round()
+        assert (status.submissions, status.refusals["not_enrolled"]) == (20, 300)
+        results = await pipeline.results()
+        assert [query.valid for query in results.queries] == [20]
+        body = json.loads(results.certificate)["body"]
+        assert body["admission"]["rests_on"] == "enrolment"
+        assert {batch["body"]["admission"] for batch in body["batches"]} == {"enrolled"}
+        (tmp_path / "certificate.json").write_bytes(results.certificate)
+        shown = await asyncio.to_thread(hubbub, "verify", tmp_path / "certificate.json")
+        assert shown.status == 0
+        assert "admission: enrolled, honest share 1" in shown.out
+        assert "if the honest share was assumed rightly" not in shown.out
+
+
+async def flood(pipeline: LocalPipeline, count: int) -> set[Reason]:
+    """Anonymous submissions of the right size, as somebody sends who knows the task; return why they were refused."""
+    task = pipeline.task.task
+    async with open_channel(pipeline.shuffler, TLS(pipeline.authority)) as channel:
+        caller = SubmissionCaller(channel)
+        keys = await Pacing().persist(partial(caller.get_round, task.id, 0))
+        size = outer_bytes(task.inner_bytes)
+        made = [Submission(os.urandom(16), os.urandom(size)) for _ in range(count)]
+        answers = await caller.submit_batch(Destination(task.id, 0, keys.hash), made, 10.0)
+    return {answer.reason for answer in answers if isinstance(answer, Refusal)}
+
+
+@pytest.mark.slow
+async def test_an_open_task_takes_whoever_comes_and_everything_says_that_its_numbers_are_assumed(
+    tmp_path: Path,
+) -> None:
+    async with asyncio.timeout(240), LocalPipeline(replace(DRAFT, admission=OPEN), tmp_path / "pipeline") as pipeline:
+        for number in range(20):
+            device = Device(
+                pipeline.task.encode(),
+                operator_key=pipeline.operator_key,
+                shuffler_key=pipeline.shuffler_key,
+                state=tmp_path / f"{number}.db",
+                shuffler=pipeline.shuffler,
+                authority=pipeline.authority,
+            )
+            async with device:
+                await device.submit({"theme": "dark"})
+        await pipeline.close_round()
+        results = await pipeline.results()
+        assert json.loads(results.certificate)["body"]["admission"]["rests_on"] == "assumption"
+        (tmp_path / "certificate.json").write_bytes(results.certificate)
+    shown = hubbub("verify", tmp_path / "certificate.json")
+    assert shown.status == 0
+    assert "admission: open, honest share 1. Nobody checked who submitted" in shown.out
+    for line in (line for line in shown.out.splitlines() if "epsilon <=" in line):
+        assert ", if the honest share was assumed rightly" in line
+    ran = hubbub("verify", tmp_path / "certificate.json", "--json")
+    assert ran.json["admission"]["rests_on"] == "assumption"

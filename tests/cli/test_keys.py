@@ -1,0 +1,284 @@
+"""`hubbub keys`: every key with its state, and how TLS certificates and authorities are turned over in files."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import shutil
+import ssl
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hubbub.deploy.authority import Authority
+from hubbub.deploy.cli import main
+from hubbub.deploy.commands.keys import Name
+from hubbub.deploy.initialise import Folder, Placement, initialise
+from hubbub.deploy.keys.key import place_of
+from hubbub.deploy.keys.registry import KINDS
+from hubbub.protos.keys import CORE_ROLES, Identity, Role, load_public
+from hubbub.protos.signed import fingerprint
+from hubbub.protos.signed_task import SignedTask
+from hubbub.protos.task import Identities, Schedule
+from hubbub.protos.transport import TLS
+from support.command import Ran
+from support.samples import Parties, sample_task
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Folder:
+    return initialise(tmp_path / "deployment", Placement({Role.SHUFFLER: ["shuffler.example.org"]}))
+
+
+def settings(folder: Folder, party: str) -> Path:
+    return folder.of(party) / f"{party}.toml"
+
+
+def run_any(*words: str | Path) -> Ran:
+    """As `hubbub` does, in this process: a new one would take a second each time."""
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), pytest.raises(SystemExit) as ended:
+        main(list(map(str, words)))
+    assert isinstance(ended.value.code, int)
+    return Ran(ended.value.code, out.getvalue(), err.getvalue())
+
+
+def run(*words: str | Path) -> Ran:
+    return run_any("keys", *words)
+
+
+def keys(*words: str | Path) -> dict[str, Any]:
+    ran = run(*words, "--json")
+    assert ran.status == 0, ran.err
+    found: dict[str, Any] = ran.json
+    return found
+
+
+def states(found: dict[str, Any], kind: str) -> dict[str, str]:
+    """Fingerprints by state; there is one of each state in these tests."""
+    return {key["state"]: key["fingerprint"] for key in found["keys"] if key["kind"] == kind}
+
+
+def test_the_command_knows_exactly_the_kinds_of_keys() -> None:
+    assert list(Name) == list(KINDS)
+
+
+@pytest.mark.parametrize("party", ["shuffler", "analyzer"])
+def test_a_service_s_keys_are_listed_with_state_fingerprint_and_end(folder: Folder, party: str) -> None:
+    found = keys("list", settings(folder, party))
+    assert (found["party"], found["errors"]) == (party, {})
+    assert [(key["kind"], key["state"]) for key in found["keys"]] == [
+        ("identity", "active"),
+        ("certificate", "active"),
+        ("authority", "active"),
+    ]
+    public = load_public(folder.trusted("operator", Role(party)))
+    assert states(found, "identity") == {"active": fingerprint(public)}
+    identity, certificate, _authority = found["keys"]
+    assert identity["until"] is None
+    assert certificate["since"] < certificate["until"]
+    shown = run("list", settings(folder, party))
+    assert "certificate" in shown.out
+    assert str(certificate["fingerprint"]) in shown.out
+
+
+def test_the_operator_s_keys_are_listed_although_the_shuffler_is_down(folder: Folder) -> None:
+    ran = run("list", settings(folder, "operator"), "--json")
+    assert ran.status == 1
+    assert [key["kind"] for key in ran.json["keys"]] == ["identity", "certificate", "authority"]
+    assert list(ran.json["errors"]) == ["master"]
+    assert "error: master: " in ran.err
+
+
+def test_a_certificate_is_added_activated_and_removed_and_each_step_may_be_repeated(folder: Folder) -> None:
+    shuffler, operator = settings(folder, "shuffler"), folder.of("operator")
+    first = states(keys("list", shuffler), "certificate")["active"]
+    for _ in range(2):
+        added = states(keys("add", "certificate", shuffler, "--authority", operator), "certificate")
+        assert added["active"] == first
+    for _ in range(2):
+        turned = states(keys("activate", "certificate", shuffler), "certificate")
+        assert turned == {"active": added["pending"], "retired": first}
+    pair = folder.of("shuffler") / "tls"
+    for path in (pair / "shuffler.key", pair / "retired" / "shuffler.key"):
+        assert path.stat().st_mode & 0o777 == 0o600
+    place = place_of(shuffler)
+    assert place.tls.check(time.time(), own=True)["own"].hosts[0] == "shuffler.example.org"
+    for _ in range(2):
+        assert states(keys("remove", "certificate", shuffler), "certificate") == {"active": added["pending"]}
+    assert not list((pair / "retired").iterdir())
+
+
+def test_an_activation_that_was_cut_between_the_files_is_ended_by_the_next(folder: Folder) -> None:
+    shuffler, tls = settings(folder, "shuffler"), folder.of("shuffler") / "tls"
+    added = states(keys("add", "certificate", shuffler, "--authority", folder.of("operator")), "certificate")
+    (tls / "next" / "shuffler.key").replace(tls / "shuffler.key")
+    turned = states(keys("activate", "certificate", shuffler), "certificate")
+    assert turned["active"] == added["pending"]
+    assert place_of(shuffler).tls.check(time.time(), own=True)["own"].party == "shuffler"
+
+
+def test_a_pending_certificate_that_a_service_could_not_use_is_not_put_in_place(folder: Folder, tmp_path: Path) -> None:
+    shuffler = settings(folder, "shuffler")
+    other = initialise(tmp_path / "other").of("shuffler") / "tls"
+    shutil.copytree(other, folder.of("shuffler") / "tls" / "next")
+    before = (folder.of("shuffler") / "tls" / "shuffler.pem").read_bytes()
+    ran = run("activate", "certificate", shuffler)
+    assert ran.status == 1
+    assert "was not made by the authority in" in ran.err
+    assert (folder.of("shuffler") / "tls" / "shuffler.pem").read_bytes() == before
+
+
+def test_without_the_authority_it_is_said_who_makes_a_certificate(folder: Folder) -> None:
+    ran = run("add", "certificate", settings(folder, "shuffler"))
+    assert ran.status == 1
+    assert "have the operator run `hubbub certificate shuffler`" in ran.err
+
+
+def test_a_key_that_a_crash_left_without_its_certificate_never_takes_the_place_of_the_authority(folder: Folder) -> None:
+    operator, root = settings(folder, "operator"), folder.of("operator")
+    left, before = root / "authority.next.key", (root / "authority.key").read_bytes()
+    Authority.generate().save_key(left)
+    refused = run("activate", "authority", operator)
+    assert refused.status == 1
+    assert "has no certificate, so nothing changed; `hubbub keys add authority` begins anew" in refused.err
+    assert (root / "authority.key").read_bytes() == before
+    assert "pending" in states(keys("add", "authority", operator), "authority")
+    assert "retired" in states(keys("activate", "authority", operator), "authority")
+
+
+def test_a_certificate_s_key_that_a_crash_left_alone_is_made_anew(folder: Folder) -> None:
+    following = folder.of("shuffler") / "tls" / "next"
+    following.mkdir()
+    (following / "shuffler.key").write_text("left behind")
+    added = keys("add", "certificate", settings(folder, "shuffler"), "--authority", folder.of("operator"))
+    assert "pending" in states(added, "certificate")
+    assert "retired" in states(keys("activate", "certificate", settings(folder, "shuffler")), "certificate")
+
+
+def test_an_authority_is_turned_over_with_both_trusted_meanwhile(folder: Folder) -> None:
+    operator, shuffler = settings(folder, "operator"), settings(folder, "shuffler")
+    bundle = folder.of("operator") / "tls" / "authority.pem"
+    old_bundle, old = bundle.read_bytes(), states(keys("list", shuffler), "authority")["active"]
+    for _ in range(2):
+        added = states(keys("add", "authority", operator), "authority")
+        assert added["active"] == old
+    shutil.copy(bundle, folder.of("shuffler") / "tls" / "authority.pem")
+    assert states(keys("list", shuffler), "authority") == added
+    for _ in range(2):
+        turned = states(keys("activate", "authority", operator), "authority")
+        assert turned == {"active": added["pending"], "retired": old}
+    assert not (folder.of("operator") / "authority.next.key").exists()
+    # The operator's own certificate is of the old one still: without it, nobody would talk to the operator.
+    refused = run("remove", "authority", operator)
+    assert refused.status == 1
+    assert "was not made by the authority in the authorities that would be left" in refused.err
+    shutil.copy(bundle, folder.of("shuffler") / "tls" / "authority.pem")
+    for party in ("operator", "shuffler"):
+        keys("add", "certificate", settings(folder, party), "--authority", folder.of("operator"))
+        keys("activate", "certificate", settings(folder, party))
+    assert states(keys("remove", "authority", operator), "authority") == {"active": added["pending"]}
+    assert len(ssl.PEM_cert_to_DER_cert(bundle.read_text())) > 100
+    own = TLS(bundle, *(folder.of("shuffler") / "tls" / f"shuffler.{end}" for end in ("pem", "key")))
+    assert own.check(time.time(), own=True)["own"].party == "shuffler"
+    bundle.write_bytes(old_bundle)
+    assert run("activate", "certificate", operator).status == 0
+
+
+@pytest.mark.parametrize("kind", ["authority", "master"])
+def test_what_is_the_operator_s_is_refused_to_others(folder: Folder, kind: str) -> None:
+    for verb in ("add", "activate", "remove"):
+        ran = run(verb, kind, settings(folder, "shuffler"))
+        assert ran.status == 1
+        assert "is the operator's to change; give the operator's settings file" in ran.err
+
+
+def test_options_of_a_certificate_are_refused_for_other_kinds(folder: Folder) -> None:
+    ran = run("add", "master", settings(folder, "operator"), "--authority", folder.of("operator"))
+    assert ran.status == 2
+    assert "are of a certificate" in ran.err
+
+
+def test_settings_of_nobody_are_refused(tmp_path: Path) -> None:
+    ran = run("list", tmp_path / "missing.toml")
+    assert ran.status == 1
+    assert "cannot read" in ran.err
+
+
+# Identities
+
+
+def draft_of(folder: Folder, party: str) -> Path:
+    (found,) = folder.of(party).glob("succession-*.json")
+    return found
+
+
+def signed_by(folder: Folder, draft: Path, party: Role) -> Ran:
+    return run_any("sign", draft, "--key", folder.identity(party), "--json")
+
+
+def test_an_identity_is_succeeded_by_one_that_three_have_signed(folder: Folder) -> None:
+    shuffler = settings(folder, "shuffler")
+    before = states(keys("list", shuffler), "identity")["active"]
+    for _ in range(2):
+        added = keys("add", "identity", shuffler, "--begins", "2096-01-01T00:00:00Z")
+        assert "have the operator sign" in added["next"]
+    draft = draft_of(folder, "shuffler")
+    early = run("activate", "identity", shuffler)
+    assert (early.status, "is not signed by the operator; `hubbub sign` does" in early.err) == (1, True)
+    other = signed_by(folder, draft, Role.ANALYZER)
+    assert (other.status, "is none of the three who sign" in other.err) == (1, True)
+    signed = signed_by(folder, draft, Role.OPERATOR)
+    assert (signed.status, signed.json["begins"], signed.json["missing"]) == (0, "2096-01-01T00:00:00Z", [])
+    assert "into the `successions` of every other party" in keys("activate", "identity", shuffler)["next"]
+    assert keys("activate", "identity", shuffler)["next"].startswith("no succession waits here")
+    found = keys("list", shuffler)["keys"][:2]
+    assert [(key["state"], key["since"], key["until"]) for key in found] == [
+        ("active", None, "2096-01-01T00:00:00Z"),
+        ("pending", "2096-01-01T00:00:00Z", None),
+    ]
+    assert (found[0]["fingerprint"], found[1]["fingerprint"]) == (before, signed.json["new"])
+    private = next(each for each in folder.of("shuffler").glob("identity-*.pem") if ".pub" not in each.name)
+    assert private.stat().st_mode & 0o777 == 0o600
+    # The next one follows the one that is pending, and so may not begin before it.
+    backward = run("add", "identity", shuffler, "--begins", "2095-01-01T00:00:00Z")
+    assert (backward.status, "let the next one begin later" in backward.err) == (1, True)
+
+
+def test_a_retired_identity_is_removed_once_no_round_is_left_that_it_signs(folder: Folder) -> None:
+    analyzer = settings(folder, "analyzer")
+    keys("add", "identity", analyzer, "--begins", "2020-01-01T00:00:00Z")
+    assert signed_by(folder, draft_of(folder, "analyzer"), Role.OPERATOR).status == 0
+    keys("activate", "identity", analyzer)
+    found = states(keys("list", analyzer), "identity")
+    assert set(found) == {"active", "retired"}
+    parties = Identities(*(load_public(folder.trusted("operator", role)) for role in CORE_ROLES))
+    long_ago, now = Schedule(1_500_000_000, 3600, 600, 2), Schedule(1_577_836_800 - 3600, 300_000_000, 600, 2)
+    for schedule, status in ((now, 1), (long_ago, 0)):
+        task = replace(sample_task(Parties.generate()), schedule=schedule, identities=parties)
+        (folder.of("analyzer") / "tasks" / "task.json").write_bytes(SignedTask(task).encode())
+        ran = run("remove", "identity", analyzer, "--json")
+        assert ran.status == status, ran.err
+        if status:
+            assert "that the retired identity signs can last until" in ran.err
+    assert states(ran.json, "identity") == {"active": found["active"]}
+    assert fingerprint(Identity.load(folder.identity(Role.ANALYZER)).public) == found["active"]
+
+
+def test_the_operator_s_succession_is_witnessed_by_the_shuffler(folder: Folder) -> None:
+    operator = settings(folder, "operator")
+    ran = run("add", "identity", operator)
+    assert (ran.status, "name the shuffler's public key with --witness" in ran.err) == (1, True)
+    keys("add", "identity", operator, "--witness", folder.trusted("operator", Role.SHUFFLER))
+    assert signed_by(folder, draft_of(folder, "operator"), Role.SHUFFLER).json["missing"] == []
+
+
+def test_options_of_an_identity_are_checked(folder: Folder) -> None:
+    shuffler = settings(folder, "shuffler")
+    ran = run("add", "certificate", shuffler, "--begins", "2096-01-01T00:00:00Z")
+    assert (ran.status, "are of an identity" in ran.err) == (2, True)
+    ran = run("add", "identity", shuffler, "--begins", "tomorrow")
+    assert (ran.status, "give a time in UTC" in ran.err) == (2, True)

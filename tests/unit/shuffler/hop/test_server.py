@@ -1,0 +1,109 @@
+"""A hop over real sockets, with mutual TLS."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import stat
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from hubbub.protos import transport
+from hubbub.protos.admission import ENROLLED
+from hubbub.protos.certificates import CertificateError
+from hubbub.protos.errors import TaskError
+from hubbub.protos.refusals import Reason, Refusal
+from hubbub.protos.signed import SignedDocument
+from hubbub.protos.task import Task
+from hubbub.protos.wire import DeliveryCaller
+from hubbub.service.settings import LogSettings, TLSSettings
+from hubbub.shuffler.hop.server import serve
+from hubbub.shuffler.hop.settings import Settings
+from hubbub.shuffler.hop.sqlite import SqliteStore
+from support.samples import Parties, make_tls, sample_task, signed
+
+
+class Deployment:
+    """One hop's files and everybody's keys."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.parties = Parties.generate(1)
+        self.tls = make_tls(folder / "tls", "shuffler", "hop-2", "analyzer", "reader")
+        self.parties.hops[0].save(folder / "identity.pem")
+        self.parties.operator.save_public(folder / "operator.pem")
+        self.parties.shuffler.save_public(folder / "shuffler.pem")
+        (folder / "tasks").mkdir()
+        self.task = sample_task(self.parties, stated=ENROLLED)
+        self.write(self.task)
+        SqliteStore.create(folder / "data")
+
+    def write(self, task: Task) -> None:
+        (self.folder / "tasks" / "flights.json").write_bytes(signed(task, self.parties).encode())
+
+    def settings(self, party: str = "hop-2") -> Settings:
+        own = self.tls[party]
+        assert own.certificate is not None
+        assert own.key is not None
+        return Settings(
+            listen="127.0.0.1:0",
+            next="127.0.0.1:1",
+            metrics_listen="127.0.0.1:0",
+            tasks=(self.folder / "tasks",),
+            data=self.folder / "data",
+            identity=self.folder / "identity.pem",
+            operator_key=self.folder / "operator.pem",
+            shuffler_key=self.folder / "shuffler.pem",
+            tls=TLSSettings(authority=self.folder / "tls" / "authority.pem", certificate=own.certificate, key=own.key),
+            log=LogSettings(),
+        )
+
+    @contextlib.asynccontextmanager
+    async def running(self, settings: Settings | None = None) -> AsyncIterator[dict[str, str]]:
+        serving: asyncio.Future[dict[str, str]] = asyncio.get_running_loop().create_future()
+        stop = asyncio.Event()
+        service = asyncio.create_task(serve(settings or self.settings(), announce=serving.set_result, stop=stop))
+        await asyncio.wait({service, serving}, return_when=asyncio.FIRST_COMPLETED)
+        if service.done():
+            await service
+        try:
+            yield serving.result()
+        finally:
+            stop.set()
+            await service
+
+    async def get_key(self, address: str, task_id: bytes, caller: str = "shuffler") -> SignedDocument:
+        async with transport.open_channel(address, self.tls[caller]) as channel:
+            return await DeliveryCaller(channel).get_key(task_id, 0, 10.0)
+
+
+async def test_it_asks_who_comes_after_it_and_says_when_nobody_answers(tmp_path: Path) -> None:
+    deployment = Deployment(tmp_path)
+    async with deployment.running() as addresses:
+        with pytest.raises(Refusal, match=r"127\.0\.0\.1:1, who comes after this hop, did not answer") as refused:
+            await deployment.get_key(addresses["delivery"], deployment.task.id)
+        assert refused.value.reason is Reason.NOT_READY
+        with pytest.raises(Refusal) as forbidden:
+            await deployment.get_key(addresses["delivery"], deployment.task.id, "reader")
+        assert forbidden.value.reason is Reason.NOT_ALLOWED
+    assert stat.S_IMODE((tmp_path / "data" / "hop.db").stat().st_mode) == 0o600
+
+
+async def test_a_task_that_does_not_name_it_is_refused(tmp_path: Path) -> None:
+    deployment = Deployment(tmp_path)
+    others = Parties(deployment.parties.operator, deployment.parties.shuffler, deployment.parties.analyzer)
+    deployment.parties, hop = others, deployment.parties
+    deployment.write(sample_task(others))
+    with pytest.raises(TaskError, match="does not name this hop"):
+        async with deployment.running():
+            pass
+    assert hop.hops
+
+
+async def test_another_partys_certificate_is_refused(tmp_path: Path) -> None:
+    deployment = Deployment(tmp_path)
+    with pytest.raises(CertificateError, match="is the analyzer's certificate; give the hop its own"):
+        async with deployment.running(deployment.settings("analyzer")):
+            pass
