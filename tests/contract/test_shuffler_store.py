@@ -28,6 +28,7 @@ from hubbub.service.ledgers import charges_for
 from hubbub.shuffler.keys import RoundKeys, make_keys
 from hubbub.shuffler.mix import Inners
 from hubbub.shuffler.records import ANY_ROUND, Held, Opened, Revoked, Round, Spent
+from hubbub.shuffler.sqlite.enrolled import KEPT_SECONDS
 from hubbub.shuffler.store import Store
 from support.queries import INNER_BYTES
 from support.samples import Parties, sample_task
@@ -128,7 +129,7 @@ async def test_master_keys_are_prepared_activated_and_forgotten_and_each_step_ma
         KeyStep(each) for each in ("status", "activate", "forget", "prepare", "activate", "prepare", "forget")
     ):
         for _ in range(2):
-            await store.step_masters(step, os.urandom(32), 10)
+            await store.step_masters(step, os.urandom(32), 10 + KEPT_SECONDS)
         states.append([(each.generation, each.state.value) for each in await store.masters()])
     first, second, third = (1, "active"), (2, "active"), (3, "pending")
     assert states[:3] == [[first]] * 3

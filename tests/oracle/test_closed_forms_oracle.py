@@ -155,8 +155,17 @@ def test_long_sums_that_are_cut_stay_above_the_whole_sum(case: tuple[int, float,
     assert exact <= found <= exact * (1 + 1e-8)
 
 
-@pytest.mark.parametrize("mechanism", [KRR(2, Fraction(1, 3)), KRR(5, Fraction(1, 4)), Generic(1.0)], ids=str)
-@pytest.mark.parametrize("epsilon", [0.05, 0.4, 0.9])
+@pytest.mark.parametrize(
+    ("mechanism", "epsilon"),
+    [
+        (KRR(2, Fraction(1, 3)), 0.05),
+        (KRR(2, Fraction(1, 3)), 0.9),
+        (KRR(5, Fraction(1, 4)), 0.4),
+        (Generic(1.0), 0.05),
+        (Generic(1.0), 0.9),
+    ],
+    ids=str,
+)
 def test_mixtures_are_sums_over_blankets_and_above_the_integral_of_the_tails(
     mechanism: Mechanism, epsilon: float
 ) -> None:
@@ -227,7 +236,7 @@ def true_rdp(mechanism: KRR, people: int, order: float) -> float:
     return log(max(moments)) / (order - 1)
 
 
-SMALL = [(KRR.from_local_epsilon(2, 0.4), 24), (KRR.from_local_epsilon(2, 2.0), 8), (KRR.from_local_epsilon(3, 1.0), 6)]
+SMALL = [(KRR.from_local_epsilon(2, 0.4), 24), (KRR.from_local_epsilon(2, 2.0), 8), (KRR.from_local_epsilon(3, 1.0), 5)]
 
 
 @pytest.mark.parametrize(("mechanism", "people"), SMALL, ids=str)

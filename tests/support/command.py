@@ -1,13 +1,38 @@
-"""Running `hubbub` as people do: a process of its own, its exit status, stdout and stderr."""
+"""Running `hubbub` as people do: a process of its own, its exit status, stdout and stderr.
+
+Each is forked from one that has loaded what commands load, half a second of every start; how `hubbub` starts from
+nothing is shown by the tests of the README, the demo and `tests/cli/test_start.py`, and a child inherits nothing else:
+the first process runs no command, opens no file and starts no thread.
+"""
 
 from __future__ import annotations
 
 import json
-import subprocess
+import multiprocessing
+import os
 import sys
+import tempfile
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from multiprocessing.context import ForkServerContext
 from pathlib import Path
 from typing import Any
+
+SECONDS = 120
+"""How long a command may take."""
+
+# Nothing of gRPC, which starts threads and reads its variables when it is loaded.
+LOADED = (
+    "hubbub.accountant",
+    "hubbub.deploy.cli",
+    "hubbub.deploy.command_line",
+    "hubbub.deploy.initialise",
+    "hubbub.deploy.planning",
+    "hubbub.protos.envelope",
+    "rich.table",
+    "rich.progress",
+)
 
 
 @dataclass(frozen=True)
@@ -25,14 +50,65 @@ class Ran:
 
 
 def hubbub(*words: str | Path, folder: Path | None = None) -> Ran:
-    """Run `hubbub` with these words."""
-    done = subprocess.run(
-        [sys.executable, "-m", "hubbub.deploy.cli", *map(str, words)],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-        env=None,
-    )
-    return Ran(done.returncode, done.stdout, done.stderr)
+    """Run `hubbub` with these words, in that folder and with the environment of now."""
+    with tempfile.TemporaryDirectory() as said:
+        out, err = Path(said) / "out", Path(said) / "err"
+        out.touch()
+        err.touch()
+        place = _Place(folder or Path.cwd(), dict(os.environ), _umask(), out, err)
+        process = _context().Process(target=_run, args=([str(word) for word in words], place))
+        process.start()
+        process.join(SECONDS)
+        if process.exitcode is None:
+            process.kill()
+            process.join()
+            raise TimeoutError(f"hubbub {words} took more than {SECONDS} s; it said: {err.read_text()}")
+        ran = Ran(process.exitcode, out.read_text(), err.read_text())
+        process.close()
+        return ran
+
+
+@dataclass(frozen=True)
+class _Place:
+    """What a process is given beside its words; `out` and `err` are files."""
+
+    folder: Path
+    environment: Mapping[str, str]
+    umask: int
+    out: Path
+    err: Path
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+@cache
+def _context() -> ForkServerContext:
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(list(LOADED))
+    return context
+
+
+def _run(words: Sequence[str], place: _Place) -> None:
+    """Be `hubbub WORDS` there."""
+    from hubbub.deploy.cli import main
+
+    os.chdir(place.folder)
+    os.umask(place.umask)
+    os.environ.clear()
+    os.environ.update(place.environment)
+    _become(0, os.devnull, os.O_RDONLY)
+    _become(1, place.out, os.O_WRONLY)
+    _become(2, place.err, os.O_WRONLY)
+    sys.stdin = os.fdopen(0, closefd=False)
+    sys.argv = ["hubbub", *words]
+    main()
+
+
+def _become(number: int, path: Path | str, flags: int) -> None:
+    opened = os.open(path, flags | os.O_APPEND)
+    os.dup2(opened, number)
+    os.close(opened)

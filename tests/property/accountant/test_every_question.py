@@ -173,9 +173,8 @@ def test_what_arithmetic_once_refused_is_composed(several: list[Part], delta: fl
     composed(several, delta, 0.3)
 
 
-@pytest.mark.parametrize("numerator", range(5, 100, 19))
-@pytest.mark.parametrize("people", [2, 7, 50])
-def test_poisson_sampling_is_answered_at_every_rate(numerator: int, people: int) -> None:
+@pytest.mark.parametrize(("people", "numerator"), [(2, 5), (2, 81), (7, 43), (50, 24), (50, 62)])
+def test_poisson_sampling_is_answered_at_every_rate(people: int, numerator: int) -> None:
     sampled = Part(KRR(3, Fraction(3, 10)), people, 10, sampling_rate=Fraction(numerator, 100))
     epsilon_is_bracketed(compose([sampled], 1e-6))
 

@@ -60,10 +60,14 @@ def test_without_amplification_the_draw_does_not_help_either(secret: dict[str, A
 
 
 @pytest.mark.parametrize(
-    "secret",
-    [{"clients": 41}, {"clients": 40}, {"sampling_rate": Fraction(99, 100)}, {"sampling_rate": Fraction(3, 4)}],
+    ("categories", "secret"),
+    [
+        (2, {"clients": 41}),
+        (3, {"clients": 40}),
+        (2, {"sampling_rate": Fraction(99, 100)}),
+        (3, {"sampling_rate": Fraction(3, 4)}),
+    ],
 )
-@pytest.mark.parametrize("categories", [2, 3])
 def test_a_secret_draw_never_costs_more_than_everybodys_report(categories: int, secret: dict[str, Any]) -> None:
     """Leaving reports out is a post-processing. With two categories the sampled pair alone is up to √2 above."""
     krr = KRR.from_local_epsilon(categories, 1.0)
