@@ -1,0 +1,61 @@
+"""Gathering: calls of one submission each are answered together, as if one call had brought them all.
+
+What a call costs beside its envelope (finding the round, the checks, a job for the store, an opener) is shared then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+
+from hubbub.protos.envelope import Destination
+from hubbub.protos.messages import Answer, Submission
+
+GATHER_SECONDS = 0.005
+"""How long calls gather while others are in work, about as long as those take. A call that comes alone goes at once."""
+
+AnswerAll = Callable[[Destination, Sequence[Submission]], Awaitable[list[Answer]]]
+"""Answers the submissions of one call, in order."""
+
+_Caller = tuple[Submission, "asyncio.Future[Answer]"]
+
+
+class Gathering:
+    """Brings what gathered before `answer_all`, a call for each destination."""
+
+    def __init__(self, answer_all: AnswerAll, seconds: float = GATHER_SECONDS) -> None:
+        self._answer_all = answer_all
+        self._seconds = seconds
+        self._gathered: dict[Destination, list[_Caller]] = {}
+        self._in_work: set[asyncio.Task[None]] = set()
+
+    async def answer(self, destination: Destination, submission: Submission) -> Answer:
+        """Answer a submission, with whatever else arrives meanwhile; what fails for one of them fails for all."""
+        loop = asyncio.get_running_loop()
+        answered: asyncio.Future[Answer] = loop.create_future()
+        if not self._gathered:
+            # Even at once is after what the event loop has at hand now, so that calls of one moment come together.
+            loop.call_later(self._seconds if self._in_work else 0.0, self._begin)
+        self._gathered.setdefault(destination, []).append((submission, answered))
+        return await answered
+
+    def _begin(self) -> None:
+        gathered, self._gathered = self._gathered, {}
+        for destination, callers in gathered.items():
+            work = asyncio.create_task(self._work(destination, callers))
+            self._in_work.add(work)
+            work.add_done_callback(self._in_work.discard)
+
+    async def _work(self, destination: Destination, callers: Sequence[_Caller]) -> None:
+        try:
+            answers = await self._answer_all(destination, [submission for submission, _answered in callers])
+            given = list(zip(callers, answers, strict=True))
+        except Exception as error:
+            for _submission, answered in callers:
+                if not answered.done():
+                    answered.set_exception(error)
+            return
+        for (_submission, answered), answer in given:
+            # Who is gone hears nothing; its submission is held all the same, and a retry gets the receipt.
+            if not answered.done():
+                answered.set_result(answer)
