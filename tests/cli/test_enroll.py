@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from hubbub.client import Device, Pacing, Refusal
+from hubbub.client import Pacing, Refusal
 from hubbub.deploy.local import LocalPipeline
 from hubbub.deploy.ticketing import read_tickets
 from hubbub.protos.admission import OPEN
@@ -210,15 +210,7 @@ async def test_an_open_task_takes_whoever_comes_and_everything_says_that_its_num
 ) -> None:
     async with asyncio.timeout(240), LocalPipeline(replace(DRAFT, admission=OPEN), tmp_path / "pipeline") as pipeline:
         for number in range(20):
-            device = Device(
-                pipeline.task.encode(),
-                operator_key=pipeline.operator_key,
-                shuffler_key=pipeline.shuffler_key,
-                state=tmp_path / f"{number}.db",
-                shuffler=pipeline.shuffler,
-                authority=pipeline.authority,
-            )
-            async with device:
+            async with pipeline.device(f"kiosk {number}") as device:
                 await device.submit({"theme": "dark"})
         await pipeline.close_round()
         results = await pipeline.results()
