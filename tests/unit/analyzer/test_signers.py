@@ -1,0 +1,113 @@
+"""A succession that says of a round that somebody else signs it than did is refused before anything is certified."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from unit.analyzer.test_server import Deployment, deliver_round, prepare
+
+from hubbub.analyzer.server import serve
+from hubbub.protos.errors import SignatureError
+from hubbub.protos.keys import Identity, Role
+from hubbub.protos.messages import Committed
+from hubbub.protos.releases import NO_RELEASES
+from hubbub.protos.successions import Succession
+from hubbub.protos.task import Task
+from hubbub.protos.times import prepared_from
+from support.samples import sample_task
+
+
+@pytest.fixture
+def deployment(tmp_path: Path) -> Deployment:
+    found = Deployment.make(tmp_path)
+    folder = tmp_path / "successions"
+    folder.mkdir()
+    found.settings = found.settings.model_copy(update={"successions": (folder,)})
+    return found
+
+
+@pytest.fixture
+def task(deployment: Deployment) -> Task:
+    return sample_task(deployment.parties, minimum_reports=20)
+
+
+def follow(deployment: Deployment, role: Role, begins: int) -> Path:
+    """Give the analyzer a succession of a service; return its file."""
+    parties, new = deployment.parties, Identity.generate()
+    made = Succession(role, parties.of(role).public, new.public, parties.operator.public, begins)
+    for signer in (parties.of(role), new, parties.operator):
+        made = made.signed_by(signer)
+    (folder,) = deployment.settings.successions
+    new.save(deployment.settings.identity.with_name(f"identity-{role.value}.pem"))
+    (folder / "succession.json").write_bytes(made.encode())
+    return folder / "succession.json"
+
+
+async def refused(deployment: Deployment) -> None:
+    stop = asyncio.Event()
+    stop.set()  # where it starts, it ends at once
+    with pytest.raises(
+        SignatureError, match=r"round 0 of flights was signed by another identity than the `successions` say"
+    ):
+        await serve(deployment.settings, stop=stop)
+
+
+async def starts(deployment: Deployment) -> None:
+    async with deployment.running():
+        pass
+
+
+async def test_one_that_begins_after_the_round_is_prepared_is_taken(deployment: Deployment, task: Task) -> None:
+    async with deployment.running() as addresses, deployment.delivery(addresses["delivery"]) as caller:
+        await deliver_round(deployment, caller)
+    for role in (Role.SHUFFLER, Role.ANALYZER):
+        follow(deployment, role, prepared_from(task.schedule, 0) + 1)
+        await starts(deployment)
+
+
+async def test_a_late_one_of_the_analyzer_is_refused_once_the_round_has_a_key(
+    deployment: Deployment, task: Task
+) -> None:
+    async with deployment.running() as addresses, deployment.delivery(addresses["delivery"]) as caller:
+        await caller.get_key(task.id, 0, 5)
+    late = follow(deployment, Role.ANALYZER, prepared_from(task.schedule, 0))
+    await refused(deployment)
+    late.unlink()
+    await starts(deployment)
+
+
+async def test_a_late_one_of_the_shuffler_is_refused_once_a_batch_is_announced(
+    deployment: Deployment, task: Task
+) -> None:
+    async with deployment.running() as addresses, deployment.delivery(addresses["delivery"]) as caller:
+        late = follow(deployment, Role.SHUFFLER, prepared_from(task.schedule, 0))
+        (batch, key_set, _), *_ = await prepare(deployment, caller)
+        await caller.begin(batch.signed_by(deployment.parties.shuffler), key_set, NO_RELEASES, 5)
+    await refused(deployment)
+    late.unlink()
+    await starts(deployment)
+
+
+@pytest.mark.parametrize("role", [Role.SHUFFLER, Role.ANALYZER])
+async def test_a_late_one_is_refused_for_a_round_whose_certificate_it_would_make_false(
+    deployment: Deployment, task: Task, role: Role
+) -> None:
+    async with deployment.running() as addresses, deployment.results(addresses["results"]) as reader:
+        async with deployment.delivery(addresses["delivery"]) as caller:
+            assert await deliver_round(deployment, caller) == [Committed(30, {})] * 2
+        await reader.get_results(task.id, 0, 30, 40)
+    follow(deployment, role, prepared_from(task.schedule, 0))
+    await refused(deployment)
+
+
+async def test_one_that_was_taken_out_is_missed_by_the_rounds_that_it_is_of(deployment: Deployment, task: Task) -> None:
+    early = follow(deployment, Role.ANALYZER, prepared_from(task.schedule, 0))
+    async with deployment.running() as addresses, deployment.delivery(addresses["delivery"]) as caller:
+        await caller.get_key(task.id, 0, 5)
+    content = early.read_bytes()
+    early.unlink()
+    await refused(deployment)
+    early.write_bytes(content)
+    await starts(deployment)
