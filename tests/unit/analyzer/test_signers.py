@@ -111,3 +111,18 @@ async def test_one_that_was_taken_out_is_missed_by_the_rounds_that_it_is_of(depl
     await refused(deployment)
     early.write_bytes(content)
     await starts(deployment)
+
+
+async def test_one_of_another_deployment_keeps_no_round_from_its_certificate(
+    deployment: Deployment, task: Task
+) -> None:
+    elsewhere, new, witness = (Identity.generate() for _ in range(3))
+    stray = Succession(Role.SHUFFLER, elsewhere.public, new.public, witness.public, 1)
+    for signer in (elsewhere, new, witness):
+        stray = stray.signed_by(signer)
+    (folder,) = deployment.settings.successions
+    (folder / "stray.json").write_bytes(stray.encode())
+    async with deployment.running() as addresses, deployment.results(addresses["results"]) as reader:
+        async with deployment.delivery(addresses["delivery"]) as caller:
+            await deliver_round(deployment, caller)
+        assert (await reader.get_results(task.id, 0, 10, 20)).id.round == 0
