@@ -65,11 +65,11 @@ AdmissionOption = Annotated[
     AdmissionMode,
     typer.Option(
         "--admission",
-        help="Who may submit: devices with tickets, those with TLS certificates (2,000 by default), or whoever comes.",
+        help="Who may submit: devices with tickets, those with TLS certificates (fewer by default), or whoever comes.",
     ),
 ]
-CERTIFIED_DEVICES = 2_000
-"""How many devices take part with certificates where nothing else is said: each makes a connection of its own."""
+CERTIFIED_SUBMISSIONS = 2_000
+"""How many submissions devices with certificates make in all where nothing else is said: each over a new connection."""
 
 Out = Annotated[
     Path | None,
@@ -126,12 +126,12 @@ def command(
             check_drawable(picture, "--picture")
         shown = _demonstration(task, data, histogram or [], total or [])
         share = _honest_share(admission, honest_share)
-        most = CERTIFIED_DEVICES if admission is AdmissionMode.MTLS else shown.devices
+        in_rounds = shown.rounds if rounds is None else rounds
+        most = CERTIFIED_SUBMISSIONS // in_rounds if admission is AdmissionMode.MTLS else shown.devices
         dataset = _dataset(shown, devices, seed, min(most, shown.devices))
         for sentence in unusable_words(dataset):
             progress_console().print(sentence, soft_wrap=True)
         suite = MLKEM768_X25519 if post_quantum else DEFAULT
-        in_rounds = shown.rounds if rounds is None else rounds
         mode = Mode(admission.value)
         options = Options(epsilon, delta, epsilon_local, in_rounds, dummies, suite.name, hops, mode, share)
         check_options(dataset, options)
