@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from pathlib import Path
 
 import pytest
 from unit.analyzer.test_server import Deployment, deliver_round, prepare
 
 from hubbub.analyzer.server import serve
+from hubbub.analyzer.signers import check_signers
 from hubbub.protos.errors import SignatureError
 from hubbub.protos.keys import Identity, Role
 from hubbub.protos.messages import Committed
@@ -16,7 +18,8 @@ from hubbub.protos.releases import NO_RELEASES
 from hubbub.protos.successions import Succession
 from hubbub.protos.task import Task
 from hubbub.protos.times import prepared_from
-from support.samples import sample_task
+from support.chain import Chain
+from support.samples import Parties, sample_task
 
 
 @pytest.fixture
@@ -33,12 +36,17 @@ def task(deployment: Deployment) -> Task:
     return sample_task(deployment.parties, minimum_reports=20)
 
 
-def follow(deployment: Deployment, role: Role, begins: int) -> Path:
-    """Give the analyzer a succession of a service; return its file."""
-    parties, new = deployment.parties, Identity.generate()
+def succession(parties: Parties, role: Role, new: Identity, begins: int) -> Succession:
     made = Succession(role, parties.of(role).public, new.public, parties.operator.public, begins)
     for signer in (parties.of(role), new, parties.operator):
         made = made.signed_by(signer)
+    return made
+
+
+def follow(deployment: Deployment, role: Role, begins: int) -> Path:
+    """Give the analyzer a succession of a service; return its file."""
+    new = Identity.generate()
+    made = succession(deployment.parties, role, new, begins)
     (folder,) = deployment.settings.successions
     new.save(deployment.settings.identity.with_name(f"identity-{role.value}.pem"))
     (folder / "succession.json").write_bytes(made.encode())
@@ -126,3 +134,15 @@ async def test_one_of_another_deployment_keeps_no_round_from_its_certificate(
         async with deployment.delivery(addresses["delivery"]) as caller:
             await deliver_round(deployment, caller)
         assert (await reader.get_results(task.id, 0, 10, 20)).id.round == 0
+
+
+@pytest.mark.parametrize("role", [Role.SHUFFLER, Role.ANALYZER])
+async def test_a_late_one_is_seen_behind_the_records_of_hops_too(tmp_path: Path, role: Role) -> None:
+    with contextlib.closing(Chain(tmp_path, hops=2)) as chain, contextlib.closing(chain.workers):
+        await chain.start()
+        await chain.delivered([number % 3 for number in range(10)])
+        begins = prepared_from(chain.task.schedule, 0)
+        late, good = (succession(chain.parties, role, Identity.generate(), begins + after) for after in (0, 1))
+        await check_signers(chain.analyzer_store, [good])
+        with pytest.raises(SignatureError, match="was signed by another identity than the `successions` say"):
+            await check_signers(chain.analyzer_store, [late])
