@@ -1,4 +1,4 @@
-"""Singly: each device of a player submits by itself, over a connection of its own, which shows its own certificate."""
+"""Singly: each of many devices submits by itself, over a connection of its own, which shows its own certificate."""
 
 from __future__ import annotations
 
@@ -10,16 +10,18 @@ from hubbub.client.gateway import BAD_ANSWER
 from hubbub.queries.question import Value
 
 AT_ONCE = 16
-"""Devices of a player that are connected at the same time."""
+"""Devices that are connected at the same time."""
 
 
 async def submit_singly(
     answers: Iterator[tuple[str, Mapping[str, Value]]],
     device: Callable[[str], Device],
-    round_number: int,
+    round_number: int | None,
     progress: Callable[[int], None],
 ) -> Summary:
-    """Have each named device answer a round; return the counts. `progress` is told of each that is dealt with.
+    """Have each named device answer a round, the current one by default; return the counts.
+
+    `progress` is told of each that is dealt with.
 
     Raises:
         HubbubError: as `Device.submit`, apart from refusals and answers that do not fit, which are counted.
