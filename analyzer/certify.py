@@ -29,7 +29,7 @@ from hubbub.protos.errors import HubbubError
 from hubbub.protos.keys import Identity
 from hubbub.protos.signed import Label, SignedDocument, canonical
 from hubbub.protos.signed_task import SignedTask
-from hubbub.protos.signers import followed, signers
+from hubbub.protos.signers import connected, followed, signers
 from hubbub.protos.successions import Succession
 from hubbub.protos.task import Task
 from hubbub.service.collecting import TASK_ID_DIGITS
@@ -154,7 +154,8 @@ class Certifier:
         signed = await self._store.task(task_id)
         if signed is None:
             raise HubbubError("the store holds a round without its task; it was damaged")
-        signed = replace(signed, task=followed(signed.task, self._successions))
+        # Those of other deployments, which a folder may hold too, say nothing of this task.
+        signed = replace(signed, task=followed(signed.task, connected(signed.task, self._successions)))
         return _Round(signed, round_number, await self._store.past(task_id, round_number))
 
     def _wait(self, facts: _Round) -> None:

@@ -8,7 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from hubbub.client.aside import aside
-from hubbub.client.enrolment_tables import Enrolment, Tickets, find_enrolments, keep_credentials, take_tickets
+from hubbub.client.enrolment_tables import (
+    Enrolment,
+    Tickets,
+    find_enrolments,
+    keep_credentials,
+    supersedes,
+    take_tickets,
+)
 from hubbub.client.errors import UsageError
 from hubbub.client.state import State
 from hubbub.client.submit import Link, Pacing, submit
@@ -130,7 +137,9 @@ class Enrolled:
             try:
                 content = (self._tickets(device) or b"").strip()
                 if content and (device not in held or held[device].ticket != content):
-                    fresh[device] = Ticket.decode(content)
+                    ticket = Ticket.decode(content)
+                    if supersedes(ticket, held.get(device)):
+                        fresh[device] = ticket
             except (SignatureError, OSError) as error:
                 refused[device] = Refusal(Reason.BAD_TICKET, f"{error}; ask the operator for a ticket")
         if fresh:

@@ -58,6 +58,19 @@ def find_enrolments(connection: sqlite3.Connection, shuffler: bytes, devices: Co
     }
 
 
+def supersedes(ticket: Ticket, held: Enrolment | None) -> bool:
+    """Whether another ticket that a device is given takes the place of what is held of its enrolment.
+
+    It does not where a ticket for the same device was redeemed that lasts as long and has the same signers: a renewed
+    ticket stays, also where the file of the one before is put back.
+    """
+    if held is None or held.credential is None:
+        return True
+    redeemed = Ticket.decode(held.ticket)
+    signed = {signer for signer, _ in ticket.signatures} <= {signer for signer, _ in redeemed.signatures}
+    return not (ticket.device == redeemed.device and ticket.expires <= redeemed.expires and signed)
+
+
 def take_tickets(
     connection: sqlite3.Connection, shuffler: bytes, tickets: Mapping[str, Ticket], random: Random
 ) -> None:

@@ -31,6 +31,7 @@ from hubbub.deploy.troupe import Played, play
 from hubbub.deploy.verification import Pins, Verified, verify
 from hubbub.deploy.views.compared import query_document
 from hubbub.deploy.views.export import write_csv, write_parquet
+from hubbub.protos.admission import Admission, Mode
 from hubbub.protos.draft import check_draft
 from hubbub.protos.results import RoundResults
 from hubbub.protos.suites import DEFAULT
@@ -56,6 +57,7 @@ PRIVACY_OPTIONS = {
     "delta": "--delta",
     "epsilon_local": "--local-epsilon",
     "dummies": "--dummies",
+    "honest_share": "--honest-share",
 }
 """The option that says each of these keys of the task's table `privacy`."""
 
@@ -64,7 +66,7 @@ _PRIVACY = ("honest_share", "queries", "round_total", "all_rounds")
 
 @dataclass(frozen=True)
 class Options:
-    """What to run: the privacy of all that a device sends in a round, rounds, dummies, suite, shufflers, processes."""
+    """What to run: the privacy of what a device sends in a round, rounds, dummies, suite, shufflers, who may submit."""
 
     epsilon: float = 1.0
     delta: float = 1e-6
@@ -73,6 +75,8 @@ class Options:
     dummies: int = 0
     suite: str = DEFAULT.name
     hops: int = 1
+    admission: Mode = Mode.ENROLLED
+    honest_share: float = 1.0
     clients: int = field(default_factory=lambda: max(2, os.cpu_count() or 2))
 
 
@@ -119,9 +123,16 @@ def draft_for(dataset: Dataset, options: Options) -> Draft:
         rounds=options.rounds,
         close="operator",
     )
-    privacy = Privacy(options.epsilon, options.delta, epsilon_local=options.epsilon_local, dummies=options.dummies)
+    privacy = Privacy(
+        options.epsilon,
+        options.delta,
+        epsilon_local=options.epsilon_local,
+        honest_share=options.honest_share,
+        dummies=options.dummies,
+    )
     minimum = max(2, math.ceil(MINIMUM_SHARE * dataset.devices))
-    return Draft(dataset.name, schedule, minimum, privacy, dataset.questions, suite=options.suite)
+    admission = Admission(options.admission)
+    return Draft(dataset.name, schedule, minimum, privacy, dataset.questions, admission, options.suite)
 
 
 def check_options(dataset: Dataset, options: Options) -> None:
@@ -257,6 +268,7 @@ def _document(
         "delta": task.privacy.delta,
         "suite": task.suite,
         "hops": 1 + len(task.identities.hops),
+        "admission": task.admission.mode.value,
         "submission_bytes": task.outer_bytes,
         "rounds": rounds,
         "seconds": {name: round(value, 3) for name, value in seconds.items()},

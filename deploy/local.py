@@ -20,9 +20,11 @@ from hubbub.client import Device
 from hubbub.deploy.chain import Hops
 from hubbub.deploy.folders import check_new
 from hubbub.deploy.initialise import Folder, Placement, initialise
+from hubbub.deploy.issuing import Issuer
 from hubbub.deploy.planning import plan
 from hubbub.deploy.supervise import Service, ServiceError
 from hubbub.deploy.trust import identities_in
+from hubbub.protos.admission import Mode
 from hubbub.protos.draft import read_draft
 from hubbub.protos.errors import Unreachable
 from hubbub.protos.keys import Identity, Role
@@ -88,6 +90,7 @@ class LocalPipeline:
     tasks: tuple[SignedTask, ...]
     folder: Folder
     directory: Path
+    issuer: Issuer | None = None  # of the devices' certificates, where a task admits by them
 
     def __init__(
         self,
@@ -142,6 +145,10 @@ class LocalPipeline:
             self._set(Role.ANALYZER, name, "127.0.0.1:0")
         for name in ("listen", "control_listen", "metrics_listen"):
             self._set(Role.SHUFFLER, name, "127.0.0.1:0")
+        if any(each.task.admission.mode is Mode.MTLS for each in self.tasks):
+            tls = self.folder.of(Role.SHUFFLER) / "tls"
+            self.issuer = Issuer(self.folder.of("client") / "certificates", tls / "devices.pem")
+            self._set(Role.SHUFFLER, "devices_listen", "127.0.0.1:0")
         # Thousands of devices enrol at once here, and nobody else can.
         self._set(Role.SHUFFLER, "enrolments_per_second", MOST_ENROLMENTS)
         for name in self._hops.names:
@@ -205,6 +212,8 @@ class LocalPipeline:
             Role.SHUFFLER: {"submission": "listen", "control": "control_listen", "metrics": "metrics_listen"},
             Role.HOP: {"delivery": "listen", "metrics": "metrics_listen"},
         }[Role(self._command(party))]
+        if party == Role.SHUFFLER and self.issuer is not None:
+            names["devices"] = "devices_listen"
         # The ports become part of the settings: a service that is started again must be where the others expect it.
         for name, key in names.items():
             self._set(party, key, service.addresses[name])
@@ -232,8 +241,14 @@ class LocalPipeline:
 
     @property
     def shuffler(self) -> str:
-        """Where devices submit."""
-        return self.services[Role.SHUFFLER].addresses["submission"]
+        """Where devices of the task submit."""
+        port = "devices" if self.mode is Mode.MTLS else "submission"
+        return self.services[Role.SHUFFLER].addresses[port]
+
+    @property
+    def mode(self) -> Mode:
+        """How the task admits."""
+        return self.task.task.admission.mode
 
     @property
     def authority(self) -> Path:
@@ -275,7 +290,11 @@ class LocalPipeline:
         return self._tickets[name]
 
     def device(self, name: str = "device") -> Device:
-        """Return a device with a state file of its own, enrolled; a second call with the same name is the same one."""
+        """Return a device with a state file of its own; a second call with the same name is the same one.
+
+        It has what the task admits it with: a ticket, or a certificate, or nothing where whoever comes is admitted.
+        """
+        certificate, key = (None, None) if self.issuer is None else self.issuer.files(name)
         return Device(
             self.task.encode(),
             operator_key=self.operator_key,
@@ -283,7 +302,9 @@ class LocalPipeline:
             state=self.folder.of("client") / f"{name}.db",
             shuffler=self.shuffler,
             authority=self.authority,
-            ticket=self.ticket(name),
+            ticket=self.ticket(name) if self.mode is Mode.ENROLLED else None,
+            certificate=certificate,
+            key=key,
         )
 
     async def close_round(self, round_number: int = 0) -> RoundStatus:

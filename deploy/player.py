@@ -1,4 +1,4 @@
-"""A player: a process of the demo that answers for many devices through a gateway.
+"""A player: a process of the demo that answers for many devices, through a gateway or one by one.
 
 It is run as `python -m hubbub.deploy.player`, with one JSON document on stdin (see `Assignment`). It prints a JSON line
 after every few devices, and a last one with the counts.
@@ -18,7 +18,8 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import parquet
 
-from hubbub.client import Gateway
+from hubbub.client import Device, Gateway
+from hubbub.deploy.singly import submit_singly
 from hubbub.queries.question import Value
 from hubbub.service.cores import keep_memory_in
 
@@ -28,7 +29,8 @@ class Assignment:
     """What a player has to do: the task, its keys, the shuffler, and the rows of the answers that are its devices.
 
     Paths are texts and keys are hex. The devices are rows first … last-1 of the Parquet file `answers`, and the lines
-    of `tickets` with the same numbers are theirs.
+    of `tickets` with the same numbers are theirs. Where there is a folder `certificates`, each device shows its own of
+    it, in the files NUMBER.pem and NUMBER.key. Both are empty where nothing is needed.
     """
 
     task: str
@@ -39,6 +41,7 @@ class Assignment:
     state: str
     answers: str
     tickets: str
+    certificates: str
     first: int
     last: int
     round: int
@@ -50,21 +53,31 @@ class Assignment:
 
 async def play(assignment: Assignment, task: bytes, rows: pa.Table) -> dict[str, Any]:
     """Answer for every device of the assignment, whose answers are `rows`; return the counts."""
-    gateway = Gateway(
-        task,
-        operator_key=bytes.fromhex(assignment.operator_key),
-        shuffler_key=bytes.fromhex(assignment.shuffler_key),
-        state=Path(assignment.state),
-        shuffler=assignment.shuffler,
-        authority=Path(assignment.authority),
-        tickets=_tickets(assignment),
-    )
-    async with gateway:
-        summary = await gateway.submit_many(_devices(rows, assignment.first), assignment.round, progress=_report)
+    devices = _devices(rows, assignment.first)
+    common: dict[str, Any] = {
+        "operator_key": bytes.fromhex(assignment.operator_key),
+        "shuffler_key": bytes.fromhex(assignment.shuffler_key),
+        "state": Path(assignment.state),
+        "shuffler": assignment.shuffler,
+        "authority": Path(assignment.authority),
+    }
+    if assignment.certificates:
+        # A gateway has one connection, so it could show one certificate alone.
+        folder = Path(assignment.certificates)
+
+        def device(name: str) -> Device:
+            return Device(task, **common, name=name, certificate=folder / f"{name}.pem", key=folder / f"{name}.key")
+
+        summary = await submit_singly(devices, device, assignment.round, _report)
+    else:
+        async with Gateway(task, **common, tickets=_tickets(assignment)) as gateway:
+            summary = await gateway.submit_many(devices, assignment.round, progress=_report)
     return {"accepted": summary.accepted, "refused": dict(summary.refused), "messages": summary.messages}
 
 
 def _tickets(assignment: Assignment) -> dict[str, bytes]:
+    if not assignment.tickets:
+        return {}
     with Path(assignment.tickets).open("rb") as lines:
         chosen = islice(lines, assignment.first, assignment.last)
         return {str(number): line.strip() for number, line in enumerate(chosen, assignment.first)}

@@ -6,10 +6,12 @@ import itertools
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
-from hubbub.client import Gateway, Summary
+from hubbub.client import Device, Gateway, Summary
 from hubbub.deploy.errors import BadUse, bad_use
 from hubbub.deploy.settings import ClientSettings
+from hubbub.deploy.singly import submit_singly
 from hubbub.protos.errors import TaskError
 from hubbub.protos.task import Task
 from hubbub.queries.errors import AnswerError
@@ -18,6 +20,9 @@ from hubbub.queries.question import Value
 Answers = Mapping[str, Value]
 """A device's answers by query; a query that is not there has no answer."""
 
+Certified = tuple[Path, Path]
+"""The files of a device's TLS certificate and its key."""
+
 
 async def send(
     files: ClientSettings,
@@ -25,28 +30,42 @@ async def send(
     round_number: int | None,
     progress: Callable[[int], None],
     tickets: Sequence[bytes] = (),
+    certificates: Sequence[Certified] = (),
 ) -> Summary:
     """Answer a round, the current one by default, once for each of the `answers`; return what became of them.
 
     What is on its way is in a temporary folder, which is removed at the end. `progress` is told how many more devices
-    were dealt with. `tickets` are those of the devices, in order, where the task takes enrolled ones.
+    were dealt with. `tickets` are those of the devices, in order, where the task takes enrolled ones; `certificates`
+    are theirs where it admits by them, and each is then shown over a connection of its own.
 
     Raises:
         HubbubError: as `Gateway.submit_many`.
     """
+    named = ((str(number), each) for number, each in enumerate(answers))
     with tempfile.TemporaryDirectory(prefix="hubbub-rehearsal-") as scratch:
-        gateway = Gateway(
-            files.task.read_bytes(),
-            operator_key=files.operator_key.read_bytes(),
-            shuffler_key=files.shuffler_key.read_bytes(),
-            state=Path(scratch) / "devices.db",
-            shuffler=files.shuffler,
-            authority=files.authority,
-            tickets={str(number): ticket for number, ticket in enumerate(tickets)},
-        )
-        async with gateway:
-            named = ((str(number), each) for number, each in enumerate(answers))
+        common: dict[str, Any] = {
+            "task": files.task.read_bytes(),
+            "operator_key": files.operator_key.read_bytes(),
+            "shuffler_key": files.shuffler_key.read_bytes(),
+            "state": Path(scratch) / "devices.db",
+            "shuffler": files.shuffler,
+            "authority": files.authority,
+        }
+        if certificates:
+
+            def device(name: str) -> Device:
+                certificate, key = certificates[int(name)]
+                return Device(**common, name=name, certificate=certificate, key=key)
+
+            return await submit_singly(named, device, round_number, progress)
+        async with Gateway(**common, tickets={str(number): each for number, each in enumerate(tickets)}) as gateway:
             return await gateway.submit_many(named, round_number, progress=progress)
+
+
+def certificates_in(folder: Path) -> list[Certified]:
+    """Return the devices' certificates in a folder, in the order of their names: NAME.pem with NAME.key beside it."""
+    pairs = [(path, path.with_suffix(".key")) for path in sorted(folder.glob("*.pem"))]
+    return [(certificate, key) for certificate, key in pairs if key.exists()]
 
 
 def turns(task: Task, words: Sequence[str], devices: int) -> Iterator[Answers]:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from hubbub.deploy.errors import BadUse
 from hubbub.deploy.files import naming, save, writing
+from hubbub.deploy.folders import new_folder
 from hubbub.protos.errors import HubbubError, SignatureError
 from hubbub.protos.keys import Identity, write_private
 from hubbub.protos.signed import from_hex
 from hubbub.protos.tickets import DEVICE_BYTES, Ticket
+from hubbub.protos.times import at
 
 ENDING = ".ticket"
 """What the name of a device's ticket file ends in, in a folder of them."""
@@ -29,6 +33,18 @@ def write_tickets(path: Path, tickets: Sequence[Ticket]) -> None:
             write_private(path, content)
         except FileExistsError as error:
             raise HubbubError(f"{path} exists; a ticket is handed over once, name a new file") from error
+
+
+def write_folder(folder: Path, tickets: Mapping[str, Sequence[Ticket]]) -> None:
+    """Write tickets into a new folder, by the names of their files; a folder that cannot be filled is not left behind.
+
+    Raises:
+        HubbubError: where there is something in it already.
+        NotWritten: where a file cannot be written.
+    """
+    with new_folder(folder):
+        for name, each in tickets.items():
+            write_tickets(folder / name, each)
 
 
 def read_tickets(path: Path) -> list[Ticket]:
@@ -68,6 +84,71 @@ def countersign(path: Path, signer: Identity) -> int:
     # An earlier file keeps its mode, so tickets that only their owner could read stay so.
     save(path, b"\n".join(ticket.encode() for ticket in tickets) + b"\n")
     return len(tickets)
+
+
+@dataclass(frozen=True)
+class Enrolled:
+    """A device that was enrolled before (16 bytes, never printed as a ticket is not), and its ticket, where known."""
+
+    device: bytes = field(repr=False)
+    ticket: Ticket | None = None
+
+
+def enrolled_in(old: Path) -> dict[str, list[Enrolled]]:
+    """Return the devices of tickets or of ids (hex), one a line, by the names of the files that they are in.
+
+    `old` is one such file, or a folder with some.
+
+    Raises:
+        BadUse: where there is none, or one comes twice.
+        HubbubError: where a line holds neither ticket nor id, naming the file.
+        OSError: where a file cannot be read.
+    """
+    found = {}
+    for path in sorted(old.glob(f"*{ENDING}")) if old.is_dir() else [old]:
+        with naming(path):
+            found[path.name] = [_enrolled(line) for line in path.read_bytes().split(b"\n") if line.strip()]
+    counts = Counter(each.device for devices in found.values() for each in devices)
+    if not counts:
+        raise BadUse(f"--renew {old}: neither tickets nor ids of devices; give a file, or a folder with NAME{ENDING}")
+    device, times = counts.most_common(1)[0]
+    if times > 1:
+        raise BadUse(f"--renew {old}: device {device.hex()} comes {times} times; give each device once")
+    return found
+
+
+def _enrolled(line: bytes) -> Enrolled:
+    line = line.strip()
+    if len(line) == 2 * DEVICE_BYTES:
+        return Enrolled(from_hex(line.decode("ascii", "replace"), DEVICE_BYTES, "a device"))
+    ticket = Ticket.decode(line)
+    return Enrolled(ticket.device, ticket)
+
+
+def renewed(device: Enrolled, signer: Identity, shuffler: bytes | None, expires: int) -> Ticket:
+    """Return a ticket until `expires` for a device that has one already, so that it keeps its place.
+
+    `shuffler` (32 bytes) is whom it is for; None for the one that the ticket before is for.
+
+    Raises:
+        BadUse: where nothing says for which shuffler, or the ticket before lasts as long.
+        HubbubError: where `signer` has not signed the ticket before.
+    """
+    before = device.ticket
+    if before is None:
+        if shuffler is None:
+            raise BadUse("ids of devices do not say for which shuffler; give --shuffler-key too")
+        return Ticket(device.device, shuffler, expires).signed_by(signer)
+    try:
+        # Otherwise whoever hands in a ticket of their own making would be enrolled.
+        before.check(signer.public)
+    except SignatureError as error:
+        remedy = "sign with the key that made it, or give the device's id in its place, if it is one of yours"
+        raise HubbubError(f"device {before.device.hex()} is not renewed: {error}; {remedy}") from error
+    if before.expires >= expires:
+        last = f"the ticket of device {before.device.hex()} lasts until {at(before.expires)}"
+        raise BadUse(f"{last}, and the new one would until {at(expires)}; give more --days, or leave the device out")
+    return Ticket(before.device, shuffler or before.shuffler, expires).signed_by(signer)
 
 
 def devices_given(ids: Iterable[str], tickets: Path | None) -> list[bytes]:

@@ -17,6 +17,7 @@ from pyarrow import parquet
 from hubbub.deploy.data import Dataset
 from hubbub.deploy.local import LocalPipeline
 from hubbub.deploy.player import Assignment
+from hubbub.protos.admission import Mode
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.keys import write_private
 
@@ -44,13 +45,13 @@ async def play(
     """
     folder = pipeline.folder.of("client")
     answers = folder / f"answers-{round_number}.parquet"
-    tickets = await asyncio.to_thread(_tickets, pipeline, dataset.devices)
+    admitted = await asyncio.to_thread(_admitted, pipeline, dataset.devices)
     written = pa.BufferOutputStream()
     parquet.write_table(dataset.answers, written)
     # The true answers, which their owner alone may read whatever the umask is.
     write_private(answers, written.getvalue().to_pybytes())
     assignments = [
-        _assignment(pipeline, answers, tickets, dataset.devices, round_number, index, processes)
+        _assignment(pipeline, answers, admitted, dataset.devices, round_number, index, processes)
         for index in range(processes)
     ]
     played = Played()
@@ -68,16 +69,29 @@ async def play(
     return played
 
 
-def _tickets(pipeline: LocalPipeline, devices: int) -> Path:
-    """Return the file with the devices' tickets, one a line; they are made once, as devices are enrolled once."""
+@dataclass(frozen=True)
+class _Admitted:
+    """What devices are admitted with, as `Assignment` has it."""
+
+    tickets: str = ""
+    certificates: str = ""
+
+
+def _admitted(pipeline: LocalPipeline, devices: int) -> _Admitted:
+    """Return where the devices' tickets or certificates are; they are made once, as devices are enrolled once."""
+    if pipeline.issuer is not None:
+        files = [pipeline.issuer.files(str(number)) for number in range(devices)]
+        return _Admitted(certificates=str(files[0][0].parent))
+    if pipeline.mode is not Mode.ENROLLED:
+        return _Admitted()
     path = pipeline.folder.of("client") / "tickets.jsonl"
     if not path.exists():
         write_private(path, b"\n".join(pipeline.tickets(devices)))
-    return path
+    return _Admitted(tickets=str(path))
 
 
 def _assignment(
-    pipeline: LocalPipeline, answers: Path, tickets: Path, devices: int, round_number: int, index: int, of: int
+    pipeline: LocalPipeline, answers: Path, admitted: _Admitted, devices: int, round_number: int, index: int, of: int
 ) -> Assignment:
     return Assignment(
         task=str(pipeline.directory / "task.json"),
@@ -87,7 +101,8 @@ def _assignment(
         authority=str(pipeline.authority),
         state=str(pipeline.folder.of("client") / f"player-{index}.db"),
         answers=str(answers),
-        tickets=str(tickets),
+        tickets=admitted.tickets,
+        certificates=admitted.certificates,
         # With this division the shares cover every row once, and differ in length by at most one.
         first=devices * index // of,
         last=devices * (index + 1) // of,

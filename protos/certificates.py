@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import product
 
 from cryptography import x509
 from cryptography.exceptions import InternalError, InvalidSignature, UnsupportedAlgorithm
@@ -154,6 +155,55 @@ def check_issued(
         f"{certificate.where} was not made by the authority in {authority}: nobody who trusts that one would talk to "
         f"this party; put the authority there that made it, or {certificate.remedy}"
     )
+
+
+def check_apart(
+    devices: Sequence[x509.Certificate], devices_at: str, parties: Sequence[x509.Certificate], parties_at: str
+) -> None:
+    """Return only if no authority of devices is one of the parties', so that no certificate counts as the other's.
+
+    Two are one where they have one key, whatever else their certificates say; where they have one name, by which
+    certificates say who issued them; and where one of them issued the other.
+
+    Raises:
+        CertificateError: naming both files, what they share, and what to do.
+    """
+    for each, party in product(devices, parties):
+        shared = _shared(each, devices_at, party, parties_at)
+        if shared is not None:
+            raise CertificateError(
+                f"{shared}: of the certificates of {parties_at} names decide who may control rounds and read results, "
+                "and devices must not have those; have the devices' certificates issued by an authority with a key and "
+                f"a name of its own, and name its file in devices_authority in the place of {devices_at}"
+            )
+
+
+def _shared(device: x509.Certificate, device_at: str, party: x509.Certificate, party_at: str) -> str | None:
+    """Say in words what two authorities share; None where they are apart."""
+    try:
+        one_key = device.public_key() == party.public_key()
+    except _UNREADABLE as error:
+        raise CertificateError(f"{device_at} or {party_at} has a key of an unknown kind; use ECDSA or RSA") from error
+    if one_key:
+        return f"{device_at} and {party_at} hold one authority, {_name(device)}, by its key"
+    if _comparable(device.subject) == _comparable(party.subject):
+        return f"{device_at} and {party_at} hold authorities of one name, {_name(device)}"
+    for issued, issued_at, issuer, issuer_at in (
+        (device, device_at, party, party_at),
+        (party, party_at, device, device_at),
+    ):
+        if _is_issued_by(issued, issuer):
+            return f"{_name(issued)} in {issued_at} was issued by {_name(issuer)} in {issuer_at}"
+    return None
+
+
+def _name(certificate: x509.Certificate) -> str:
+    return certificate.subject.rfc4514_string()
+
+
+def _comparable(name: x509.Name) -> str:
+    """Return a name so that two are equal where X.509 has them match (RFC 5280, section 7.1): case and spaces aside."""
+    return " ".join(name.rfc4514_string().casefold().split())
 
 
 def _is_issued_by(certificate: x509.Certificate, issuer: x509.Certificate) -> bool:

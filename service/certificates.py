@@ -37,15 +37,25 @@ class Certificates(Collector):
     on with what it has, and looks again.
     """
 
-    def __init__(self, role: Role, tls: TLS, identity: Path, clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        role: Role,
+        tls: TLS,
+        identity: Path,
+        clock: Callable[[], float],
+        check: Callable[[bytes], None] | None = None,
+    ) -> None:
         """Check a service's TLS files; warn of private keys that others can read.
+
+        `check` is given the authorities (PEM) before they are trusted, and raises a CertificateError where they must
+        not be.
 
         Raises:
             HubbubError: where a file is missing.
             CertificateError: where one cannot be used, or is of another party.
         """
         self._role, self._clock = role, clock
-        self._tls, self._identity = tls, identity
+        self._tls, self._identity, self._check = tls, identity, check
         self._seen = self._stamp()
         self._found, self._pems = self._usable()
         self.renewals = 0
@@ -64,7 +74,10 @@ class Certificates(Collector):
             exposed = readable_by_others(path) if path is not None else None
             if exposed:
                 _LOG.warning("a private key is open to others", problem=exposed)
-        return found, self._tls.read()
+        pems = self._tls.read()
+        if self._check is not None:
+            self._check(pems.authority)
+        return found, pems
 
     # In use
 

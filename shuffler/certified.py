@@ -10,7 +10,7 @@ from pathlib import Path
 import grpc
 
 from hubbub.protos.admission import Mode
-from hubbub.protos.certificates import certificates_in
+from hubbub.protos.certificates import certificates_in, check_apart
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.transport import read_pem
 from hubbub.service.certificates import Certificates
@@ -36,13 +36,41 @@ def check_devices(settings: Settings, tasks: Tasks) -> None:
             )
 
 
-def certified_devices(authority: Path, certificates: Certificates) -> grpc.ServerCredentials:
-    """Return the port's credentials: the service's own certificate, and the devices' authority as it is at the start.
+class DevicesAuthority:
+    """The authority that issued the devices' certificates, as its file is at the start."""
+
+    def __init__(self, path: Path, parties: Path) -> None:
+        """Read it; `parties` is the file of the deployment's own authority.
+
+        Raises:
+            HubbubError: where the file is missing.
+            CertificateError: where it cannot be used.
+        """
+        self._path, self._parties = path, parties
+        self._pem = read_pem(path)
+        self._certificates = certificates_in(self._pem, str(path))
+
+    def check(self, trusted: bytes) -> None:
+        """Return only if it is none of the deployment's authorities (PEM).
+
+        Raises:
+            CertificateError: naming both files.
+        """
+        parties = str(self._parties)
+        check_apart(self._certificates, str(self._path), certificates_in(trusted, parties), parties)
+
+    def port(self, certificates: Certificates) -> grpc.ServerCredentials:
+        """Return the credentials of the devices' port: the service's own certificate, and this authority."""
+        return certificates.server(mutual=True, clients=self._pem)
+
+
+def devices_authority(settings: Settings) -> DevicesAuthority | None:
+    """Return the authority of the port for devices that show a certificate, None where there is no such port.
 
     Raises:
-        HubbubError: where the authority's file is missing.
+        HubbubError: where its file is missing.
         CertificateError: where it cannot be used.
     """
-    trusted = read_pem(authority)
-    certificates_in(trusted, str(authority))
-    return certificates.server(mutual=True, clients=trusted)
+    if not settings.devices_listen or settings.devices_authority is None:
+        return None
+    return DevicesAuthority(settings.devices_authority, settings.tls.authority)

@@ -18,7 +18,7 @@ from hubbub.service.run import run
 from hubbub.service.successions import load_successions, own_identity
 from hubbub.service.troubles import Troubles
 from hubbub.shuffler.admit import Admission
-from hubbub.shuffler.certified import certified_devices, check_devices
+from hubbub.shuffler.certified import DevicesAuthority, check_devices, devices_authority
 from hubbub.shuffler.control import Control
 from hubbub.shuffler.credentials import Credentials
 from hubbub.shuffler.enrolment import Enrolment, Rate
@@ -66,6 +66,7 @@ class _Shuffler:
     rounds: Rounds
     metrics: Metrics
     certificates: Certificates
+    devices: DevicesAuthority | None
 
     @property
     def troubles(self) -> Troubles:
@@ -78,10 +79,10 @@ class _Shuffler:
         wire.serve_control(operators, self.control, OPERATORS)
         everyone, mutual = certificates.server(mutual=False), certificates.server(mutual=True)
         await ports.open("submission", settings.listen, wire.SUBMISSION_SERVICE, devices, everyone)
-        if settings.devices_listen and settings.devices_authority:
+        if self.devices is not None:
             certified = listening.new_server(SUBMISSION_CALLS)
             wire.serve_certified(certified, self.admission)
-            service, credentials = wire.SUBMISSION_SERVICE, certified_devices(settings.devices_authority, certificates)
+            service, credentials = wire.SUBMISSION_SERVICE, self.devices.port(certificates)
             await ports.open("devices", settings.devices_listen, service, certified, credentials)
         await ports.open("control", settings.control_listen, wire.CONTROL_SERVICE, operators, mutual)
         registry, tls = self.metrics.registry, settings.tls.paths()
@@ -98,7 +99,7 @@ class _Shuffler:
 async def _assembled(settings: Settings, clock: Callable[[], float]) -> AsyncIterator[_Shuffler]:
     successions = load_successions(settings.successions)
     identity = own_identity(settings.identity, Role.SHUFFLER, successions)
-    certificates = Certificates(Role.SHUFFLER, settings.tls.paths(), settings.identity, clock)
+    certificates, devices = _certificates(settings, clock)
     tasks = load_tasks(settings.tasks, load_public(settings.operator_key), identity.public, successions)
     check_devices(settings, tasks)
     analyzer = Reached(settings.analyzer, settings.tls.paths(), certificates)
@@ -128,13 +129,19 @@ async def _assembled(settings: Settings, clock: Callable[[], float]) -> AsyncIte
         timed = TimedAdmission(admission, enrolment, metrics.stage(Stage.ADMIT))
         async with certificates.watched():
             control = Control(tasks, store, rounds, clock, enrolment)
-            yield _Shuffler(settings, timed, control, rounds, metrics, certificates)
+            yield _Shuffler(settings, timed, control, rounds, metrics, certificates, devices)
     finally:
         # Rounds first, as they use all the others; the store last, as it still writes what waits.
         await rounds.stop()
         await analyzer.close()
         await openers.close()
         await asyncio.to_thread(store.close)
+
+
+def _certificates(settings: Settings, clock: Callable[[], float]) -> tuple[Certificates, DevicesAuthority | None]:
+    devices = devices_authority(settings)
+    check = None if devices is None else devices.check
+    return Certificates(Role.SHUFFLER, settings.tls.paths(), settings.identity, clock, check), devices
 
 
 def _enrolment(

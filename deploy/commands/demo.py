@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import tempfile
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -44,6 +45,32 @@ PostQuantum = Annotated[
 HopCount = Annotated[
     int, typer.Option("--hops", min=1, max=8, help="Shufflers in the chain, each with its own keys and process.")
 ]
+HonestShare = Annotated[
+    float | None,
+    typer.Option(
+        "--honest-share", help="Share of the reports assumed to be people's; must be said with open. [default: 1]"
+    ),
+]
+
+
+class AdmissionMode(StrEnum):
+    """The modes of admission: those of `protos.admission`, which is not loaded before a command runs."""
+
+    ENROLLED = "enrolled"
+    MTLS = "mtls"
+    OPEN = "open"
+
+
+AdmissionOption = Annotated[
+    AdmissionMode,
+    typer.Option(
+        "--admission",
+        help="Who may submit: devices with tickets, those with TLS certificates (fewer by default), or whoever comes.",
+    ),
+]
+CERTIFIED_SUBMISSIONS = 2_000
+"""How many submissions devices with certificates make in all where nothing else is said: each over a new connection."""
+
 Out = Annotated[
     Path | None,
     typer.Option("--out", metavar="DIR", help="Keep task, certificates, results and logs in this new or empty folder."),
@@ -69,6 +96,8 @@ def command(
     dummies: Dummies = 0,
     post_quantum: PostQuantum = False,
     hops: HopCount = 1,
+    admission: AdmissionOption = AdmissionMode.ENROLLED,
+    honest_share: HonestShare = None,
     out: Out = None,
     picture: PictureOption = None,
     listed: ListOption = False,
@@ -79,7 +108,8 @@ def command(
     The data is the flights that left New York City in 2013, each flight a device with two answers: its carrier, and its
     departure delay, which some do not have. Estimates are printed beside the truth. Other tasks are shown by --task.
 
-    Examples: hubbub demo; hubbub demo --devices all; hubbub demo --data trips.csv --histogram city --sum minutes:0:90
+    Examples: hubbub demo; hubbub demo --devices all; hubbub demo --admission open --honest-share 0.5; hubbub demo
+    --data trips.csv --histogram city --sum minutes:0:90
     """
     with failures(as_json):
         if listed:
@@ -87,6 +117,7 @@ def command(
             return
         from hubbub.deploy.data import unusable_words
         from hubbub.deploy.demo import Options, check_options
+        from hubbub.protos.admission import Mode
         from hubbub.protos.suites import DEFAULT, MLKEM768_X25519
 
         if picture is not None:
@@ -94,12 +125,15 @@ def command(
 
             check_drawable(picture, "--picture")
         shown = _demonstration(task, data, histogram or [], total or [])
-        dataset = _dataset(shown, devices, seed)
+        share = _honest_share(admission, honest_share)
+        in_rounds = shown.rounds if rounds is None else rounds
+        most = CERTIFIED_SUBMISSIONS // in_rounds if admission is AdmissionMode.MTLS else shown.devices
+        dataset = _dataset(shown, devices, seed, min(most, shown.devices))
         for sentence in unusable_words(dataset):
             progress_console().print(sentence, soft_wrap=True)
         suite = MLKEM768_X25519 if post_quantum else DEFAULT
-        in_rounds = shown.rounds if rounds is None else rounds
-        options = Options(epsilon, delta, epsilon_local, in_rounds, dummies, suite.name, hops)
+        mode = Mode(admission.value)
+        options = Options(epsilon, delta, epsilon_local, in_rounds, dummies, suite.name, hops, mode, share)
         check_options(dataset, options)
         document = _run(dataset, options, out)
         document["picture"] = None if picture is None else _drawn(shown, document, picture)
@@ -135,16 +169,27 @@ def _demonstration(task: str | None, data: Path | None, histograms: list[str], s
     return Demonstration(data.stem, f"each row of {data.name} is a device", lambda: from_file(data, histograms, specs))
 
 
-def _dataset(shown: Demonstration, devices: str | None, seed: int) -> Dataset:
+def _honest_share(admission: AdmissionMode, given: float | None) -> float:
+    from hubbub.deploy.errors import BadUse
+
+    if given is None and admission is AdmissionMode.OPEN:
+        raise BadUse(
+            "--admission open takes whoever comes, so say which share of the reports you assume to be people's: add "
+            "--honest-share, such as 0.5"
+        )
+    return 1.0 if given is None else given
+
+
+def _dataset(shown: Demonstration, devices: str | None, seed: int, default: int) -> Dataset:
     from hubbub.deploy.data import sample
     from hubbub.deploy.errors import BadUse
 
     if devices not in (None, "all") and not str(devices).isdecimal():
         raise BadUse(f"--devices is {devices!r}; give a whole number, or all")
     dataset = shown.dataset()
-    if devices == "all" or (devices is None and dataset.devices <= shown.devices):
+    if devices == "all" or (devices is None and dataset.devices <= default):
         return dataset
-    return sample(dataset, int(devices) if devices is not None else shown.devices, seed)
+    return sample(dataset, int(devices) if devices is not None else default, seed)
 
 
 def _run(dataset: Dataset, options: Options, out: Path | None) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,6 +11,8 @@ import typer
 from hubbub.deploy.output import Json, console, failures, print_json
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from hubbub.protos.keys import Identity
     from hubbub.protos.tickets import Ticket
 
@@ -29,6 +32,14 @@ def command(
     names: Annotated[
         Path | None, typer.Option("--names", metavar="LIST", help="A ticket for each line of this file.")
     ] = None,
+    renew: Annotated[
+        Path | None,
+        typer.Option(
+            "--renew",
+            metavar="OLD",
+            help="Longer tickets for the devices of these: a file of tickets or ids, a folder.",
+        ),
+    ] = None,
     days: Annotated[int, typer.Option("--days", min=1, max=36_500, help="How long devices take part.")] = 365,
     countersign: Annotated[
         bool, typer.Option("--countersign", help="Sign the tickets in FILE too, as a task's second authority.")
@@ -40,62 +51,108 @@ def command(
     Whoever redeems a ticket first has the device's place, so hand it over as you would a password, and to one device.
     What a certificate's number of reports is worth is what your tickets are worth: give each person one.
 
+    With --renew the tickets are for devices that have one already, and last longer. OLD holds their tickets, or their
+    ids as --json prints them, one a line; or it is a folder of them as --names makes it, and so is FILE then. Such a
+    device redeems the new ticket by itself and keeps its place: it has one submission a round, as before.
+
     Examples: hubbub enroll deployment/client/ticket.json --key deployment/operator/identity.pem --shuffler-key
     deployment/operator/trust/shuffler.pub.pem; hubbub enroll tickets.jsonl --devices 1000 --key identity.pem
-    --shuffler-key shuffler.pub.pem
+    --shuffler-key shuffler.pub.pem; hubbub enroll next.jsonl --renew tickets.jsonl --days 365 --key identity.pem
     """
     with failures(as_json):
         from hubbub.deploy.errors import BadUse
-        from hubbub.deploy.output import progress_console
-        from hubbub.protos.keys import Identity, load_public
-        from hubbub.protos.pem import readable_by_others
 
-        if devices is not None and names is not None:
-            raise BadUse("--devices and --names both say how many tickets there are; give one of them")
-        signer = Identity.load(key)
-        exposed = readable_by_others(key)
-        if exposed:
-            progress_console().print(f"warning: {exposed}", markup=False, soft_wrap=True)
+        if sum(each is not None for each in (devices, names, renew)) > 1:
+            raise BadUse("--devices, --names and --renew each say which tickets are made; give one of them")
+        if countersign and renew is not None:
+            raise BadUse("--countersign signs tickets that are made, and --renew makes some; run one after the other")
+        signer = _signer(key)
         if countersign:
             _countersign(file, signer, as_json)
             return
-        if shuffler_key is None:
-            raise BadUse("give --shuffler-key, the public key of the shuffler that the tickets are for")
-        expires, tickets = _made(signer, load_public(shuffler_key), devices, names, days)
-        _write(file, tickets, names)
-        if as_json:
-            ids = [ticket.device.hex() for ticket in tickets]
-            print_json({"file": str(file), "tickets": len(tickets), "expires": expires, "devices": ids})
-            return
-        many = "1 ticket" if len(tickets) == 1 else f"{len(tickets)} tickets"
-        console().print(f"{many} in {file}, good until {expires}", markup=False, soft_wrap=True)
+        expires = _in_days(days)
+        if renew is not None:
+            made, in_folder = _renewed(signer, shuffler_key, renew, expires), renew.is_dir()
+        else:
+            made, in_folder = _made(signer, shuffler_key, devices, names, expires), names is not None
+        _write(file, made, in_folder)
+        _tell(file, [ticket for tickets in made.values() for ticket in tickets], expires, as_json)
+
+
+def _signer(key: Path) -> Identity:
+    from hubbub.deploy.output import progress_console
+    from hubbub.protos.keys import Identity
+    from hubbub.protos.pem import readable_by_others
+
+    signer = Identity.load(key)
+    exposed = readable_by_others(key)
+    if exposed:
+        progress_console().print(f"warning: {exposed}", markup=False, soft_wrap=True)
+    return signer
 
 
 def _made(
-    signer: Identity, shuffler: bytes, devices: int | None, names: Path | None, days: int
-) -> tuple[str, list[Ticket]]:
+    signer: Identity, shuffler_key: Path | None, devices: int | None, names: Path | None, expires: int
+) -> dict[str, list[Ticket]]:
+    """Return new tickets, by the names of their files."""
+    from hubbub.deploy.errors import BadUse
+    from hubbub.deploy.ticketing import ENDING, names_in
+    from hubbub.protos.keys import load_public
+    from hubbub.protos.tickets import new_tickets
+
+    if shuffler_key is None:
+        raise BadUse("give --shuffler-key, the public key of the shuffler that the tickets are for")
+    shuffler = load_public(shuffler_key)
+    if names is None:
+        return {"": new_tickets(devices or 1, shuffler, expires, [signer])}
+    named = names_in(names)
+    tickets = new_tickets(len(named), shuffler, expires, [signer])
+    return {f"{name}{ENDING}": [ticket] for name, ticket in zip(named, tickets, strict=True)}
+
+
+def _renewed(signer: Identity, shuffler_key: Path | None, old: Path, expires: int) -> dict[str, list[Ticket]]:
+    """Return tickets for devices that have one, by the names of their files."""
+    from hubbub.deploy.output import progress_console
+    from hubbub.deploy.ticketing import enrolled_in, renewed
+    from hubbub.protos.keys import load_public
+
+    shuffler = None if shuffler_key is None else load_public(shuffler_key)
+    found = enrolled_in(old)
+    made = {name: [renewed(each, signer, shuffler, expires) for each in devices] for name, devices in found.items()}
+    twice = sum(each.ticket is not None and len(each.ticket.signatures) > 1 for each in chain(*found.values()))
+    if twice:
+        text = f"note: a second authority had signed {twice} of the tickets before; have it sign these (--countersign)"
+        progress_console().print(text, markup=False, soft_wrap=True)
+    return made
+
+
+def _in_days(days: int) -> int:
     import time
 
-    from hubbub.deploy.ticketing import names_in
-    from hubbub.protos.tickets import new_tickets
-    from hubbub.protos.times import DAY, at
+    from hubbub.protos.times import DAY
 
-    count = len(names_in(names)) if names is not None else devices or 1
-    expires = int(time.time()) + days * DAY
-    return at(expires), new_tickets(count, shuffler, expires, [signer])
+    return int(time.time()) + days * DAY
 
 
-def _write(file: Path, tickets: list[Ticket], names: Path | None) -> None:
-    from hubbub.deploy.ticketing import ENDING, names_in, write_tickets
+def _write(file: Path, made: Mapping[str, Sequence[Ticket]], in_folder: bool) -> None:
+    from hubbub.deploy.ticketing import write_folder, write_tickets
 
-    if names is None:
-        write_tickets(file, tickets)
+    if in_folder:
+        write_folder(file, made)
         return
-    from hubbub.deploy.folders import new_folder
+    (tickets,) = made.values()
+    write_tickets(file, tickets)
 
-    with new_folder(file):
-        for name, ticket in zip(names_in(names), tickets, strict=True):
-            write_tickets(file / f"{name}{ENDING}", [ticket])
+
+def _tell(file: Path, tickets: Sequence[Ticket], expires: int, as_json: bool) -> None:
+    from hubbub.protos.times import at
+
+    if as_json:
+        ids = [ticket.device.hex() for ticket in tickets]
+        print_json({"file": str(file), "tickets": len(tickets), "expires": at(expires), "devices": ids})
+        return
+    many = "1 ticket" if len(tickets) == 1 else f"{len(tickets)} tickets"
+    console().print(f"{many} in {file}, good until {at(expires)}", markup=False, soft_wrap=True)
 
 
 def _countersign(file: Path, signer: Identity, as_json: bool) -> None:

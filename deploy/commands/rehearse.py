@@ -13,7 +13,7 @@ from hubbub.deploy.output import Json, console, fail, failures, print_json, prog
 
 if TYPE_CHECKING:
     from hubbub.client import Summary
-    from hubbub.deploy.rehearsal import Answers
+    from hubbub.deploy.rehearsal import Answers, Certified
     from hubbub.protos.task import Task
 
 
@@ -38,6 +38,10 @@ def command(
         Path | None,
         typer.Option("--tickets", metavar="FILE", help="Their tickets, one a line, of `hubbub enroll --devices`."),
     ] = None,
+    certificates: Annotated[
+        Path | None,
+        typer.Option("--certificates", metavar="DIR", help="Their TLS certificates: NAME.pem with NAME.key beside it."),
+    ] = None,
     round_number: Annotated[
         int | None, typer.Option("--round", min=0, help="Which round; default: the current.")
     ] = None,
@@ -48,12 +52,13 @@ def command(
     Each device's answers are randomized and sealed as `hubbub submit` does, and sent over TLS until they are
     acknowledged. Nothing of the devices is kept, so running it again sends as many more. The services cannot tell them
     from people: never rehearse in a round whose results matter. A ticket is spent by the devices of one run: where the
-    task takes enrolled devices, give each run its own.
+    task takes enrolled devices, give each run its own. Where it admits by TLS certificates, each has one place a round.
 
     Example: hubbub rehearse deployment/client/client.toml --devices 1000 --answer theme=dark --answer theme=light
     """
     with failures(as_json):
         import asyncio
+        import functools
 
         from hubbub.deploy.files import signed_task_in
         from hubbub.deploy.rehearsal import send
@@ -63,10 +68,11 @@ def command(
         files = load(settings, ClientSettings, "client")
         task = signed_task_in(files.task).task
         count, answers = _answers(task, devices, answer or [], data, column or [])
-        enrolled = _tickets(task, tickets, count)
+        enrolled, certified = _tickets(task, tickets, count), _certificates(task, certificates, count)
         with Progress(console=progress_console()) as bars:
             bar = bars.add_task("devices encode, randomize, seal, submit", total=count)
-            summary = asyncio.run(send(files, answers, round_number, lambda done: bars.advance(bar, done), enrolled))
+            advance = functools.partial(bars.advance, bar)
+            summary = asyncio.run(send(files, answers, round_number, advance, enrolled, certified))
         _print(summary, task, as_json)
 
 
@@ -83,6 +89,23 @@ def _tickets(task: Task, file: Path | None, devices: int) -> list[bytes]:
         raise BadUse(
             f"task {task.name} takes enrolled devices, and there are {len(found)} tickets for {devices}; make them "
             f"with `hubbub enroll FILE --devices {devices}` and give them with --tickets"
+        )
+    return found[:devices]
+
+
+def _certificates(task: Task, folder: Path | None, devices: int) -> list[Certified]:
+    """Return the devices' certificates, if the task admits by them."""
+    from hubbub.deploy.errors import BadUse
+    from hubbub.deploy.rehearsal import certificates_in
+    from hubbub.protos.admission import Mode
+
+    if task.admission.mode is not Mode.MTLS:
+        return []
+    found = [] if folder is None else certificates_in(folder)
+    if len(found) < devices:
+        raise BadUse(
+            f"task {task.name} takes devices that show a certificate, and there are {len(found)} for {devices}; have "
+            "their authority issue as many, and give the folder of NAME.pem and NAME.key with --certificates"
         )
     return found[:devices]
 

@@ -20,6 +20,7 @@ from hubbub.client.entry import Drawn, Entry
 from hubbub.client.gateway import _Parcel
 from hubbub.client.memory import Step
 from hubbub.deploy.authority import Authority
+from hubbub.deploy.ticketing import Enrolled
 from hubbub.protos.batch import BatchId
 from hubbub.protos.credentials import Credential, CredentialId
 from hubbub.protos.envelope import Destination, InnerOpener, OuterOpener
@@ -82,6 +83,7 @@ HOLDERS: tuple[Any, ...] = (
     CredentialId(0, 0, bytes(8), SECRET),
     Drawn(SECRET, SECRET),
     DeviceReceipt(SECRET, 0),
+    Enrolled(SECRET, Ticket(SECRET, bytes(32), 0)),
     Enrolment(SECRET, SECRET, Credential(SECRET, SECRET)),
     Encoded(SYMBOL, {"state": SYMBOL}),
     Entry(SECRET, SECRET, None, SECRET),

@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 from pyarrow import parquet
 
+from hubbub.deploy.commands.demo import AdmissionMode
+from hubbub.protos.admission import Mode
 from support.command import hubbub
 
 pytestmark = pytest.mark.slow
@@ -127,6 +129,41 @@ def test_demo_for_people_shows_truth_beside_estimates(table: Path) -> None:
     for text in ("truth", "estimate", "standard error", "95 % interval", "raw mean", "ε ≤", "█"):
         assert text in ran.out
     assert "devices encode, randomize, seal, submit" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("words", "table_says", "verify_says"),
+    [
+        (
+            ("mtls", "--devices", "60", "--epsilon", "8", "--hops", "2"),
+            "admission mtls: Each TLS certificate that the devices' authority issued submits once a round.",
+            "admission: mtls, honest share 1. Each TLS certificate that the devices' authority issued",
+        ),
+        (
+            ("open", "--devices", "500", "--honest-share", "0.5"),
+            "admission open: ASSUMED, not checked. Nobody checked who submitted",
+            "admission: open, honest share 0.5. Nobody checked who submitted",
+        ),
+    ],
+    ids=["mtls", "open"],
+)
+def test_every_mode_of_admission_runs_whole_and_says_what_its_numbers_rest_on(
+    tmp_path: Path, table: Path, words: tuple[str, ...], table_says: str, verify_says: str
+) -> None:
+    asked = ("--data", table, "--histogram", "city", "--out", tmp_path / "kept", "--admission", *words)
+    ran = hubbub("demo", *asked)
+    assert ran.status == 0, ran.err
+    assert table_says in ran.out
+    shown = hubbub("verify", tmp_path / "kept" / "certificate-trips-0.json")
+    assert shown.status == 0, shown.err
+    assert verify_says in shown.out
+    assert ("if the honest share was assumed rightly" in shown.out) is (words[0] == "open")
+
+
+def test_an_open_demo_must_say_which_share_is_honest_and_the_modes_are_the_tasks() -> None:
+    ran = hubbub("demo", "--admission", "open")
+    assert (ran.status, "add --honest-share, such as 0.5" in ran.err) == (2, True)
+    assert [mode.value for mode in AdmissionMode] == [mode.value for mode in Mode]
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from hubbub.client import Device, Pacing, Refusal
+from hubbub.client import Pacing, Refusal
 from hubbub.deploy.local import LocalPipeline
 from hubbub.deploy.ticketing import read_tickets
 from hubbub.protos.admission import OPEN
@@ -77,6 +77,31 @@ def test_each_name_of_a_list_has_a_file_and_no_ticket_has_a_name(tmp_path: Path,
     assert not any(b"olga" in file.read_bytes() for file in files)
 
 
+def test_tickets_are_renewed_for_the_same_devices_one_a_line_and_by_name(
+    tmp_path: Path, keys: tuple[str | Path, ...]
+) -> None:
+    (tmp_path / "people.txt").write_text("olga\npetra h\n")
+    assert hubbub("enroll", tmp_path / "old", *keys, "--names", tmp_path / "people.txt", "--days", "9").status == 0
+    second = Identity.generate()
+    second.save(tmp_path / "second.pem")
+    countersign = ("--countersign", "--key", tmp_path / "second.pem")
+    assert hubbub("enroll", tmp_path / "old" / "olga.ticket", *countersign).status == 0
+    ran = hubbub("enroll", tmp_path / "new", "--renew", tmp_path / "old", *keys[:2], "--json")
+    assert ran.status == 0, ran.err
+    assert "a second authority had signed 1 of the tickets before" in ran.err
+    files = sorted((tmp_path / "new").iterdir())
+    assert [file.name for file in files] == ["olga.ticket", "petra h.ticket"]
+    for file, device in zip(files, ran.json["devices"], strict=True):
+        (before,), (after,) = read_tickets(tmp_path / "old" / file.name), read_tickets(file)
+        assert after.device == before.device == bytes.fromhex(device)
+        assert after.expires > before.expires + 350 * 24 * HOUR
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    (tmp_path / "ids").write_text("\n".join(ran.json["devices"]))
+    by_id = hubbub("enroll", tmp_path / "lines", "--renew", tmp_path / "ids", *keys, "--days", "700")
+    assert (by_id.status, by_id.out.startswith("2 tickets in ")) == (0, True)
+    assert [each.device.hex() for each in read_tickets(tmp_path / "lines")] == ran.json["devices"]
+
+
 @pytest.mark.parametrize(
     ("content", "says"),
     [("a/b", "cannot be the name of a file"), ("..", "cannot be"), ("a\na", "'a' comes twice"), ("\n", "no name")],
@@ -97,6 +122,8 @@ def test_words_that_do_not_go_together_are_refused(tmp_path: Path, keys: tuple[s
     assert (ran.status, "--shuffler-key" in ran.err) == (2, True)
     ran = hubbub("enroll", tmp_path / "t", *keys, "--devices", "2", "--names", tmp_path / "x")
     assert (ran.status, "give one of them" in ran.err) == (2, True)
+    ran = hubbub("enroll", tmp_path / "t", *keys, "--renew", tmp_path / "x", "--countersign")
+    assert (ran.status, "run one after the other" in ran.err) == (2, True)
     ran = hubbub("keys", "revoke", tmp_path / "operator.toml", "0123")
     assert (ran.status, "a device must be 32 lower-case hex digits" in ran.err) == (2, True)
     ran = hubbub("keys", "revoke", tmp_path / "operator.toml")
@@ -139,14 +166,18 @@ async def test_a_round_of_enrolled_devices_through_a_flood_a_rotation_and_a_revo
         found = (await keys("list", operator)).json
         masters = [key for key in found["keys"] if key["kind"] == "master"]
         assert [(key["name"], key["state"]) for key in masters] == [("2", "active")]
-        lost = tmp_path / "lost.json"
+        lost, longer = tmp_path / "lost.json", tmp_path / "longer.json"
         lost.write_bytes(pipeline.ticket("lost"))
+        renew = ("enroll", longer, "--renew", lost, "--days", "700", "--key", folder / "identity.pem")
+        assert (await asyncio.to_thread(hubbub, *renew)).status == 0
         revoked = (await keys("revoke", operator, "--tickets", lost)).json
         assert revoked == {"tickets_spent": 20, "devices_revoked": 1}
-        async with pipeline.device("lost") as device:
-            with pytest.raises(Refusal) as refused:
-                await device.submit({"theme": "light"})
-        assert refused.value.reason is Reason.REVOKED
+        for ticket in (lost, longer):
+            pipeline._tickets["lost"] = ticket.read_bytes()
+            async with pipeline.device("lost") as device:
+                with pytest.raises(Refusal) as refused:
+                    await device.submit({"theme": "light"})
+            assert refused.value.reason is Reason.REVOKED
         status = await pipeline.close_round()
         assert (status.submissions, status.refusals["not_enrolled"]) == (20, 300)
         results = await pipeline.results()
@@ -179,15 +210,7 @@ async def test_an_open_task_takes_whoever_comes_and_everything_says_that_its_num
 ) -> None:
     async with asyncio.timeout(240), LocalPipeline(replace(DRAFT, admission=OPEN), tmp_path / "pipeline") as pipeline:
         for number in range(20):
-            device = Device(
-                pipeline.task.encode(),
-                operator_key=pipeline.operator_key,
-                shuffler_key=pipeline.shuffler_key,
-                state=tmp_path / f"{number}.db",
-                shuffler=pipeline.shuffler,
-                authority=pipeline.authority,
-            )
-            async with device:
+            async with pipeline.device(f"kiosk {number}") as device:
                 await device.submit({"theme": "dark"})
         await pipeline.close_round()
         results = await pipeline.results()

@@ -128,6 +128,32 @@ async def test_a_later_ticket_of_the_same_device_is_spent_by_the_same_secret(
     assert len({each.credential for each in shuffler.seen}) == 2
 
 
+async def test_a_ticket_that_was_put_back_takes_nothing_from_the_one_that_followed_it(
+    device: Make, shuffler: FakeShuffler, parties: Parties, clock: Any, tmp_path: Path
+) -> None:
+    place, (first,) = tmp_path / "ticket.json", tickets(parties)
+    longer = Ticket(first.device, first.shuffler, first.expires + 5).signed_by(parties.operator)
+    one = device(ticket=place)
+    for given in (first, longer, first):
+        place.write_bytes(given.encode())
+        await one.submit(ANSWERS)
+        clock.now += 3600
+    assert [each.ticket for each in shuffler.redeemed] == [first.encode(), longer.encode()]
+    assert len({each.credential for each in shuffler.seen}) == 2
+
+
+async def test_a_ticket_that_somebody_else_has_signed_too_is_taken_whatever_its_end(
+    device: Make, shuffler: FakeShuffler, parties: Parties, clock: Any
+) -> None:
+    (first,) = tickets(parties)
+    await device(ticket=first.encode()).submit(ANSWERS)
+    both = Ticket(first.device, first.shuffler, first.expires - 5).signed_by(parties.operator)
+    both = both.signed_by(Identity.generate())
+    clock.now += 3600
+    await device(ticket=both.encode()).submit(ANSWERS)
+    assert [each.ticket for each in shuffler.redeemed] == [first.encode(), both.encode()]
+
+
 @pytest.mark.parametrize("content", [b"no ticket", b"[]", b"{}"])
 async def test_what_is_no_ticket_is_told_without_asking_anybody(
     device: Make, shuffler: FakeShuffler, content: bytes

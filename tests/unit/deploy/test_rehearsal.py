@@ -1,11 +1,17 @@
-"""Made-up devices take turns through the answers that are stated."""
+"""Made-up devices take turns through the answers that are stated, and are admitted as the task's devices are."""
 
 from __future__ import annotations
 
-import pytest
+from pathlib import Path
 
+import pytest
+from unit.shuffler.test_certified import Certified
+from unit.shuffler.test_server import analyzer_at, running
+
+from hubbub.deploy.commands.rehearse import _certificates
 from hubbub.deploy.errors import BadUse
-from hubbub.deploy.rehearsal import turns
+from hubbub.deploy.rehearsal import certificates_in, send, turns
+from hubbub.deploy.settings import ClientSettings
 from hubbub.protos.task import Task
 from support.samples import Parties, sample_task
 
@@ -41,3 +47,34 @@ def test_answers_that_do_not_fit_are_refused_before_anything_is_sent(task: Task,
 def test_a_missing_answer_is_bad_use(task: Task) -> None:
     with pytest.raises(BadUse):
         turns(task, ["delay=1"], 3)
+
+
+async def test_devices_with_certificates_come_one_by_one_and_a_second_run_has_no_place(tmp_path: Path) -> None:
+    deployment, folder = Certified(tmp_path), tmp_path / "certificates"
+    folder.mkdir()
+    for name in ("a", "b", "c"):
+        deployment.issuer.issue(name, [], folder / f"{name}.pem", folder / f"{name}.key")
+    (folder / "without a key.pem").write_text("")
+    certificates = certificates_in(folder)
+    assert [path.stem for path, _key in certificates] == ["a", "b", "c"]
+    deployment.parties.shuffler.save_public(tmp_path / "shuffler.pub.pem")
+    answers, done = [{"carrier": "AA", "delay": 1.5}] * 3, list[int]()
+    async with analyzer_at(deployment) as (name, _), running(deployment.settings(name)) as addresses:
+        files = ClientSettings(
+            task=tmp_path / "tasks" / "task.json",
+            shuffler=addresses["devices"],
+            operator_key=tmp_path / "operator.pub.pem",
+            shuffler_key=tmp_path / "shuffler.pub.pem",
+            state=tmp_path / "unused.db",
+            authority=deployment.settings(name).tls.authority,
+        )
+        first = await send(files, answers, 0, done.append, certificates=certificates)
+        again = await send(files, answers, 0, done.append, certificates=certificates)
+    assert (first.accepted, dict(first.refused), done) == (3, {}, [1] * 6)
+    assert (again.accepted, dict(again.refused)) == (0, {"id_conflict": 3})
+
+
+def test_too_few_certificates_are_told_before_anything_is_sent(tmp_path: Path) -> None:
+    deployment = Certified(tmp_path)
+    with pytest.raises(BadUse, match="there are 0 for 2; have their authority issue as many"):
+        _certificates(deployment.task, None, 2)

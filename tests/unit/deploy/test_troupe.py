@@ -17,6 +17,7 @@ from hubbub.deploy import troupe
 from hubbub.deploy.data import Dataset
 from hubbub.deploy.local import LocalPipeline
 from hubbub.deploy.player import Assignment
+from hubbub.protos.admission import Mode
 
 ROWS = pa.table({"theme": ["planted-answer-heliotrope", "planted-answer-vermilion"]})
 
@@ -32,6 +33,7 @@ def pipeline(folder: Path) -> LocalPipeline:
     parties = SimpleNamespace(of=lambda _: folder)
     keys = {"operator_key": b"", "shuffler_key": b"", "shuffler": "localhost:1", "authority": folder}
     own = {"directory": folder, "logs": folder, "tickets": lambda count: [b"planted-ticket"] * count}
+    own |= {"issuer": None, "mode": Mode.ENROLLED}
     return cast(LocalPipeline, SimpleNamespace(folder=parties, **own, **keys))
 
 

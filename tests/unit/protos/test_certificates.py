@@ -13,10 +13,11 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import NameOID
 
 from hubbub.deploy import authority as authority_module
 from hubbub.deploy.authority import Authority
-from hubbub.protos.certificates import CertificateError
+from hubbub.protos.certificates import CertificateError, check_apart
 from hubbub.protos.errors import Unreachable
 from hubbub.protos.transport import TLS, open_channel
 from hubbub.protos.wire import ControlCaller
@@ -254,3 +255,64 @@ def test_certificates_between_the_own_and_the_authority_are_followed(tmp_path: P
     (tmp_path / "own.pem").write_bytes(chain[0].public_bytes(Encoding.PEM))
     with pytest.raises(CertificateError, match="was not made by the authority in the authority's certificate"):
         files.check(NOW, own=True)
+
+
+# Two authorities that must be apart
+
+
+KEYS = {name: ec.generate_private_key(ec.SECP256R1()) for name in ("parties", "devices", "other")}
+
+
+def authority(name: str, key: str, issuer: tuple[str, str] | None = None) -> x509.Certificate:
+    """A new certificate of an authority with that name and key, issued by itself, or by one with another."""
+    issued_by, signing = issuer or (name, key)
+    now = datetime.now(UTC)
+    return (
+        x509.CertificateBuilder()
+        .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)]))
+        .issuer_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, issued_by)]))
+        .public_key(KEYS[key].public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now)
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(KEYS[signing], hashes.SHA256())
+    )
+
+
+PARTIES = authority("the parties", "parties")
+OTHER = authority("another one", "other")
+
+
+def test_authorities_of_different_keys_and_names_are_apart() -> None:
+    check_apart([authority("the devices", "devices"), OTHER], "devices.pem", [PARTIES], "authority.pem")
+
+
+@pytest.mark.parametrize(
+    ("devices", "shared"),
+    [
+        (PARTIES, "devices.pem and authority.pem hold one authority, CN=the parties, by its key"),
+        (authority("the parties", "parties"), "hold one authority, CN=the parties, by its key"),
+        (authority("the devices", "parties"), "hold one authority, CN=the devices, by its key"),
+        (authority("the parties", "devices"), "hold authorities of one name, CN=the parties"),
+        (authority("The  PARTIES", "devices"), "hold authorities of one name, CN=The  PARTIES"),
+        (
+            authority("the devices", "devices", ("the parties", "parties")),
+            "CN=the devices in devices.pem was issued by CN=the parties in authority.pem",
+        ),
+    ],
+    ids=["the same", "made again", "renamed", "of one name", "of a name that matches", "issued by it"],
+)
+def test_authorities_that_share_a_key_a_name_or_a_chain_are_told_with_a_remedy(
+    devices: x509.Certificate, shared: str
+) -> None:
+    with pytest.raises(CertificateError) as refused:
+        check_apart([OTHER, devices], "devices.pem", [PARTIES], "authority.pem")
+    assert shared in str(refused.value)
+    assert "name its file in devices_authority in the place of devices.pem" in str(refused.value)
+
+
+def test_a_deployment_whose_authority_the_devices_authority_issued_is_refused() -> None:
+    own = authority("the parties", "parties", ("another one", "other"))
+    with pytest.raises(CertificateError, match=r"CN=the parties in authority.pem was issued by CN=another one in dev"):
+        check_apart([OTHER], "devices.pem", [own], "authority.pem")

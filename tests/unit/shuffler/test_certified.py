@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
+import structlog
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature, encode_dss_signature
@@ -18,12 +20,15 @@ from hubbub.client import Device, Gateway, Pacing, Patience, UsageError
 from hubbub.deploy.authority import Authority
 from hubbub.protos import wire
 from hubbub.protos.admission import Admission, Mode
+from hubbub.protos.certificates import CertificateError
 from hubbub.protos.errors import HubbubError, Unreachable
+from hubbub.protos.keys import Role
 from hubbub.protos.messages import Receipt, Submission
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.task import TASK_FORMAT
 from hubbub.protos.transport import TLS
-from hubbub.shuffler.certified import check_devices
+from hubbub.service.certificates import Certificates
+from hubbub.shuffler.certified import check_devices, devices_authority
 from hubbub.shuffler.settings import Settings
 from support.samples import signed
 
@@ -181,6 +186,40 @@ def test_a_task_that_nobody_could_reach_is_refused_at_the_start(tmp_path: Path, 
     without = settings.model_copy(update={name: Settings.model_fields[name].default})
     with pytest.raises(HubbubError, match=name):
         check_devices(without, {deployment.task.id: deployment.task})
+
+
+async def test_an_authority_that_is_the_deployments_too_is_refused_at_the_start(tmp_path: Path) -> None:
+    deployment = Certified(tmp_path)
+    own = deployment.tls["shuffler"].authority
+    assert isinstance(own, Path)
+    bundle = deployment.folder / "devices.pem"
+    # In a bundle behind another one, and under a text before it: the files differ, and the authority is there.
+    bundle.write_bytes(bundle.read_bytes() + b"the deployment's\n" + own.read_bytes())
+    with pytest.raises(CertificateError, match=rf"{bundle} and {own} hold one authority, CN=hubbub authority, by its"):
+        async with running(deployment.settings("127.0.0.1:1")):
+            pass
+    # Without a port for devices its file is not read.
+    bundle.unlink()
+    with pytest.raises(HubbubError, match="set devices_listen and devices_authority"):
+        async with running(deployment.settings("127.0.0.1:1").model_copy(update={"devices_listen": ""})):
+            pass
+
+
+def test_an_authority_of_devices_is_not_trusted_as_the_deployments_later_either(tmp_path: Path) -> None:
+    deployment = Certified(tmp_path)
+    settings = deployment.settings("127.0.0.1:1")
+    devices, tls = devices_authority(settings), settings.tls.paths()
+    assert devices is not None
+    certificates = Certificates(Role.SHUFFLER, tls, settings.identity, time.time, devices.check)
+    before = settings.tls.authority.read_bytes()
+    settings.tls.authority.write_bytes(before + (deployment.folder / "devices.pem").read_bytes())
+    with structlog.testing.capture_logs() as logged:
+        certificates.look()
+    assert "hold one authority, CN=devices authority" in logged[0]["problem"]
+    assert certificates.in_use.authority == before
+    settings.tls.authority.write_bytes(before + b"\n")
+    certificates.look()
+    assert certificates.renewals == 1
 
 
 def test_a_device_without_a_certificate_and_a_gateway_are_told_so(tmp_path: Path) -> None:
