@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import typer
 
+from hubbub.deploy.chain import Hops
 from hubbub.deploy.commands.health import Service, command
 from hubbub.deploy.health import ask, ask_why, ports_of
 from hubbub.deploy.initialise import Placement, initialise
@@ -41,6 +42,8 @@ def test_ports_are_those_of_the_settings(tmp_path: Path) -> None:
         "delivery": "127.0.0.1:7401",
         "results": "127.0.0.1:7402",
     }
+    hop = initialise(tmp_path / "c", Placement(hops=Hops(2))).of("hop-3") / "hop.toml"
+    assert ports_of("hop", hop)[0] == {"delivery": "127.0.0.1:7511"}
 
 
 @pytest.mark.parametrize(("listened", "asked"), [("0.0.0.0", "127.0.0.1"), ("[::]", "[::1]"), ("10.1.2.3", "10.1.2.3")])
