@@ -85,6 +85,8 @@ def add_hops(root: Path, hops: Hops, authority: Authority, loopback: Sequence[st
             )
         _settle(root, hops, index, data)
     if hops.count:
+        addresses = [hops.address(index) for index in range(hops.count)]
+        change(root / "operator" / "operator.toml", "hops", addresses)
         change(root / "shuffler" / "shuffler.toml", "analyzer", hops.address(0))
 
 
@@ -118,7 +120,7 @@ def _value(settings: str, key: str) -> str:
     return str(json.loads(line.partition(" = ")[2].partition("#")[0].strip()))
 
 
-def change(path: Path, key: str, value: str) -> None:
+def change(path: Path, key: str, value: str | Sequence[str]) -> None:
     """Write another value to a key of a settings file; its comment stays.
 
     Raises:

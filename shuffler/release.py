@@ -50,13 +50,13 @@ class RolledBack(HubbubError):
 
 Pause = Callable[[float], Awaitable[None]]
 Notice = Callable[[HubbubError | None], None]
-"""Is told what keeps the analyzer from taking a batch; None where nothing does any more."""
+"""Is told what keeps who comes next from taking a batch; None where nothing does any more."""
 
 _LOG = structlog.get_logger(__name__)
 
 
 class Analyzer(Protocol):
-    """The analyzer as the shuffler calls it (`wire.DeliveryCaller`)."""
+    """The analyzer as the shuffler calls it (`wire.DeliveryCaller`), or a hop, which is called alike."""
 
     async def get_key(self, task_id: bytes, round_number: int, deadline: float) -> SignedDocument:
         """Return the analyzer's key record for a round."""
@@ -104,7 +104,7 @@ async def hand_over(
         following = await taker.put(Envelopes(parcel.batch, offset, tuple(envelopes)), CALL_SECONDS)
         # Otherwise an analyzer that never moves on would be sent the same stretch for ever, without a pause.
         if following <= offset:
-            raise Refusal(Reason.WRONG_OFFSET, f"the analyzer stays at offset {offset}")
+            raise Refusal(Reason.WRONG_OFFSET, f"it stays at offset {offset}")
         offset = following
         moved()
     deadline = parties * (CALL_SECONDS + offset / COMMITS_PER_SECOND)
@@ -225,7 +225,7 @@ def check_analyzer(known: Known, releases: Sequence[Release], rounds: Mapping[in
 
 
 def in_words(error: HubbubError) -> str:
-    """Say what keeps the analyzer from taking something."""
+    """Say what keeps who comes next, the analyzer or a hop, from taking something."""
     if isinstance(error, Unreachable):
         return "did not answer"
     if isinstance(error, Refusal) and error.reason in TRANSIENT:

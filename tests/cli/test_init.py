@@ -12,7 +12,7 @@ from hubbub.deploy import initialise as initialising
 from hubbub.deploy.folders import new_folder
 from hubbub.deploy.initialise import Placement, initialise
 from hubbub.deploy.local import LocalPipeline
-from hubbub.deploy.settings import ClientSettings
+from hubbub.deploy.settings import ClientSettings, OperatorSettings
 from hubbub.deploy.trust import identities_in
 from hubbub.protos.draft import read_draft
 from hubbub.protos.errors import HubbubError, TaskError
@@ -59,6 +59,8 @@ def test_a_chain_has_a_folder_for_each_hop_and_everyone_knows_whom_to_deliver_to
     assert list(ran.json["fingerprints"]) == ["operator", "shuffler", "analyzer", "hop-2", "hop-3"]
     root = tmp_path / "new"
     assert 'analyzer = "b.example:7501"' in (root / "shuffler" / "shuffler.toml").read_text()
+    operator = load(root / "operator" / "operator.toml", OperatorSettings, "operator")
+    assert operator.hops == ("b.example:7501", "c.example:7511")
     second, third = (hop_settings.load(root / name / "hop.toml") for name in ("hop-2", "hop-3"))
     assert (second.next, third.next) == ("c.example:7511", "a.example:7401")
     assert (second.listen, third.listen) == ("0.0.0.0:7501", "127.0.0.1:7511")

@@ -17,6 +17,8 @@ from hubbub.deploy.initialise import Placement, initialise
 from hubbub.protos.errors import Distrusted, HubbubError
 from hubbub.protos.keys import Role
 from hubbub.protos.transport import TLS
+from hubbub.protos.wire.health import PARTS, part_name
+from hubbub.service import health
 from hubbub.service.health import Health
 from hubbub.service.listening import listen, new_server
 
@@ -57,6 +59,10 @@ def test_a_port_of_the_systems_choice_cannot_be_asked(tmp_path: Path) -> None:
     path.write_text(path.read_text().replace(":7301", ":0"))
     with pytest.raises(HubbubError, match="submission port is 0"):
         ports_of("shuffler", path)
+
+
+def test_who_asks_without_the_services_knows_all_kinds_of_parts() -> None:
+    assert {part_name(kind) for kind in PARTS} == set(health.PARTS.values())
 
 
 async def test_it_serves_once_the_service_says_so_and_not_before(tmp_path: Path) -> None:
