@@ -102,6 +102,17 @@ class Verified:
         return "shuffler and analyzer" if shufflers == 1 else f"all {shufflers} shufflers and the analyzer"
 
     @property
+    def holds_while(self) -> str | None:
+        """On whom the central numbers of a chain rest, in words; None where there is one shuffler.
+
+        SECURITY.md, "With a chain of shufflers", has what each coalition leaves.
+        """
+        if not self.task.identities.hops:
+            return None
+        dummies = " and keeps to itself what its dummies hold" if self.task.privacy.dummies else ""
+        return f"these hold while one of the shufflers is honest, and the first one is about whom it let in{dummies}"
+
+    @property
     def release(self) -> Release | None:
         """The round's own release; None where the task's batch records attest none."""
         if self.releases is None:
