@@ -48,6 +48,7 @@ REFUSED = (
     Reason.FORKED,
     Reason.INCOMPLETE,
     Reason.KEY_SET_DIFFERS,
+    Reason.NOTHING_LEFT,
     Reason.NOT_READY,
     Reason.OVER_BUDGET,
     Reason.UNKNOWN_ROUND,

@@ -11,17 +11,22 @@ from typing import Any, TypeVar
 
 from hubbub.deploy.errors import BadUse
 from hubbub.deploy.settings import OperatorSettings
+from hubbub.protos.envelope import FIRST_HOP
 from hubbub.protos.errors import HubbubError, Unreachable
 from hubbub.protos.messages import Condition, CredentialStatus, RoundState, RoundStatus, Step
 from hubbub.protos.results import RoundId, RoundResults, RoundStanding
-from hubbub.protos.task import Task
+from hubbub.protos.task import Task, hop_name
 from hubbub.protos.times import at
-from hubbub.protos.transport import MAXIMUM_RESULTS_BYTES, open_channel
-from hubbub.protos.wire import ControlCaller, ResultsCaller
+from hubbub.protos.transport import MAXIMUM_RESULTS_BYTES, TLS, open_channel
+from hubbub.protos.wire import ControlCaller, HealthCaller, ResultsCaller
 from hubbub.protos.wire.enrolment import MOST_DEVICES
+from hubbub.protos.wire.health import PARTS, part_name
 
 CALL_SECONDS = 30.0
 """Deadline, in seconds, of a call that is answered at once."""
+
+HOP_SECONDS = 5.0
+"""How long a hop may take for each answer: it belongs to another party, and the others are shown without it."""
 
 T = TypeVar("T")
 
@@ -129,6 +134,8 @@ class Overview:
     errors: Mapping[str, str]
     conditions: Mapping[str, Condition] = field(default_factory=dict)
     """What holds each service up; without one that did not answer, or is of a version that cannot say."""
+    hops: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """Which kinds of parts are in trouble at each hop that answered; of batches and rounds hops tell nothing."""
 
     def of_task(self, task: str | None, seen: Collection[str] = ()) -> Overview:
         """Return the rounds of one task alone, by its name or its id in hex; all of them where it is None.
@@ -174,21 +181,43 @@ def located(error: HubbubError, address: str) -> str:
 
 
 async def fetch_overview(settings: OperatorSettings) -> Overview:
-    """Ask both services for the states of their rounds; if one does not answer, return the other's."""
+    """Ask both services for the states of their rounds, and hops whether they work; without those that are silent."""
     errors: dict[str, str] = {}
 
     async def asked(name: str, address: str, question: Coroutine[Any, Any, T]) -> T | None:
         try:
             return await question
         except HubbubError as error:
-            errors[name] = located(error, address)
+            named = f"{name}: " if name in hops_of(settings) else ""
+            errors[name] = f"{named}{located(error, address)}"
             return None
 
     shuffler, analyzer = await asyncio.gather(
         asked("shuffler", settings.shuffler_control, fetch_status(settings)),
         asked("analyzer", settings.analyzer_results, fetch_standings(settings)),
     )
-    return Overview(shuffler, analyzer, dict(sorted(errors.items())), await _conditions(settings, errors))
+    places, tls = hops_of(settings), settings.tls.paths()
+    parts = await asyncio.gather(*(asked(name, address, ask_hop(address, tls)) for name, address in places.items()))
+    hops = {name: kinds for name, kinds in zip(places, parts, strict=True) if kinds is not None}
+    return Overview(shuffler, analyzer, dict(sorted(errors.items())), await _conditions(settings, errors), hops)
+
+
+async def ask_hop(address: str, tls: TLS) -> frozenset[str]:
+    """Return which kinds of parts of a hop are in trouble (`service.troubles.Kind`).
+
+    Raises:
+        HubbubError: where it does not serve, saying why as far as the connection tells.
+    """
+    async with open_channel(address, tls) as channel:
+        caller = HealthCaller(channel)
+        if not await caller.serves("", HOP_SECONDS):
+            raise HubbubError("it answers, but does not take calls now: it starts, or stops")
+        return frozenset([kind for kind in PARTS if not await caller.serves(part_name(kind), HOP_SECONDS)])
+
+
+def hops_of(settings: OperatorSettings) -> dict[str, str]:
+    """Return the ports of the hops that the operator may ask, by their names in the chain."""
+    return {hop_name(FIRST_HOP + index): address for index, address in enumerate(settings.hops)}
 
 
 async def _conditions(settings: OperatorSettings, silent: Collection[str]) -> dict[str, Condition]:

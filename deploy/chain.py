@@ -26,27 +26,31 @@ LISTEN_PORT = 7501
 
 @dataclass(frozen=True)
 class Hops:
-    """The hops of a deployment: how many, the hosts they are called by, and the PEM files of keys handed over.
+    """The hops of a deployment: how many, the hosts they are called by, the PEM files of keys handed over.
 
-    Hosts and keys are in the hops' order, from hop-2 on; there may be fewer of them than hops.
+    `listen` are the addresses that their ports bind. Hosts, keys and addresses are in the hops' order, from hop-2 on;
+    there may be fewer of them than hops.
 
     Raises:
-        BadUse: where there are more hops than a task may name, or more hosts or keys than hops.
+        BadUse: where there are more hops than a task may name, or more hosts, keys or addresses than hops.
         HostError: where a host is not one.
     """
 
     count: int = 0
     hosts: Sequence[str] = ()
     public_keys: Sequence[Path] = ()
+    listen: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         if not 0 <= self.count <= MAXIMUM_HOPS:
             raise BadUse(f"--hops is {self.count + 1}; a chain has 1 to {MAXIMUM_HOPS + 1} shufflers")
-        for option, given in (("--hop-host", self.hosts), ("--hop-key", self.public_keys)):
+        options = {"--hop-host": self.hosts, "--hop-key": self.public_keys, "--hop-listen": self.listen}
+        for option, given in options.items():
             if len(given) > self.count:
                 behind = f"{self.count} shufflers are behind the first one"
                 raise BadUse(f"{option} is given {len(given)} times, {behind}; say how many there are with --hops")
         object.__setattr__(self, "hosts", tuple(map(checked_host, self.hosts)))
+        object.__setattr__(self, "listen", tuple(checked_host(host, listening=True) for host in self.listen))
 
     @property
     def names(self) -> list[str]:
@@ -56,6 +60,11 @@ class Hops:
     def address(self, index: int) -> str:
         """Where the hop of that index is called: host:port."""
         host = self.hosts[index] if index < len(self.hosts) else "127.0.0.1"
+        return f"{bracketed(host)}:{LISTEN_PORT + 10 * index}"
+
+    def bound(self, index: int) -> str:
+        """Where the hop of that index listens: host:port."""
+        host = self.listen[index] if index < len(self.listen) else "127.0.0.1"
         return f"{bracketed(host)}:{LISTEN_PORT + 10 * index}"
 
 
@@ -76,6 +85,8 @@ def add_hops(root: Path, hops: Hops, authority: Authority, loopback: Sequence[st
             )
         _settle(root, hops, index, data)
     if hops.count:
+        addresses = [hops.address(index) for index in range(hops.count)]
+        change(root / "operator" / "operator.toml", "hops", addresses)
         change(root / "shuffler" / "shuffler.toml", "analyzer", hops.address(0))
 
 
@@ -93,7 +104,7 @@ def _settle(root: Path, hops: Hops, index: int, data: Path | None) -> None:
     port = LISTEN_PORT + 10 * index
     for key, ending in (("certificate", "pem"), ("key", "key")):
         change(path, key, f"tls/{hops.names[index]}.{ending}")
-    change(path, "listen", f"127.0.0.1:{port}")
+    change(path, "listen", hops.bound(index))
     change(path, "metrics_listen", f"127.0.0.1:{port + 2}")
     if index + 1 < hops.count:
         change(path, "next", hops.address(index + 1))
@@ -109,7 +120,7 @@ def _value(settings: str, key: str) -> str:
     return str(json.loads(line.partition(" = ")[2].partition("#")[0].strip()))
 
 
-def change(path: Path, key: str, value: str) -> None:
+def change(path: Path, key: str, value: str | Sequence[str]) -> None:
     """Write another value to a key of a settings file; its comment stays.
 
     Raises:

@@ -21,7 +21,7 @@ _EVERYWHERE = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}  # noqa: S104 - recogniz
 
 
 def ports_of(service: str, settings: Path) -> tuple[dict[str, str], TLS]:
-    """Return where a service ("shuffler" or "analyzer") can be asked, by the name of the port, and its TLS files.
+    """Return where a service ("shuffler", "hop", "analyzer") can be asked, by the name of the port, and its TLS files.
 
     Raises:
         HubbubError: where the settings cannot be used, or leave the choice of a port to the system.
@@ -42,6 +42,11 @@ def _listens(service: str, settings: Path) -> tuple[dict[str, str], TLS]:
 
         shuffler = load_shuffler(settings)
         return {"submission": shuffler.listen, "control": shuffler.control_listen}, shuffler.tls.paths()
+    if service == "hop":
+        from hubbub.shuffler.hop.settings import load as load_hop
+
+        hop = load_hop(settings)
+        return {"delivery": hop.listen}, hop.tls.paths()
     from hubbub.analyzer.settings import load as load_analyzer
 
     analyzer = load_analyzer(settings)
@@ -49,11 +54,15 @@ def _listens(service: str, settings: Path) -> tuple[dict[str, str], TLS]:
 
 
 def store_of(service: str, settings: Path) -> Path:
-    """Return the folder of a service's store ("shuffler" or "analyzer")."""
+    """Return the folder of a service's store ("shuffler", "hop" or "analyzer")."""
     if service == "shuffler":
         from hubbub.shuffler.settings import load as load_shuffler
 
         return load_shuffler(settings).data
+    if service == "hop":
+        from hubbub.shuffler.hop.settings import load as load_hop
+
+        return load_hop(settings).data
     from hubbub.analyzer.settings import load as load_analyzer
 
     return load_analyzer(settings).data

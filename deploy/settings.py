@@ -38,6 +38,9 @@ class OperatorSettings(Table):
 
     shuffler_control: Address = Field(description="the shuffler's control port, host:port")
     analyzer_results: Address = Field(description="the analyzer's results port, host:port")
+    hops: tuple[Address, ...] = Field(
+        default=(), description="ports of hops, in their order, that `status` may ask whether they work (host:port)"
+    )
     identity: File | None = Field(default=None, description="the operator's identity, where this machine has it")
     successions: tuple[File, ...] = Field(
         default=(), description="successions of identities (`hubbub keys`), or folders of them (*.json)"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -100,6 +101,17 @@ class Verified:
         """Against whom together only the local ε is left, in words."""
         shufflers = 1 + len(self.task.identities.hops)
         return "shuffler and analyzer" if shufflers == 1 else f"all {shufflers} shufflers and the analyzer"
+
+    @property
+    def holds_while(self) -> str | None:
+        """On whom the central numbers of a chain rest, in words; None where there is one shuffler.
+
+        SECURITY.md, "With a chain of shufflers", has what each coalition leaves.
+        """
+        if not self.task.identities.hops:
+            return None
+        dummies = " and keeps to itself what its dummies hold" if self.task.privacy.dummies else ""
+        return f"these hold while one of the shufflers is honest, and the first one is about whom it let in{dummies}"
 
     @property
     def release(self) -> Release | None:
@@ -281,11 +293,16 @@ def _check_record(task: Task, content: dict[str, Any], record: BatchRecord, inde
 
 
 def _check_hops(task: Task, content: dict[str, Any], records: tuple[BatchRecord, ...]) -> None:
-    """Check that what hops did not pass on is among the reports that are stated as left out."""
+    """Check that what hops did not pass on is among the reports that are stated as left out.
+
+    Where no report is valid, all are stated as left out, and what hops left out beyond them were dummies.
+    """
     for query, stated, record in zip(task.queries, content["queries"], records, strict=True):
-        for reason, count in record.left_out.items():
-            if stated["left_out"].get(reason, 0) < count:
-                raise VerificationError(f"{query.name}: hops left out {count} reports as {reason}, fewer are stated")
+        lacking = Counter(record.left_out) - Counter(stated["left_out"])
+        if lacking.total() > (record.dummies if stated["valid"] == 0 else 0):
+            reason = next(iter(lacking))
+            count = record.left_out[reason]
+            raise VerificationError(f"{query.name}: hops left out {count} reports as {reason}, fewer are stated")
 
 
 def _check_admission(task: Task, content: dict[str, Any]) -> None:

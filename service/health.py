@@ -10,10 +10,11 @@ from grpc_health.v1._async import HealthServicer
 from grpc_reflection.v1alpha import reflection
 
 from hubbub.protos.errors import HubbubError
+from hubbub.protos.wire.health import part_name
 from hubbub.protos.wire.statuses import call
 from hubbub.service.troubles import Kind
 
-PARTS = {kind: f"hubbub.{kind}" for kind in Kind}
+PARTS = {kind: part_name(kind) for kind in Kind}
 """What can be asked beside a server's services: whether a part of the service works. It says NOT_SERVING in trouble."""
 
 

@@ -127,7 +127,7 @@ class Workers:
         """The pool; a new one where there is none yet, or the one that there is is the broken one."""
         with self._lock:
             if self._closed:
-                raise BrokenProcessPool("the analyzer is stopping")
+                raise BrokenProcessPool("the service is stopping")
             if self._executor is None or self._executor is broken:
                 context = multiprocessing.get_context("spawn")
                 self._executor = ProcessPoolExecutor(self._processes, context, initializer=_begin)

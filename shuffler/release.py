@@ -37,8 +37,9 @@ FIRST_PAUSE = 0.1
 LONGEST_PAUSE = 5.0
 """Seconds between tries: doubled from the first to the longest, each by a random factor from 0.5 to 1."""
 
-GIVEN_UP = frozenset({Reason.OVER_BUDGET, Reason.ERASED})
-"""Refusals that are final: the analyzer's ledger only grows, and a key that it destroyed opens nothing any more."""
+GIVEN_UP = frozenset({Reason.OVER_BUDGET, Reason.ERASED, Reason.NOTHING_LEFT})
+"""Refusals that are final: the analyzer's ledger only grows, a key that it destroyed opens nothing any more, and what
+hops did not pass on nobody has but in layers that they do not open."""
 
 COUNTED = frozenset({RoundState.RELEASED, RoundState.ERASED})
 """States of a round whose batches the analyzer has all counted."""
@@ -50,13 +51,13 @@ class RolledBack(HubbubError):
 
 Pause = Callable[[float], Awaitable[None]]
 Notice = Callable[[HubbubError | None], None]
-"""Is told what keeps the analyzer from taking a batch; None where nothing does any more."""
+"""Is told what keeps who comes next from taking a batch; None where nothing does any more."""
 
 _LOG = structlog.get_logger(__name__)
 
 
 class Analyzer(Protocol):
-    """The analyzer as the shuffler calls it (`wire.DeliveryCaller`)."""
+    """The analyzer as the shuffler calls it (`wire.DeliveryCaller`), or a hop, which is called alike."""
 
     async def get_key(self, task_id: bytes, round_number: int, deadline: float) -> SignedDocument:
         """Return the analyzer's key record for a round."""
@@ -104,7 +105,7 @@ async def hand_over(
         following = await taker.put(Envelopes(parcel.batch, offset, tuple(envelopes)), CALL_SECONDS)
         # Otherwise an analyzer that never moves on would be sent the same stretch for ever, without a pause.
         if following <= offset:
-            raise Refusal(Reason.WRONG_OFFSET, f"the analyzer stays at offset {offset}")
+            raise Refusal(Reason.WRONG_OFFSET, f"it stays at offset {offset}")
         offset = following
         moved()
     deadline = parties * (CALL_SECONDS + offset / COMMITS_PER_SECOND)
@@ -225,7 +226,7 @@ def check_analyzer(known: Known, releases: Sequence[Release], rounds: Mapping[in
 
 
 def in_words(error: HubbubError) -> str:
-    """Say what keeps the analyzer from taking something."""
+    """Say what keeps who comes next, the analyzer or a hop, from taking something."""
     if isinstance(error, Unreachable):
         return "did not answer"
     if isinstance(error, Refusal) and error.reason in TRANSIENT:

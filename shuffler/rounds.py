@@ -18,12 +18,13 @@ from collections.abc import Callable
 import structlog
 
 from hubbub.accountant.spending.ledger import BudgetExceeded
+from hubbub.protos.envelope import FIRST_HOP
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.keys import Identity
 from hubbub.protos.messages import RoundState
 from hubbub.protos.refusals import Refusal
 from hubbub.protos.signers import signers
-from hubbub.protos.task import Task
+from hubbub.protos.task import Task, hop_name
 from hubbub.protos.times import first_not_cut, prepared_from, taken_from
 from hubbub.service.charges import TaskLocks
 from hubbub.service.ledgers import charges_for
@@ -42,7 +43,7 @@ _LOG = structlog.get_logger(__name__)
 
 
 class Rounds:
-    """Runs the rounds of all tasks. `analyzer_name` (host:port) is used in texts.
+    """Runs the rounds of all tasks. `analyzer_name` (host:port; a hop's, where tasks name hops) is used in texts.
 
     `observe` is called after each step with the state that the step began in, and the seconds that it took.
     """
@@ -134,7 +135,7 @@ class Rounds:
             return self._waiting_open(round_) + full
         return {
             RoundState.CUT: "mixing",
-            RoundState.MIXED: f"the analyzer at {self._analyzer_name} to count it",
+            RoundState.MIXED: f"{self._taker(self._tasks.get(round_.task_id))} to count it",
         }.get(round_.state, "erasing")
 
     def _waiting_open(self, round_: Round) -> str:
@@ -262,7 +263,7 @@ class Rounds:
         except Refusal as refusal:
             if refusal.reason not in GIVEN_UP:
                 raise
-            return await self._beyond_budget(task, round_, f"the analyzer refused it: {refusal.message}")
+            return await self._beyond_budget(task, round_, f"{_refuser(task)} refused it: {refusal.message}")
 
     async def _beyond_budget(self, task: Task, round_: Round, reason: str) -> Round:
         _LOG.warning("given up, erased", task=task.name, round=round_.number, reason=reason)
@@ -329,14 +330,27 @@ class Rounds:
         task = self._tasks.get(round_.task_id)
         return f"round {round_.number} of {round_.task_id.hex() if task is None else task.name}: "
 
+    def _taker(self, task: Task | None) -> str:
+        """Name who takes a task's batches: the analyzer, or the first hop, who answers for all behind it."""
+        if task is None:
+            return self._analyzer_name
+        if not task.identities.hops:
+            return f"the analyzer at {self._analyzer_name}"
+        return f"{hop_name(FIRST_HOP)} at {self._analyzer_name}, or who comes after it"
+
     def _notice_analyzer(self, task: Task, round_: Round, event: str, error: Exception | None) -> None:
         if error is None:
             self.troubles.over(_key(round_))
         elif isinstance(error, HubbubError) and not isinstance(error, StoreError):
-            text = f"the analyzer at {self._analyzer_name}: {in_words(error)}"
+            text = f"{self._taker(task)}: {in_words(error)}"
             self._notice(task, round_, Kind.PEER, event, text, error)
         else:
             self._notice(task, round_, Kind.ROUNDS, event, f"another try: {error}", error)
+
+
+def _refuser(task: Task) -> str:
+    """Name whose a final refusal is; through a chain it comes from any of those behind, in its own words."""
+    return f"{hop_name(FIRST_HOP)}, or who comes after it," if task.identities.hops else "the analyzer"
 
 
 def _key(round_: Round) -> tuple[str, int]:

@@ -28,7 +28,9 @@ class Settings(Table):
         default="127.0.0.1:7302",
         description="host:port where the operator controls rounds; port 0 takes a free one",
     )
-    analyzer: Address = Field(description="host:port of the analyzer's delivery port")
+    analyzer: Address = Field(
+        description="host:port of the analyzer's delivery port; of the first hop's where tasks name hops"
+    )
     metrics_listen: OptionalListen = Field(
         default="",
         description="host:port where Prometheus reads metrics, over mutual TLS unless on loopback; empty for none",

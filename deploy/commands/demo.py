@@ -32,7 +32,7 @@ Sums = Annotated[
 ]
 Epsilon = Annotated[float, typer.Option("--epsilon", help="What everything a device sends in a round may cost.")]
 Delta = Annotated[float, typer.Option("--delta", help="Together with this δ.")]
-LocalEpsilon = Annotated[float, typer.Option("--local-epsilon", help="Cap if shuffler and analyzer collude.")]
+LocalEpsilon = Annotated[float, typer.Option("--local-epsilon", help="Cap if all services collude.")]
 Rounds = Annotated[
     int | None, typer.Option("--rounds", min=1, max=100, help="Rounds in which every device answers. [default: 1]")
 ]

@@ -20,6 +20,7 @@ class Service(StrEnum):
     """The services that can be asked."""
 
     SHUFFLER = "shuffler"
+    HOP = "hop"
     ANALYZER = "analyzer"
 
 

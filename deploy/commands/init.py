@@ -27,11 +27,14 @@ AnalyzerKey = Annotated[
     PublicKey, typer.Option(metavar="PUB.pem", help="The analyzer's public key, from `hubbub identity` there.")
 ]
 Data = Annotated[
-    Path | None, typer.Option(metavar="DIR", help="Stores go to DIR/shuffler and DIR/analyzer; else by settings.")
+    Path | None, typer.Option(metavar="DIR", help="Stores go to DIR/shuffler and so on; else by settings.")
 ]
 
 HopCount = Annotated[int, typer.Option("--hops", help="Shufflers in the chain, each of another party; 1 is none more.")]
 HopHosts = Annotated[Hosts, typer.Option("--hop-host", help="Host of hop-2; repeat for hop-3 and on, in order.")]
+HopListens = Annotated[
+    Hosts, typer.Option("--hop-listen", metavar="HOST", help="Address hop-2 binds; repeat for hop-3 and on, in order.")
+]
 HopKeys = Annotated[
     list[Path] | None,
     typer.Option("--hop-key", metavar="PUB.pem", help="Public key of hop-2, from `hubbub identity` there; repeat."),
@@ -49,6 +52,7 @@ def command(
     data: Data = None,
     hops: HopCount = 1,
     hop_host: HopHosts = None,
+    hop_listen: HopListens = None,
     hop_key: HopKeys = None,
     as_json: Json = False,
 ) -> None:
@@ -70,6 +74,7 @@ def command(
         from hubbub.protos.signed import fingerprint
 
         keys = {Role.SHUFFLER: shuffler_key, Role.ANALYZER: analyzer_key}
+        hop_bound = hosts_given("--hop-listen", hop_listen, listening=True)
         placement = Placement(
             hosts={
                 Role.SHUFFLER: hosts_given("--shuffler-host", shuffler_host),
@@ -81,16 +86,15 @@ def command(
             },
             data=data,
             public_keys={role: key for role, key in keys.items() if key is not None},
-            hops=Hops(hops - 1, hosts_given("--hop-host", hop_host), hop_key or ()),
+            hops=Hops(hops - 1, hosts_given("--hop-host", hop_host), hop_key or (), hop_bound),
         )
         folder = initialise(directory, placement)
         named = identities_in(folder.trust_of("operator")).named
         signers = {name: fingerprint(identity) for name, identity in named.items()}
         if as_json:
             print_json({"directory": str(directory), "fingerprints": signers})
-            return
-        steps = _next_steps(directory, shuffler_key is not None, placement.hops.names)
-        _print(signers, steps)
+        else:
+            _print(signers, _next_steps(directory, shuffler_key is not None, placement.hops.names))
 
 
 def _print(signers: dict[str, str], steps: str) -> None:

@@ -27,9 +27,10 @@ def command(
 ) -> None:
     """Show the state of every round at both services: counts, refusals by reason, and what each round waits for.
 
-    Where one service does not answer, the other's rounds are shown all the same, and the exit status is 1. With --watch
-    it goes on, and exits 0 after Ctrl-C or SIGTERM. TLS certificates that end within 30 days are named, the operator's,
-    the authority's and the services'.
+    Hops that the settings name are asked whether they work; all else of a hop is its own party's, who asks it with
+    `hubbub health hop HOP.toml` on its host. Where one service does not answer, the others are shown all the same, and
+    the exit status is 1. With --watch it goes on, and exits 0 after Ctrl-C or SIGTERM. TLS certificates that end within
+    30 days are named, the operator's, the authority's and the services'.
 
     Example: hubbub status deployment/operator/operator.toml --task usage --watch
     """
@@ -93,11 +94,11 @@ async def _look(
     import asyncio
     import time
 
-    from hubbub.deploy.calls import fetch_overview
+    from hubbub.deploy.calls import fetch_overview, hops_of
     from hubbub.deploy.lasting import lasting
 
     overview = await fetch_overview(operator)
-    services = {"shuffler": operator.shuffler_control, "analyzer": operator.analyzer_results}
+    services = {"shuffler": operator.shuffler_control, "analyzer": operator.analyzer_results, **hops_of(operator)}
     answered = {name: address for name, address in services.items() if name not in overview.errors}
     now = time.time()
     if frozenset(answered) not in known:

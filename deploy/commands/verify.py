@@ -92,7 +92,7 @@ def command(
 def _verify_histories(paths: list[Path], pins: Pins, successions: Sequence[Succession], as_json: bool) -> list[Problem]:
     """Check all certificates and print what they say; return what does not hold."""
     from hubbub.deploy.histories import read_histories
-    from hubbub.deploy.views.histories import document_of, in_words, table_of
+    from hubbub.deploy.views.histories import chain_lines, document_of, in_words, table_of
     from hubbub.deploy.views.tables import print_table
 
     with progress_console().status("verifying") as status:
@@ -104,6 +104,8 @@ def _verify_histories(paths: list[Path], pins: Pins, successions: Sequence[Succe
     for history in found.histories:
         print_table(out, table_of(history))
         out.print(in_words(history), markup=False, soft_wrap=True)
+        for line in chain_lines(history):
+            out.print(line, markup=False, soft_wrap=True)
         _print_signers(history.last.verified)
     for path in found.skipped:
         out.print(f"skipped, not a certificate: {path}", markup=False, soft_wrap=True)
@@ -169,7 +171,7 @@ def _document(verified: Verified, findings: list[Finding] | None) -> dict[str, A
         "all_rounds": content["all_rounds"],
     }
     if verified.task.identities.hops:
-        document["hops"] = verified.hops
+        document |= {"hops": verified.hops, "holds_while": verified.holds_while}
     if "horizon" in content:
         document["horizon"] = content["horizon"]
     if verified.releases is not None:
@@ -234,9 +236,7 @@ def _print_hops(verified: Verified) -> None:
         )
         console().print(f"  {each['query']}: {each['hop']} {passed}", markup=False, soft_wrap=True)
     if verified.hops:
-        dummies = " and keeps to itself what its dummies hold" if verified.task.privacy.dummies else ""
-        words = f"these hold while one of the shufflers is honest, and the first one is about whom it let in{dummies}"
-        console().print(f"  {words}", markup=False, soft_wrap=True)
+        console().print(f"  {verified.holds_while}", markup=False, soft_wrap=True)
 
 
 def _horizon(stated: Mapping[str, Any], assumed: str, colluders: str) -> str:

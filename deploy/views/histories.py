@@ -32,6 +32,7 @@ def _problem(problem: Problem) -> dict[str, Any]:
 def _history(history: History) -> dict[str, Any]:
     last = history.last
     task = last.verified.task
+    chain = last.verified.holds_while
     return {
         "task": task.name,
         "task_id": task.id.hex(),
@@ -41,6 +42,7 @@ def _history(history: History) -> dict[str, Any]:
         "uncounted": last.uncounted,
         "rounds": [_round(each) for each in history.certificates],
         "all_rounds": last.verified.content["all_rounds"],
+        **({} if chain is None else {"holds_while": chain}),
     }
 
 
@@ -60,7 +62,9 @@ def table_of(history: History) -> Table:
     """Return a task's history as a table: a row for each certificate, and each round that was never counted."""
     task = history.last.verified.task
     table = Table(title=f"{task.name}, task {task.id.hex()[:12]}")
-    for name in ("round", "reports", "epsilon", "all rounds so far", "if both collude"):
+    # Who they all are in a chain is said below the table (`chain_lines`).
+    collude = "if all collude" if task.identities.hops else "if both collude"
+    for name in ("round", "reports", "epsilon", "all rounds so far", collude):
         table.add_column(name, justify="right")
     table.add_column("certificate")
     for each in history.certificates:
@@ -86,3 +90,12 @@ def in_words(history: History) -> str:
         else "those that they name; the task's records do not attest that no other was released"
     )
     return f"one history of {rounds} rounds, {attested}: epsilon <= {total} over all of them{assumed}"
+
+
+def chain_lines(history: History) -> tuple[str, ...]:
+    """Say of a chain of shufflers who all are that would have to collude, and on whom the numbers rest."""
+    verified = history.last.verified
+    if verified.holds_while is None:
+        return ()
+    local = verified.content["all_rounds"]["epsilon_local"]
+    return (f"  {verified.holds_while}", f"  if {verified.colluders} collude: epsilon <= {local} over all rounds")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from rich.console import Console
@@ -13,6 +13,8 @@ from hubbub.deploy.views.conditions import condition_document, condition_lines
 from hubbub.deploy.views.tables import print_table
 from hubbub.protos.messages import RoundStatus
 from hubbub.protos.results import RoundStanding
+
+_WHO_ASKS_A_HOP = "who runs it sees more: in its log, and with `hubbub health hop HOP.toml` on its host"
 
 TASK_ID_DIGITS = 12
 """How many digits of a task's id people are shown."""
@@ -59,6 +61,7 @@ def overview_document(overview: Overview) -> dict[str, Any]:
     return {
         "rounds": None if rounds is None else [status_document(status) for status in rounds],
         "analyzer_rounds": None if standings is None else [standing_document(standing) for standing in standings],
+        "hops": {name: {"in_trouble": sorted(kinds)} for name, kinds in overview.hops.items()},
         "conditions": {name: condition_document(condition) for name, condition in overview.conditions.items()},
         "errors": dict(overview.errors),
     }
@@ -72,8 +75,14 @@ def print_overview(console: Console, overview: Overview) -> None:
         print_table(console, _shuffler_table(overview.shuffler, names))
     if overview.analyzer is not None:
         print_table(console, _analyzer_table(overview.analyzer))
-    for line in condition_lines(overview.conditions):
+    for line in (*condition_lines(overview.conditions), *_hop_lines(overview.hops)):
         console.print(line, markup=False, soft_wrap=True)
+
+
+def _hop_lines(hops: Mapping[str, frozenset[str]]) -> Iterator[str]:
+    for name, kinds in hops.items():
+        trouble = f", but is in trouble ({', '.join(sorted(kinds))}); {_WHO_ASKS_A_HOP}" if kinds else ""
+        yield f"{name} serves{trouble}"
 
 
 def _shuffler_table(rounds: list[RoundStatus], names: Mapping[bytes, str]) -> Table:

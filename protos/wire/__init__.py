@@ -2,6 +2,7 @@
 
 from hubbub.protos.wire.calling import ControlCaller, DeliveryCaller, ResultsCaller, SubmissionCaller
 from hubbub.protos.wire.handlers import ControlHandler, DeliveryHandler, ResultsHandler, SubmissionHandler
+from hubbub.protos.wire.health import HealthCaller
 from hubbub.protos.wire.serving import serve_certified, serve_control, serve_delivery, serve_results, serve_submissions
 
 SUBMISSION_SERVICE = "hubbub.v1.SubmissionService"
@@ -18,6 +19,7 @@ __all__ = [
     "ControlHandler",
     "DeliveryCaller",
     "DeliveryHandler",
+    "HealthCaller",
     "ResultsCaller",
     "ResultsHandler",
     "SubmissionCaller",

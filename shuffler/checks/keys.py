@@ -23,5 +23,7 @@ def keys(arrival: Arrival) -> Verdict:
 def not_ready(number: int) -> Refusal:
     """Return the refusal of a round that has no keys yet."""
     return Refusal(
-        Reason.NOT_READY, f"round {number} has no keys yet, the analyzer's is awaited; ask again", NOT_READY_SECONDS
+        Reason.NOT_READY,
+        f"round {number} has no keys yet, those behind the shuffler are awaited; ask again",
+        NOT_READY_SECONDS,
     )

@@ -12,7 +12,7 @@ from hubbub.deploy import initialise as initialising
 from hubbub.deploy.folders import new_folder
 from hubbub.deploy.initialise import Placement, initialise
 from hubbub.deploy.local import LocalPipeline
-from hubbub.deploy.settings import ClientSettings
+from hubbub.deploy.settings import ClientSettings, OperatorSettings
 from hubbub.deploy.trust import identities_in
 from hubbub.protos.draft import read_draft
 from hubbub.protos.errors import HubbubError, TaskError
@@ -54,13 +54,16 @@ def test_international_names_stand_in_settings_and_certificates_as_they_are_call
 def test_a_chain_has_a_folder_for_each_hop_and_everyone_knows_whom_to_deliver_to(tmp_path: Path) -> None:
     Identity.generate().save_public(tmp_path / "second.pub.pem")
     words = ("--hops", "3", "--hop-key", "second.pub.pem", "--hop-host", "b.example", "--hop-host", "c.example")
+    words += ("--hop-listen", "0.0.0.0")
     ran = hubbub("init", "new", *words, "--analyzer-host", "a.example", "--json", folder=tmp_path)
     assert list(ran.json["fingerprints"]) == ["operator", "shuffler", "analyzer", "hop-2", "hop-3"]
     root = tmp_path / "new"
     assert 'analyzer = "b.example:7501"' in (root / "shuffler" / "shuffler.toml").read_text()
+    operator = load(root / "operator" / "operator.toml", OperatorSettings, "operator")
+    assert operator.hops == ("b.example:7501", "c.example:7511")
     second, third = (hop_settings.load(root / name / "hop.toml") for name in ("hop-2", "hop-3"))
     assert (second.next, third.next) == ("c.example:7511", "a.example:7401")
-    assert (second.listen, third.listen) == ("127.0.0.1:7501", "127.0.0.1:7511")
+    assert (second.listen, third.listen) == ("0.0.0.0:7501", "127.0.0.1:7511")
     # Who handed over a public key keeps the private one.
     assert [each.identity.exists() for each in (second, third)] == [False, True]
     named = identities_in(root / "operator" / "trust").hops
@@ -77,8 +80,9 @@ def test_a_chain_has_a_folder_for_each_hop_and_everyone_knows_whom_to_deliver_to
         (("--hop-host", "b.example"), "--hop-host is given 1 times"),
         (("--hops", "2", "--hop-key", "x", "--hop-key", "y"), "--hop-key is given 2 times"),
         (("--hops", "2", "--hop-host", "b:1"), "--hop-host: "),
+        (("--hop-listen", "0.0.0.0"), "--hop-listen is given 1 times"),
     ],
-    ids=range(5),
+    ids=range(6),
 )
 def test_a_chain_that_cannot_be_is_bad_use_and_nothing_is_made(
     tmp_path: Path, words: tuple[str, ...], problem: str

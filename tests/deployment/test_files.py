@@ -15,14 +15,28 @@ from typing import Any
 import pytest
 import typer
 
+from hubbub.deploy.chain import Hops
 from hubbub.deploy.command_line import build
 from hubbub.deploy.initialise import Folder, Placement, initialise, sample
 from hubbub.protos.keys import Identity, Role
 from hubbub.service.ports import DRAIN_SECONDS
-from support.deployment import CONTAINERS, GUIDE, ROOT, SERVICES, SYSTEMD, Unit, commands_in, compose, stages
+from support.deployment import (
+    CONTAINERS,
+    GUIDE,
+    HOPS,
+    ROOT,
+    SERVICES,
+    SYSTEMD,
+    Unit,
+    command_of,
+    commands_in,
+    compose,
+    stages,
+)
 
 PROGRAM = "/opt/hubbub/bin/hubbub"
 PATHS = re.compile(r"/etc/hubbub/[A-Za-z0-9_./-]*[A-Za-z0-9_]|/var/lib/hubbub/[A-Za-z0-9_./-]*[A-Za-z0-9_]")
+RUNNING = (*SERVICES, *HOPS)
 TEXTS = [GUIDE, *sorted(SYSTEMD.iterdir()), *sorted(CONTAINERS.iterdir())]
 
 
@@ -36,7 +50,8 @@ def deployment(tmp_path_factory: pytest.TempPathFactory) -> Folder:
         identity.save(folder / f"{role.value}.pem")
         keys[role] = folder / f"{role.value}.pub.pem"
         identity.save_public(keys[role])
-    made = initialise(folder / "deployment", Placement(data=Path("/var/lib/hubbub"), public_keys=keys))
+    hops = Hops(len(HOPS))
+    made = initialise(folder / "deployment", Placement(data=Path("/var/lib/hubbub"), public_keys=keys, hops=hops))
     for role in keys:
         shutil.move(folder / f"{role.value}.pem", made.identity(role))
     return made
@@ -47,10 +62,10 @@ def deployment(tmp_path_factory: pytest.TempPathFactory) -> Folder:
 
 def commands() -> Iterator[tuple[str, list[str]]]:
     """Everything that is said to be run, with where it stands."""
-    for path in (GUIDE, CONTAINERS / "compose.yaml"):
+    for path in (GUIDE, *sorted(CONTAINERS.glob("compose*.yaml"))):
         for words in commands_in(path.read_text()):
             yield path.name, words
-    for service in SERVICES:
+    for service in RUNNING:
         assert Unit.of(service).command[0] == PROGRAM
         yield f"{service}'s unit", Unit.of(service).command[1:]
     for name, stage in stages().items():
@@ -108,7 +123,7 @@ def named_paths(text: str) -> set[str]:
 
 @pytest.mark.parametrize("path", TEXTS, ids=[path.name for path in TEXTS])
 def test_every_path_is_one_that_init_made_or_settings_name(path: Path, deployment: Folder) -> None:
-    stores = {stores_of(deployment, service) for service in SERVICES}
+    stores = {stores_of(deployment, service) for service in RUNNING}
     for named in named_paths(path.read_text()):
         below = Path(named)
         if named.startswith("/etc/hubbub/"):
@@ -118,19 +133,20 @@ def test_every_path_is_one_that_init_made_or_settings_name(path: Path, deploymen
 
 
 def stores_of(deployment: Folder, service: str) -> str:
-    return str(tomllib.loads((deployment.of(service) / f"{service}.toml").read_text())["data"])
+    return str(tomllib.loads((deployment.of(service) / f"{command_of(service)}.toml").read_text())["data"])
 
 
-@pytest.mark.parametrize("service", SERVICES)
+@pytest.mark.parametrize("service", RUNNING)
 def test_the_units_state_directory_is_the_store_of_the_settings(deployment: Folder, service: str) -> None:
     assert f"/var/lib/{Unit.of(service).one('StateDirectory')}" == stores_of(deployment, service)
-    assert Unit.of(service).command == [PROGRAM, service, f"/etc/hubbub/{service}/{service}.toml"]
+    name = command_of(service)
+    assert Unit.of(service).command == [PROGRAM, name, f"/etc/hubbub/{service}/{name}.toml"]
 
 
-@pytest.mark.parametrize("service", SERVICES)
+@pytest.mark.parametrize("service", RUNNING)
 def test_containers_are_given_exactly_the_files_of_their_party(deployment: Folder, service: str) -> None:
     """Private files as secrets, others as configs, each at the path that the same party's systemd host has it."""
-    content = compose()
+    content = compose(service)
     mounted = mounts(content, service)
     folder = deployment.of(service)
     made = {path for path in folder.rglob("*") if path.is_file()}
@@ -138,8 +154,13 @@ def test_containers_are_given_exactly_the_files_of_their_party(deployment: Folde
     assert private == {folder / "identity.pem", folder / "tls" / f"{service}.key"}
     assert mounted["secrets"] == {f"/etc/hubbub/{path.relative_to(deployment.root)}" for path in private}
     assert mounted["configs"] == {f"/etc/hubbub/{path.relative_to(deployment.root)}" for path in made - private}
-    (store, *folders) = content["services"][service]["volumes"]
-    assert store == f"{service}-store:{stores_of(deployment, service)}"
+    (store, *folders) = content["services"][command_of(service)]["volumes"]
+    # A hop's folder has the name of its place, so the folder around it is the volume.
+    volume, data = store.split(":")
+    assert volume == f"{command_of(service)}-store"
+    assert stores_of(deployment, service) == (f"{data}/{service}" if service in HOPS else data)
+    owned = [run for run in stages()["operator"].all("RUN") if f" {data}" in run]
+    assert owned, f"a volume at {data} would belong to root"
     names = ("tasks", "successions")
     assert folders == [f"./{service}/{name}:/etc/hubbub/{service}/{name}:ro" for name in names]
 
@@ -148,8 +169,9 @@ def mounts(content: dict[str, Any], service: str) -> dict[str, set[str]]:
     """Where a service's secrets and configs are mounted, each checked to come from the like-named file of its party."""
     found: dict[str, set[str]] = {}
     for kind in ("secrets", "configs"):
-        found[kind] = {each["target"] for each in content["services"][service][kind]}
-        for each in content["services"][service][kind]:
+        given = content["services"][command_of(service)][kind]
+        found[kind] = {each["target"] for each in given}
+        for each in given:
             assert each["target"] == "/etc/hubbub/" + content[kind][each["source"]]["file"].removeprefix("./")
             assert each["target"].startswith(f"/etc/hubbub/{service}/")
     return found
@@ -166,47 +188,66 @@ def test_the_operators_container_has_what_its_settings_name_and_no_identity(depl
     }
 
 
-def test_every_secret_and_config_is_used_by_one_party() -> None:
-    content = compose()
+@pytest.mark.parametrize(
+    ("service", "volumes"),
+    [("shuffler", ["analyzer-store", "shuffler-store"]), ("hop-2", ["hop-store"])],
+    ids=["compose.yaml", "compose.hop.yaml"],
+)
+def test_every_secret_and_config_is_used_by_one_party(service: str, volumes: list[str]) -> None:
+    content = compose(service)
     for kind in ("secrets", "configs"):
         used = [each["source"] for service in content["services"].values() for each in service[kind]]
         assert sorted(used) == sorted(content[kind])
-    assert sorted(content["volumes"]) == ["analyzer-store", "shuffler-store"]
+    assert sorted(content["volumes"]) == volumes
 
 
 # Ports
 
 
 def ports_in_settings(service: str) -> set[int]:
-    settings = tomllib.loads(sample(f"{service}.toml"))
+    settings = tomllib.loads(sample(f"{command_of(service)}.toml"))
     # An empty one opens no port: devices that show certificates have one only where the settings say so.
     return {int(value.rpartition(":")[2]) for key, value in settings.items() if key.endswith("listen") and value}
 
 
-@pytest.mark.parametrize("service", SERVICES)
+@pytest.mark.parametrize("service", [*SERVICES, "hop-2"])
 def test_images_expose_and_the_compose_file_publishes_the_ports_of_the_settings(service: str) -> None:
-    (exposed,) = stages()[service].all("EXPOSE")
+    (exposed,) = stages()[command_of(service)].all("EXPOSE")
     assert {int(port) for port in exposed.split()} == ports_in_settings(service)
-    published = [entry.split(":") for entry in compose()["services"][service]["ports"]]
+    published = [entry.split(":") for entry in compose(service)["services"][command_of(service)]["ports"]]
     assert {int(entry[-1]) for entry in published} <= ports_in_settings(service)
     everywhere = {int(entry[-1]) for entry in published if len(entry) == 2}
-    assert everywhere == ({7301} if service == "shuffler" else set())
+    # The analyzer's shuffler is beside it in that file; a hop's is on another host.
+    assert everywhere == {"shuffler": {7301}, "analyzer": set(), "hop-2": {7501}}[service]
     assert all(entry[0] == "127.0.0.1" for entry in published if len(entry) == 3)
 
 
+def test_a_later_hop_publishes_the_port_of_its_settings(deployment: Folder) -> None:
+    for service in HOPS:
+        listen = tomllib.loads((deployment.of(service) / "hop.toml").read_text())["listen"].rpartition(":")[2]
+        assert compose(service)["services"]["hop"]["ports"] == [f"{listen}:{listen}"]
+
+
 def test_the_guide_lists_exactly_the_ports_there_are() -> None:
-    listed = re.findall(r"^\| (shuffler|analyzer) \| ([0-9]+) \|", GUIDE.read_text(), re.M)
-    assert sorted(listed) == sorted((service, str(port)) for service in SERVICES for port in ports_in_settings(service))
+    listed = re.findall(r"^\| (shuffler|analyzer|hop-2) \| ([0-9]+) \|", GUIDE.read_text(), re.M)
+    services = (*SERVICES, "hop-2")
+    assert sorted(listed) == sorted((service, str(port)) for service in services for port in ports_in_settings(service))
 
 
 # Units
 
 
-@pytest.mark.parametrize("service", SERVICES)
+def box(service: str) -> dict[str, Any]:
+    """A service's container."""
+    found: dict[str, Any] = compose(service)["services"][command_of(service)]
+    return found
+
+
+@pytest.mark.parametrize("service", RUNNING)
 def test_units_run_hardened_under_an_account_of_their_own(service: str) -> None:
     unit = Unit.of(service)
     accounts = [line.split() for line in (SYSTEMD / "hubbub.sysusers.conf").read_text().splitlines() if line[:1] == "u"]
-    assert unit.one("User") == unit.one("Group") == f"hubbub-{service}"
+    assert unit.one("User") == unit.one("Group") == f"hubbub-{command_of(service)}"
     assert unit.one("User") in {words[1] for words in accounts}
     expected = {
         "ProtectSystem": "strict",
@@ -224,20 +265,31 @@ def test_units_run_hardened_under_an_account_of_their_own(service: str) -> None:
     assert not unit.all("EnvironmentFile")
 
 
-@pytest.mark.parametrize("service", SERVICES)
+def test_a_hop_is_as_hardened_as_the_first_shuffler() -> None:
+    """All that is not the service's name is the same, in the unit and in the container."""
+    own = {"Description", "User", "Group", "ExecStart", "StateDirectory"}
+    units = [[each for each in Unit.of(service).entries if each[1] not in own] for service in ("shuffler", "hop-2")]
+    assert units[0] == units[1]
+    own = {"image", "command", "healthcheck", "networks", "ports", "volumes", "configs", "secrets"}
+    first, hop = ({key: value for key, value in box(each).items() if key not in own} for each in ("shuffler", "hop-2"))
+    assert first == hop
+
+
+@pytest.mark.parametrize("service", RUNNING)
 def test_sigterm_reaches_the_service_alone_and_leaves_time_to_drain(service: str) -> None:
     """Signalled too, the processes that open envelopes would end before the calls that need them."""
     unit = Unit.of(service)
     assert (unit.one("KillMode"), unit.one("KillSignal")) == ("mixed", "SIGTERM")
     assert int(unit.one("TimeoutStopSec")) >= 3 * DRAIN_SECONDS
-    assert int(compose()["services"][service]["stop_grace_period"].removesuffix("s")) >= 3 * DRAIN_SECONDS
-    assert stages()[service].all("STOPSIGNAL") == ["SIGTERM"]
+    assert int(box(service)["stop_grace_period"].removesuffix("s")) >= 3 * DRAIN_SECONDS
+    assert stages()[command_of(service)].all("STOPSIGNAL") == ["SIGTERM"]
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed here")
-@pytest.mark.parametrize("service", SERVICES)
+@pytest.mark.parametrize("service", [*SERVICES, "hop-2"])
 def test_systemd_takes_the_unit_and_finds_little_exposed(tmp_path: Path, service: str) -> None:
-    unit = tmp_path / f"hubbub-{service}.service"
+    name = "hop@hop-2" if service == "hop-2" else service
+    unit = tmp_path / f"hubbub-{name}.service"
     unit.write_text(Unit.of(service).path.read_text().replace(PROGRAM, str(Path(sys.executable).parent / "hubbub")))
     verified = subprocess.run(["systemd-analyze", "verify", str(unit)], capture_output=True, text=True, check=False)
     assert (verified.returncode, verified.stdout, verified.stderr) == (0, "", "")
@@ -253,11 +305,11 @@ def test_systemd_takes_the_unit_and_finds_little_exposed(tmp_path: Path, service
 
 def test_images_are_without_root_and_without_secrets() -> None:
     built = stages()
-    assert list(built) == ["build", "operator", "shuffler", "analyzer"]
+    assert list(built) == ["build", "operator", "shuffler", "analyzer", "hop"]
     for name in ("build", "operator"):
         assert re.fullmatch(r"python:3\.[0-9]+-slim-[a-z]+", built[name].base)
     assert built["operator"].all("USER") == ["10001:10001"]
-    assert all(built[service].base == "operator" for service in SERVICES)
+    assert all(built[command_of(service)].base == "operator" for service in RUNNING)
     assert not any(stage.all("ARG") or stage.all("ADD") for stage in built.values())
     assert [copied for stage in built.values() for copied in stage.all("COPY")] == [
         ". /source",
@@ -274,9 +326,9 @@ def test_the_build_sees_the_sources_of_the_wheel_and_nothing_else() -> None:
     assert {"**/*.pem", "**/*.key"} <= set(lines)
 
 
-@pytest.mark.parametrize("service", [*SERVICES, "operator"])
+@pytest.mark.parametrize("service", [*RUNNING, "operator"])
 def test_containers_run_hardened(service: str) -> None:
-    container = compose()["services"][service]
+    container = box(service)
     assert container["user"] == stages()["operator"].all("USER")[0]
     assert container["read_only"] is True
     assert container["cap_drop"] == ["ALL"]
@@ -284,7 +336,14 @@ def test_containers_run_hardened(service: str) -> None:
     assert container["ulimits"]["core"] == 0
     assert all("noexec" in entry for entry in container["tmpfs"])
     assert not {"environment", "env_file", "privileged", "cap_add", "network_mode", "pid"} & set(container)
-    assert container["image"] == f"hubbub-{service}"
+    assert container["image"] == f"hubbub-{command_of(service)}"
+
+
+@pytest.mark.parametrize("hop", HOPS)
+def test_a_hops_container_runs_and_is_asked_with_the_settings_of_its_place(hop: str) -> None:
+    settings = f"/etc/hubbub/{hop}/hop.toml"
+    assert box(hop)["command"] == ["hop", settings]
+    assert box(hop)["healthcheck"]["test"] == ["CMD", PROGRAM, "health", "hop", settings]
 
 
 def test_each_network_is_one_trust_boundary() -> None:

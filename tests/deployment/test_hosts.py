@@ -1,4 +1,4 @@
-"""Two hosts with their own addresses run the whole pipeline with what the units start, as the guide walks it."""
+"""Hosts with their own addresses run the whole pipeline with what the units start, as the guide walks it."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ import pytest
 
 from hubbub.protos.keys import Identity, load_public
 from support.command import hubbub
-from support.deployment import SERVICES, Unit
+from support.deployment import SERVICES, Unit, command_of
 from support.hosts import Host, NoNamespaces, in_namespaces, on_loopback
 
 pytestmark = pytest.mark.slow
 
-NAMES = ("shuffler", "analyzer", "outside")
+CHAIN = ("shuffler", "hop-2", "analyzer")
+NAMES = (*CHAIN, "outside")
 DEVICES = 120
 WAIT = "60"
 
@@ -76,7 +77,7 @@ def hosts(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[dict[str, 
             yield held.enter_context(on_loopback(tmp_path, NAMES))
             return
         try:
-            found = held.enter_context(in_namespaces(tmp_path, NAMES, SERVICES))
+            found = held.enter_context(in_namespaces(tmp_path, NAMES, CHAIN))
         except NoNamespaces as error:
             pytest.skip(f"no network namespaces here: {error}")
         yield found
@@ -84,10 +85,11 @@ def hosts(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[dict[str, 
 
 @dataclass
 class Fleet:
-    """The hosts with what runs on them."""
+    """The hosts with what runs on them: `services`."""
 
     hosts: dict[str, Host]
     running: dict[str, subprocess.Popen[bytes]]
+    services: tuple[str, ...] = SERVICES
 
     @property
     def outside(self) -> Host:
@@ -99,13 +101,14 @@ class Fleet:
         return f"{service}.example.org" if host.enter else host.address
 
     def settings(self, service: str) -> Path:
-        return self.hosts[service].root / "etc" / "hubbub" / service / f"{service}.toml"
+        return self.hosts[service].root / "etc" / "hubbub" / service / f"{command_of(service)}.toml"
 
     def start(self, service: str) -> None:
         self.running[service] = self.hosts[service].start(Unit.of(service))
 
     def healthy(self, service: str, wait: str = WAIT) -> bool:
-        ran = self.hosts[service].hubbub("health", service, self.settings(service), "--wait", wait, check=False)
+        words = ("health", command_of(service), self.settings(service), "--wait", wait)
+        ran = self.hosts[service].hubbub(*words, check=False)
         return ran.returncode == 0
 
     def stop(self, service: str) -> int:
@@ -132,20 +135,20 @@ def fleet(hosts: dict[str, Host]) -> Iterator[Fleet]:
 def set_up(fleet: Fleet) -> None:
     """Steps 2 to 4 of the guide: identities where they are used, one `init`, the folders carried to their hosts."""
     outside = fleet.outside
-    for service in SERVICES:
+    for service in fleet.services:
         host = fleet.hosts[service]
         made = host.files / "made"
         made.mkdir(exist_ok=True)
         assert hubbub("identity", f"{service}.pem", folder=made).status == 0
         shutil.copy(made / f"{service}.pub.pem", outside.files / f"{service}.pub.pem")
     initialise(fleet)
-    for service in SERVICES:
+    for service in fleet.services:
         host = fleet.hosts[service]
         shutil.copytree(outside.files / "deployment" / service, host.files / "etc" / "hubbub" / service)
         identity = host.files / "etc" / "hubbub" / service / "identity.pem"
         assert not identity.exists()
         if not host.enter:  # metrics stay on 127.0.0.1, which hosts on loopback share with whatever else runs here
-            settings = identity.with_name(f"{service}.toml")
+            settings = identity.with_name(f"{command_of(service)}.toml")
             settings.write_text(
                 settings.read_text().replace('metrics_listen = "127.0.0.1:', f'metrics_listen = "{host.address}:')
             )
@@ -158,11 +161,12 @@ def set_up(fleet: Fleet) -> None:
 
 def initialise(fleet: Fleet) -> None:
     words: list[str | Path] = ["init", "deployment", "--data", fleet.outside.root / "var" / "lib" / "hubbub"]
-    for service in SERVICES:
-        host = fleet.hosts[service]
+    for service in fleet.services:
+        host, name = fleet.hosts[service], command_of(service)
         listen = "0.0.0.0" if host.enter else host.address
-        words += [f"--{service}-key", f"{service}.pub.pem", f"--{service}-host", fleet.called(service)]
-        words += [f"--{service}-listen", listen]
+        words += [f"--{name}-key", f"{service}.pub.pem", f"--{name}-host", fleet.called(service)]
+        words += [f"--{name}-listen", listen]
+    words += ["--hops", str(len(fleet.services) - 1)]
     fleet.outside.hubbub(*words)
 
 
@@ -178,18 +182,31 @@ def agree(fleet: Fleet) -> None:
     shutil.copy(operator / "task.json", task)
     identity = shuffler.files / "etc" / "hubbub" / "shuffler" / "identity.pem"
     assert hubbub("sign", task, "--key", identity).status == 0
-    for service in SERVICES:
+    for service in fleet.services:
         shutil.copy(task, fleet.hosts[service].files / "etc" / "hubbub" / service / "tasks")
     shutil.copy(task, operator / "task.json")
     shutil.copy(task, outside.files / "client" / "task.json")
 
 
 def test_two_hosts_run_the_pipeline_with_what_the_units_start(fleet: Fleet) -> None:
+    run_the_pipeline(fleet)
+
+
+@pytest.mark.parametrize("hosts", ["loopback"], indirect=True)
+def test_a_hop_on_a_host_of_its_own_is_one_more_unit(fleet: Fleet) -> None:
+    fleet.services = CHAIN
+    verified = run_the_pipeline(fleet)
+    assert "theme: hop-2 passed on 120 of 120 envelopes" in verified
+    assert "these hold while one of the shufflers is honest" in verified
+
+
+def run_the_pipeline(fleet: Fleet) -> str:
+    """Walk the guide, the services restarted in the middle of a round; return what `hubbub verify` says."""
     set_up(fleet)
-    for service in SERVICES:
-        fleet.hosts[service].hubbub(service, fleet.settings(service), "--create-store")
+    for service in fleet.services:
+        fleet.hosts[service].hubbub(command_of(service), fleet.settings(service), "--create-store")
         fleet.start(service)
-    for service in SERVICES:
+    for service in fleet.services:
         assert fleet.healthy(service), fleet.log(service)
     outside, operator = fleet.outside, "deployment/operator/operator.toml"
 
@@ -199,12 +216,12 @@ def test_two_hosts_run_the_pipeline_with_what_the_units_start(fleet: Fleet) -> N
     (status,) = json.loads(outside.hubbub("status", operator, "--json").stdout)["rounds"]
     assert (status["state"], status["submissions"]) == ("open", DEVICES)
 
-    # Both are restarted as systemd does it, in the middle of the round: nothing that was acknowledged is lost.
-    for service in SERVICES:
+    # All are restarted as systemd does it, in the middle of the round: nothing that was acknowledged is lost.
+    for service in fleet.services:
         assert fleet.stop(service) == 0, fleet.log(service)
         assert not fleet.healthy(service, "0.2")
         fleet.start(service)
-    for service in SERVICES:
+    for service in fleet.services:
         assert fleet.healthy(service), fleet.log(service)
 
     outside.hubbub("close", operator, "deployment/operator/task.json", "--round", "0")
@@ -213,9 +230,11 @@ def test_two_hosts_run_the_pipeline_with_what_the_units_start(fleet: Fleet) -> N
     (query,) = found["queries"]
     assert (query["reports"], query["valid"]) == (DEVICES, DEVICES)
     pins = [f"--{role}-key=deployment/operator/trust/{role}.pub.pem" for role in ("operator", *SERVICES)]
-    assert "the certificate holds" in outside.hubbub("verify", "certificate.json", *pins).stdout
-    for service in SERVICES:
+    verified = outside.hubbub("verify", "certificate.json", *pins).stdout
+    assert "the certificate holds" in verified
+    for service in fleet.services:
         assert fleet.stop(service) == 0, fleet.log(service)
+    return verified
 
 
 def test_a_host_reaches_the_others_and_nothing_else(hosts: dict[str, Host]) -> None:

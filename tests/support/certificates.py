@@ -8,7 +8,8 @@ from typing import Any
 from hubbub.accountant.certificate.members import CERTIFICATE_FORMAT
 from hubbub.accountant.certificate.statement import statement
 from hubbub.accountant.certificate.terms import QueryCount, RoundCounts, Terms
-from hubbub.protos.batch import BatchId, BatchRecord
+from hubbub.protos.batch import BatchId, BatchRecord, HopRecord
+from hubbub.protos.envelope import FIRST_HOP
 from hubbub.protos.forms import CERTIFICATE_FORMS, form_named
 from hubbub.protos.releases import Release, place_after
 from hubbub.protos.signed import SignedDocument, sign, write_canonical
@@ -34,11 +35,11 @@ def batch_records(
 ) -> list[SignedDocument]:
     """The shuffler's record of each query's batch, with the task's dummies or another number of them.
 
-    They state the place after the releases `before`, where the task's records state one.
+    They state the place after the releases `before`, where the task's records state one; hops pass on all they got.
     """
     place = None if task.stated is None else place_after(task.id, before)
     added = task.privacy.dummies if dummies is None else dummies
-    return [
+    records = [
         BatchRecord(
             BatchId(task.id, latest.round, index),
             query.reports,
@@ -52,6 +53,12 @@ def batch_records(
         ).signed_by(parties.shuffler)
         for index, query in enumerate(latest.queries)
     ]
+    for place, hop in enumerate(parties.hops, FIRST_HOP):
+        records = [
+            HopRecord(place, record, query.reports + added, {}, bytes(32)).signed_by(hop)
+            for record, query in zip(records, latest.queries, strict=True)
+        ]
+    return records
 
 
 def releases_of(task: Task, parties: Parties, history: Sequence[RoundCounts]) -> list[Release]:

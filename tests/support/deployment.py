@@ -17,6 +17,8 @@ SYSTEMD = ROOT / "deploy" / "systemd"
 CONTAINERS = ROOT / "deploy" / "containers"
 GUIDE = ROOT / "docs" / "deployment.md"
 SERVICES = ("shuffler", "analyzer")
+HOPS = ("hop-2", "hop-3")
+"""Shufflers behind the first one, by the names of their folders."""
 
 _BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.M | re.S)
 
@@ -30,9 +32,10 @@ class Unit:
 
     @classmethod
     def of(cls, service: str) -> Unit:
-        path = SYSTEMD / f"hubbub-{service}.service"
+        path = SYSTEMD / ("hubbub-hop@.service" if service in HOPS else f"hubbub-{service}.service")
         entries, section = [], ""
-        for line in path.read_text().replace("\\\n", " ").splitlines():
+        # A hop's unit is a template: %i is what follows the @ in the name that it is started by.
+        for line in path.read_text().replace("\\\n", " ").replace("%i", service).splitlines():
             if line.startswith("["):
                 section = line.strip("[]")
             elif line and not line.startswith(("#", ";")):
@@ -85,9 +88,21 @@ def stages() -> dict[str, Stage]:
     return {stage.name: stage for stage in found}
 
 
-def compose() -> dict[str, Any]:
-    """The compose file."""
-    content: dict[str, Any] = yaml.safe_load((CONTAINERS / "compose.yaml").read_text())
+def command_of(service: str) -> str:
+    """The command that runs a service, which its image and its container are called by too."""
+    return "hop" if service in HOPS else service
+
+
+def compose(service: str = "") -> dict[str, Any]:
+    """The compose file that a service is in; for a hop with the variables that it is started with."""
+    chosen: dict[str, str] = {}
+    # Those of hop-2 are the defaults.
+    if service in HOPS[1:]:
+        chosen = {"HOP": service, "PORT": str(7501 + 10 * HOPS.index(service))}
+    text = (CONTAINERS / f"compose{'.hop' * (service in HOPS)}.yaml").read_text()
+    # As compose fills them in, with the default behind ":-".
+    filled = re.sub(r"\$\{([A-Z]+):-([^}]*)\}", lambda found: chosen.get(found[1], found[2]), text)
+    content: dict[str, Any] = yaml.safe_load(filled)
     return content
 
 

@@ -14,7 +14,7 @@ from hubbub.deploy.calls import Overview, round_to_close
 from hubbub.deploy.commands import status
 from hubbub.deploy.errors import BadUse
 from hubbub.deploy.views.standings import overview_document, print_overview
-from hubbub.protos.errors import HubbubError
+from hubbub.protos.errors import HubbubError, Unreachable
 from hubbub.protos.messages import Condition, RoundState, RoundStatus, Trouble
 from hubbub.protos.results import Progress, RoundId, RoundStanding
 from hubbub.protos.task import Schedule
@@ -27,6 +27,7 @@ class Settings:
     """An operator's settings, as far as they are asked for."""
 
     shuffler_control = "127.0.0.1:7302"
+    hops: tuple[str, ...] = ()
 
     class tls:  # noqa: N801 - a setting's name
         paths = staticmethod(lambda: None)
@@ -102,6 +103,48 @@ def test_an_overview_shows_what_holds_each_service_up() -> None:
     assert f"the shuffler is in trouble (store) since 1970-01-01T00:16:40Z, met 3 times: {trouble.text}" in text
     assert "the shuffler lost 12 lines of its log since it started" in text
     assert "the analyzer is in trouble" not in text
+
+
+def test_an_overview_shows_whether_hops_work_and_who_knows_more() -> None:
+    overview = Overview([], [], {}, hops={"hop-2": frozenset(), "hop-3": frozenset({"store", "peer"})})
+    assert overview_document(overview)["hops"] == {
+        "hop-2": {"in_trouble": []},
+        "hop-3": {"in_trouble": ["peer", "store"]},
+    }
+    printer = Console(record=True, width=60)
+    print_overview(printer, overview)
+    text = " ".join(printer.export_text().split())
+    assert "hop-2 serves hop-3 serves, but is in trouble (peer, store); who runs it sees more" in text
+    assert "`hubbub health hop HOP.toml` on its host" in text
+
+
+async def test_a_hop_that_is_silent_is_an_error_and_the_others_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def asked(address: str, _tls: object) -> frozenset[str]:
+        if address == "c:7511":
+            raise Unreachable("it did not answer")
+        return frozenset()
+
+    async def rounds(_settings: object) -> list[Any]:
+        return []
+
+    async def conditions(*_: object) -> dict[str, Condition]:
+        return {}
+
+    for name, replaced in {
+        "ask_hop": asked,
+        "fetch_status": rounds,
+        "fetch_standings": rounds,
+        "_conditions": conditions,
+    }.items():
+        monkeypatch.setattr(calls, name, replaced)
+
+    class Chained(Settings):
+        analyzer_results = "127.0.0.1:7402"
+        hops = ("b:7501", "c:7511")
+
+    overview = await calls.fetch_overview(cast(Any, Chained()))
+    assert overview.hops == {"hop-2": frozenset()}
+    assert overview.errors == {"hop-3": "hop-3: it did not answer (c:7511); is it running, and is that its address?"}
 
 
 def test_a_task_is_not_known_by_name_while_the_analyzer_is_silent() -> None:

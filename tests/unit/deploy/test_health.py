@@ -10,12 +10,15 @@ from pathlib import Path
 import pytest
 import typer
 
+from hubbub.deploy.chain import Hops
 from hubbub.deploy.commands.health import Service, command
 from hubbub.deploy.health import ask, ask_why, ports_of
 from hubbub.deploy.initialise import Placement, initialise
 from hubbub.protos.errors import Distrusted, HubbubError
 from hubbub.protos.keys import Role
 from hubbub.protos.transport import TLS
+from hubbub.protos.wire.health import PARTS, part_name
+from hubbub.service import health
 from hubbub.service.health import Health
 from hubbub.service.listening import listen, new_server
 
@@ -41,6 +44,8 @@ def test_ports_are_those_of_the_settings(tmp_path: Path) -> None:
         "delivery": "127.0.0.1:7401",
         "results": "127.0.0.1:7402",
     }
+    hop = initialise(tmp_path / "c", Placement(hops=Hops(2))).of("hop-3") / "hop.toml"
+    assert ports_of("hop", hop)[0] == {"delivery": "127.0.0.1:7511"}
 
 
 @pytest.mark.parametrize(("listened", "asked"), [("0.0.0.0", "127.0.0.1"), ("[::]", "[::1]"), ("10.1.2.3", "10.1.2.3")])
@@ -54,6 +59,10 @@ def test_a_port_of_the_systems_choice_cannot_be_asked(tmp_path: Path) -> None:
     path.write_text(path.read_text().replace(":7301", ":0"))
     with pytest.raises(HubbubError, match="submission port is 0"):
         ports_of("shuffler", path)
+
+
+def test_who_asks_without_the_services_knows_all_kinds_of_parts() -> None:
+    assert {part_name(kind) for kind in PARTS} == set(health.PARTS.values())
 
 
 async def test_it_serves_once_the_service_says_so_and_not_before(tmp_path: Path) -> None:

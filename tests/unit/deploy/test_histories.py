@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import pytest
 from hubbub.accountant.certificate.terms import QueryCount, RoundCounts
 from hubbub.deploy.histories import Histories, read_histories
 from hubbub.deploy.verification import NotACertificate, Pins, VerificationError, verify
-from hubbub.deploy.views.histories import document_of, in_words, table_of
+from hubbub.deploy.views.histories import chain_lines, document_of, in_words, table_of
 from hubbub.protos.admission import OPEN
 from hubbub.protos.releases import Release
 from support.certificates import content_of, counts, encode, releases_of
@@ -153,6 +154,29 @@ def test_all_certificates_of_a_task_are_one_history(folder: Path) -> None:
     assert document["histories"][0]["releases_attested"]
     # Files that are named, in any order, and the same one twice: the same history.
     assert problems(*(folder / name for name in reversed(NAMES)), folder) == []
+
+
+def test_a_history_of_a_chain_says_who_all_would_have_to_collude_and_on_whom_it_rests(
+    folder: Path, tmp_path: Path
+) -> None:
+    (history,) = read(folder).histories
+    assert table_of(history).columns[4].header == "if both collude"
+    assert (chain_lines(history), "holds_while" in document_of(read(folder))["histories"][0]) == ((), False)
+    parties = Parties.generate(2)
+    privacy = dataclasses.replace(TASK.privacy, dummies=10)
+    task = sample_task(parties, minimum_reports=100, queries=QUERIES[:1], stated=OPEN, privacy=privacy)
+    path = tmp_path / "chained.json"
+    path.write_bytes(encode(content_of(task, parties, ROUNDS[:1]), parties))
+    found = read_histories([path], Pins())
+    (chained,) = found.histories
+    assert table_of(chained).columns[4].header == "if all collude"
+    rests, collude = chain_lines(chained)
+    words = (
+        "these hold while one of the shufflers is honest, and the first one is about whom it let in and keeps to itself"
+    )
+    assert rests.strip().startswith(words)
+    assert collude.strip().startswith("if all 3 shufflers and the analyzer collude: epsilon <= ")
+    assert document_of(found)["histories"][0]["holds_while"] == rests.strip()
 
 
 def test_a_copy_of_a_certificate_is_no_second_one(folder: Path) -> None:

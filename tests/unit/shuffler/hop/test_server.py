@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from hubbub.deploy.calls import ask_hop
 from hubbub.protos import transport
 from hubbub.protos.admission import ENROLLED
 from hubbub.protos.certificates import CertificateError
-from hubbub.protos.errors import TaskError
+from hubbub.protos.errors import TaskError, Unreachable
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.signed import SignedDocument
 from hubbub.protos.task import Task
@@ -31,7 +32,7 @@ class Deployment:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.parties = Parties.generate(1)
-        self.tls = make_tls(folder / "tls", "shuffler", "hop-2", "analyzer", "reader")
+        self.tls = make_tls(folder / "tls", "shuffler", "hop-2", "analyzer", "reader", "operator")
         self.parties.hops[0].save(folder / "identity.pem")
         self.parties.operator.save_public(folder / "operator.pem")
         self.parties.shuffler.save_public(folder / "shuffler.pem")
@@ -89,6 +90,18 @@ async def test_it_asks_who_comes_after_it_and_says_when_nobody_answers(tmp_path:
             await deployment.get_key(addresses["delivery"], deployment.task.id, "reader")
         assert forbidden.value.reason is Reason.NOT_ALLOWED
     assert stat.S_IMODE((tmp_path / "data" / "hop.db").stat().st_mode) == 0o600
+
+
+async def test_the_operator_learns_whether_it_works_and_nothing_else(tmp_path: Path) -> None:
+    deployment = Deployment(tmp_path)
+    async with deployment.running() as addresses:
+        address = addresses["delivery"]
+        assert await ask_hop(address, deployment.tls["operator"]) == frozenset()
+        with pytest.raises(Refusal) as forbidden:
+            await deployment.get_key(address, deployment.task.id, "operator")
+        assert forbidden.value.reason is Reason.NOT_ALLOWED
+    with pytest.raises(Unreachable):
+        await ask_hop(address, deployment.tls["operator"])
 
 
 async def test_a_task_that_does_not_name_it_is_refused(tmp_path: Path) -> None:
