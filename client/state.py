@@ -232,6 +232,8 @@ class State:
                 "UPDATE submission SET outcome = ?, envelope = NULL, reports = NULL WHERE round = ? AND device = ?",
                 rows,
             )
+        # The write-ahead log still holds the sealed bytes, as long as the file is open.
+        self._truncate()
 
     def waiting(self, task_id: bytes, device: str) -> list[int]:
         """Return the rounds for which a device's submission is still to be sealed, sent or acknowledged."""
