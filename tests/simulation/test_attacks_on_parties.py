@@ -12,7 +12,6 @@ import asyncio
 import json
 import os
 import re
-import shutil
 import sqlite3
 import subprocess
 import sys
@@ -28,16 +27,15 @@ import pytest_asyncio
 
 from hubbub.accountant.certificate.statement import statement
 from hubbub.accountant.certificate.terms import Terms
-from hubbub.analyzer.sqlite import SqliteStore as AnalyzerStore
 from hubbub.client import Device, Gateway, Reason, Refusal, SignatureError, TaskError
 from hubbub.deploy.authority import Authority
 from hubbub.deploy.histories import read_histories
-from hubbub.deploy.supervise import Service, ServiceError
 from hubbub.deploy.verification import Pins, VerificationError, verify
 from hubbub.protos import codec
-from hubbub.protos.admission import ENROLLED
+from hubbub.protos.admission import ENROLLED, OPEN
 from hubbub.protos.credentials import place_of
 from hubbub.protos.keys import Identity, KeyRecord, Role
+from hubbub.protos.messages import RoundState
 from hubbub.protos.releases import place_after, read_release
 from hubbub.protos.signed import Label, SignedDocument, canonical
 from hubbub.protos.signed_task import SignedTask
@@ -48,15 +46,17 @@ from hubbub.protos.transport import TLS, open_channel
 from hubbub.protos.v1 import submission_pb2
 from hubbub.queries.histogram import Histogram
 from hubbub.service.erasing import taken_out
-from hubbub.shuffler.sqlite import SqliteStore as ShufflerStore
-from support.attacked import HOUR, ROUNDS, Attacked, task_of
-from support.between import Change, between
+from support.anew import PROGRAM, STORES, Change, all_started, grown, lost, made_cheap, start_anew
+from support.attacked import HOUR, MINIMUM, ROUNDS, Attacked, task_of
+from support.between import Change as Answered
+from support.between import between
 from support.certificates import counts
 from support.command import hubbub
 from support.planted import found_in
 from support.queries import krr_query
 from support.spying import UNPRIVILEGED, spied
-from support.visitor import keys_ready
+from support.usurper import Usurper, successions_of
+from support.visitor import Visitor, keys_ready
 
 pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]
 
@@ -64,12 +64,15 @@ RELEASED = ROUNDS - 1
 """Rounds that are released; the last one stays open."""
 PEOPLE = [f"planted-person-{number}-heliotrope" for number in range(8)]
 THEME = krr_query(Histogram("theme", ("dark", "light")), 2**31)
-PROGRAM = (*UNPRIVILEGED, sys.executable, "-m", "hubbub.deploy.cli")
-STORES: dict[Role, Any] = {Role.SHUFFLER: ShufflerStore, Role.ANALYZER: AnalyzerStore}
+TWO_ROUNDS = 2.0
+"""An ε that two rounds at the minimum keep, and three do not."""
 
 
 def tasks(identities: Identities) -> tuple[Task, ...]:
-    return (task_of("kiosks", ENROLLED, identities, (THEME,)),)
+    kiosks, budgeted = (
+        task_of(name, admission, identities, (THEME,)) for name, admission in (("kiosks", ENROLLED), ("budgeted", OPEN))
+    )
+    return kiosks, replace(budgeted, privacy=replace(budgeted.privacy, epsilon_total=TWO_ROUNDS))
 
 
 def who(number: int) -> list[str]:
@@ -113,7 +116,7 @@ async def played(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Play
     folder = tmp_path_factory.mktemp("parties") / "pipeline"
     async with Attacked(tasks, folder, programs=programs) as running:
         async with open_channel(running.shuffler, TLS(running.authority)) as channel:
-            await keys_ready(channel, [running.task.task])
+            await keys_ready(channel, [each.task for each in running.tasks])
         played = Played(running, [], [], set())
         for number in range(RELEASED):
             await play(played, number)
@@ -274,36 +277,6 @@ async def test_a_round_that_is_left_out_with_the_shufflers_help_is_missed_by_who
 # Files that are handed to services
 
 
-async def start_anew(played: Played, folder: Path, role: Role, files: Mapping[str, bytes]) -> str:
-    """Start a service with the party's own folder, an empty store and these files; return why it does not serve."""
-    await asyncio.to_thread(copied, played.running, folder, role)
-    for name, content in files.items():
-        (folder / name).write_bytes(content)
-    service = Service(role.value, folder / f"{role.value}.toml", folder / "log", (*PROGRAM, role.value))
-    try:
-        await service.start()
-    except ServiceError as error:
-        return str(error)
-    finally:
-        await service.stop()
-    return ""
-
-
-async def all_started(
-    played: Played, folder: Path, role: Role, files: Mapping[str, Mapping[str, bytes]]
-) -> dict[str, str]:
-    """Start a service anew with each of these sets of files; return by their names why it does not serve."""
-    starts = [start_anew(played, folder / name, role, each) for name, each in files.items()]
-    return dict(zip(files, await asyncio.gather(*starts), strict=True))
-
-
-def copied(running: Attacked, folder: Path, role: Role) -> None:
-    shutil.copytree(running.folder.of(role.value), folder, ignore=shutil.ignore_patterns("data"))
-    STORES[role].create(folder / "data")
-    settings = folder / f"{role.value}.toml"
-    settings.write_text(re.sub(r'(?m)^(\w*listen) = "127\.0\.0\.1:\d+"', r'\1 = "127.0.0.1:0"', settings.read_text()))
-
-
 def signed_by(played: Played, task: Task, *roles: Role) -> SignedTask:
     document = SignedTask(task)
     for role in roles:
@@ -342,9 +315,9 @@ async def test_no_service_and_no_device_takes_a_task_that_protects_less(played: 
     cases = weaker_tasks(played)
     sound = signed_by(played, replace(played.task, name="another"), Role.OPERATOR, Role.SHUFFLER).encode()
     files = {case: {"tasks/weaker.json": document} for case, (document, _) in cases.items()}
-    said = await all_started(played, tmp_path / "shuffler", Role.SHUFFLER, files)
+    said = await all_started(played.running, tmp_path / "shuffler", Role.SHUFFLER, files)
     unsigned = {case: files[case] for case in ("by the operator alone", "changed after it was signed")}
-    said_too = await all_started(played, tmp_path / "analyzer", Role.ANALYZER, unsigned)
+    said_too = await all_started(played.running, tmp_path / "analyzer", Role.ANALYZER, unsigned)
     for case, (document, says) in cases.items():
         assert re.search(says, said[case]), (case, said[case])
         assert re.search(says, said_too.get(case, says)), (case, said_too[case])
@@ -352,8 +325,7 @@ async def test_no_service_and_no_device_takes_a_task_that_protects_less(played: 
         if case != "with a promise that is not kept":
             with pytest.raises((SignatureError, TaskError), match=says):
                 device(played, tmp_path, task=document)
-    for role in STORES:
-        assert await start_anew(played, tmp_path / f"sound {role.value}", role, {"tasks/another.json": sound}) == ""
+    assert await start_anew(played.running, tmp_path / "sound", Role.SHUFFLER, {"tasks/another.json": sound}) == ""
     await device(played, tmp_path, task=sound).close()
 
 
@@ -371,75 +343,82 @@ def device(played: Played, folder: Path, **changes: Any) -> Device:
     return Device(**{**arguments, **changes})
 
 
+# Stores that somebody changed
+
+
+LAST_OF = "DELETE FROM {0} WHERE place = (SELECT max(place) FROM {0}) AND task = (SELECT max(task) FROM {0})"
+FORGOTTEN: dict[str, tuple[Change, str]] = {
+    "the last charge left off": (
+        grown("ledger", LAST_OF.format("ledger")),
+        "restore the store from a copy",
+    ),
+    "a charge made smaller": (
+        grown("ledger", """UPDATE ledger SET entry = replace(entry, '"reports":3', '"reports":3000')"""),
+        "ledger does not hold",
+    ),
+    "all charges left off": (grown("ledger", "DELETE FROM ledger"), "restore the store from a copy"),
+    "the last release left off": (grown("chain", LAST_OF.format("chain")), "releases"),
+    "the whole store lost": (lost, "--create-store"),
+}
+
+
+async def test_no_service_starts_on_a_store_that_forgets_what_was_spent(played: Played, tmp_path: Path) -> None:
+    """Nor without one. On a copy that nothing was changed in it does."""
+    for role, cases in ((Role.SHUFFLER, 5), (Role.ANALYZER, 2)):
+        tried = dict(list(FORGOTTEN.items())[:cases])
+        starts = [
+            start_anew(played.running, tmp_path / f"{role.value} {case}", role, {}, change)
+            for case, (change, _) in tried.items()
+        ]
+        for (case, (_, says)), said in zip(tried.items(), await asyncio.gather(*starts), strict=True):
+            assert re.search(says, said), (role, case, said)
+    assert await start_anew(played.running, tmp_path / "whole", Role.SHUFFLER, {}, lambda _: None) == ""
+
+
+async def test_what_one_service_forgets_with_all_its_digests_the_other_remembers(played: Played) -> None:
+    """The budget pays for two rounds. By its changed ledger the shuffler releases a third; the analyzer takes none."""
+    running, task = played.running, played.running.named("budgeted").task
+    async with open_channel(running.shuffler, TLS(running.authority)) as channel:
+        for number in range(RELEASED):
+            visitor = await Visitor.at(channel, task, number)
+            assert [await visitor.send(visitor.sealed()) for _ in range(MINIMUM)] == [None] * MINIMUM
+    await running.close(task, 0)
+    await running.erased(0, task)
+    await running.stop(Role.SHUFFLER)
+    with closing(sqlite3.connect(running.folder.of("shuffler") / "data" / "shuffler.db")) as connection:
+        made_cheap(connection)
+        connection.commit()
+    await running.start(Role.SHUFFLER)
+    await running.close(task, 1)
+    await running.erased(1, task)
+    await running.close(task, 2)
+    while (status := await running.round_status(task, 2)).state is not RoundState.EXPIRED:
+        assert status.state in (RoundState.CUT, RoundState.MIXED)
+    assert "the analyzer refused it" in status.waiting_for
+
+
 # Successions that somebody made up
 
 
-@dataclass(frozen=True)
-class Usurper:
-    """Who stole one party's identity and wants another of its own to follow it, from long ago."""
-
-    played: Played
-    role: Role
-    new: Identity
-
-    def follow(self, old: Identity, new: Identity, begins: int, *signers: Identity) -> Succession:
-        made = Succession(self.role, old.public, new.public, self.played.running.identity(Role.OPERATOR).public, begins)
-        for signer in signers:
-            made = made.signed_by(signer)
-        return made
-
-    @property
-    def stolen(self) -> Identity:
-        return self.played.running.identity(self.role)
-
-    @property
-    def sound(self) -> Succession:
-        """With the operator's key besides, which is what is left."""
-        return self.follow(self.stolen, self.new, 1, self.stolen, self.new, self.played.running.identity(Role.OPERATOR))
-
-    def made_up(self) -> dict[str, tuple[list[Succession], str]]:
-        """What can be made with one key, and what makes no chain whoever signs it; and what each is refused with."""
-        operator, other = self.played.running.identity(Role.OPERATOR), Identity.generate()
-        alone = self.follow(self.stolen, self.new, 1, self.stolen, self.new)
-        forged = replace(alone, signatures=(*alone.signatures, (operator.public, os.urandom(64))))
-        by_new = replace(
-            self.sound, signatures=tuple(each for each in self.sound.signatures if each[0] != self.stolen.public)
-        )
-        back = self.follow(self.new, self.stolen, 2, self.new, self.stolen, operator)
-        fork = self.follow(self.stolen, other, 2, self.stolen, other, operator)
-        return {
-            "without the witness": ([alone], "is not signed by the operator"),
-            "with a forged witness": ([forged], "is forged, or was changed"),
-            "without the one before": ([by_new], "is not signed by"),
-            "a loop": ([self.sound, back], "is a loop"),
-            "a fork": ([self.sound, fork], "is a fork"),
-        }
-
-
 async def test_no_service_starts_with_a_succession_that_somebody_made_up(played: Played, tmp_path: Path) -> None:
-    for role, cases in ((Role.SHUFFLER, 5), (Role.ANALYZER, 2)):
-        made_up = dict(list(Usurper(played, role, Identity.generate()).made_up().items())[:cases])
+    for role, cases in ((Role.SHUFFLER, 4), (Role.ANALYZER, 2)):
+        made_up = dict(list(Usurper(played.running, role, Identity.generate()).made_up().items())[:cases])
         files = {case: successions_of(found) for case, (found, _) in made_up.items()}
-        said = await all_started(played, tmp_path / role.value, role, files)
+        said = await all_started(played.running, tmp_path / role.value, role, files)
         assert {case: bool(re.search(says, said[case])) for case, (_, says) in made_up.items()} == dict.fromkeys(
             said, True
         )
-    sound = Usurper(played, Role.ANALYZER, Identity.generate()).sound
-    assert await start_anew(played, tmp_path / "sound", Role.SHUFFLER, successions_of([sound])) == ""
+    sound = Usurper(played.running, Role.ANALYZER, Identity.generate()).sound
+    assert await start_anew(played.running, tmp_path / "sound", Role.SHUFFLER, successions_of([sound])) == ""
 
 
-def successions_of(successions: Sequence[Succession]) -> dict[str, bytes]:
-    """The files that a party is given."""
-    return {f"successions/{number}.json": each.encode() for number, each in enumerate(successions)}
-
-
-def usurped(usurper: Usurper, successions: Sequence[Succession]) -> Change:
+def usurped(usurper: Usurper, successions: Sequence[Succession]) -> Answered:
     """Give out keys of one's own for the shuffler's, with the successions by which they would be right."""
 
     def change(method: str, answer: bytes) -> bytes:
         if method != "GetRound":
             return answer
-        task = usurper.played.task
+        task = usurper.running.task.task
         span = (int(time.time()) - HOUR, int(time.time()) + 5 * HOUR)
         record = KeyRecord(Role.SHUFFLER, task.id, ROUNDS - 1, task.suite, task.hpke.generate_key()[1], *span)
         keys = codec.read_key_set(submission_pb2.GetRoundResponse.FromString(answer).key_set)
@@ -455,7 +434,7 @@ async def test_no_device_seals_to_who_follows_by_a_succession_that_somebody_made
 ) -> None:
     """The thief has the TLS authority too, and stands between. With all three signatures it is sent the answer."""
     running, operator = played.running, played.running.folder.of("operator")
-    usurper = Usurper(played, Role.SHUFFLER, Identity.generate())
+    usurper = Usurper(played.running, Role.SHUFFLER, Identity.generate())
     authority = Authority.load(operator / "authority.key", operator / "tls" / "authority.pem")
     cases = {**usurper.made_up(), "no succession": ([], "signature")}
     async with between(running.shuffler, TLS(running.authority), authority, tmp_path / "between") as thief:
@@ -475,7 +454,7 @@ async def test_no_device_seals_to_who_follows_by_a_succession_that_somebody_made
 
 
 async def test_no_certificate_verifies_by_a_succession_that_somebody_made_up(played: Played, tmp_path: Path) -> None:
-    usurper = Usurper(played, Role.ANALYZER, Identity.generate())
+    usurper = Usurper(played.running, Role.ANALYZER, Identity.generate())
     content = played.content(RELEASED - 1)
     for case, (successions, says) in usurper.made_up().items():
         stated = {**content, "successions": [each.as_json() for each in successions]}

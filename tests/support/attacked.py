@@ -88,9 +88,9 @@ class Attacked(LocalPipeline):
             found = await ControlCaller(channel).get_status(task.id, DEADLINE)
         return next(each for each in found if each.round == number)
 
-    async def erased(self, number: int) -> None:
-        """Return once a round of the first task is erased at the shuffler."""
-        while (await self.round_status(self.task.task, number)).state is not RoundState.ERASED:
+    async def erased(self, number: int, task: Task | None = None) -> None:
+        """Return once a round, of the first task unless another is named, is erased at the shuffler."""
+        while (await self.round_status(task or self.task.task, number)).state is not RoundState.ERASED:
             pass
 
     def files_of(self, *parties: str) -> dict[Path, bytes]:
