@@ -152,20 +152,32 @@ async def revoke(running: Attacked, ticket: bytes) -> None:
 
 async def test_a_credential_ends_with_its_ticket(running: Attacked) -> None:
     """What is unopenable is refused as such while the credential holds, and as of an expired one from then on."""
-    operator = running.identity(Role.OPERATOR)
-    (ticket,) = new_tickets(1, running.shuffler_key, int(time.time()) + 3, [operator])
     async with open_channel(running.shuffler, TLS(running.authority)) as channel:
         visitor = await Visitor.at(channel, running.task.task)
-        credential = await redeemed(channel, ticket.encode())
-        assert isinstance(credential, Credential)
         made = visitor.sealed()
-        broken = credential.proven(visitor.to, replace(made, envelope=made.envelope[::-1]))
-        assert await visitor.send(broken) is Reason.UNOPENABLE
-        while (reason := await visitor.send(broken)) is not Reason.CREDENTIAL_EXPIRED:
-            assert reason is Reason.UNOPENABLE
+        broken = replace(made, envelope=made.envelope[::-1])
+        # On a machine with much else to do the first of these are over before they are used.
+        for seconds in (2, 5, 20, 60):
+            ticket = short_lived(running, seconds)
+            credential = await redeemed(channel, ticket)
+            if not isinstance(credential, Credential):
+                continue
+            if (reason := await visitor.send(credential.proven(visitor.to, broken))) is Reason.UNOPENABLE:
+                break
+        assert isinstance(credential, Credential)
+        while reason is Reason.UNOPENABLE:
+            reason = await visitor.send(credential.proven(visitor.to, broken))
+        assert reason is Reason.CREDENTIAL_EXPIRED
         assert await visitor.prove(credential) is Reason.CREDENTIAL_EXPIRED
-        assert await redeemed(channel, ticket.encode()) is Reason.TICKET_EXPIRED
-        assert await redeemed(channel, ticket.encode(), b"t" * 32) is Reason.TICKET_EXPIRED
+        assert await redeemed(channel, ticket) is Reason.TICKET_EXPIRED
+        assert await redeemed(channel, ticket, b"t" * 32) is Reason.TICKET_EXPIRED
+
+
+def short_lived(running: Attacked, seconds: int) -> bytes:
+    """A ticket that is over in so many seconds."""
+    operator = running.identity(Role.OPERATOR)
+    (ticket,) = new_tickets(1, running.shuffler_key, int(time.time()) + seconds, [operator])
+    return ticket.encode()
 
 
 async def test_a_task_by_certificates_takes_one_of_each_and_none_without(running: Attacked, tmp_path: Path) -> None:
