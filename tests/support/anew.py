@@ -19,13 +19,15 @@ from hubbub.analyzer.sqlite import SqliteStore as AnalyzerStore
 from hubbub.deploy.supervise import Service, ServiceError
 from hubbub.protos.keys import Role
 from hubbub.shuffler.sqlite import SqliteStore as ShufflerStore
-from support.attacked import Attacked
+from support.attacked import MINIMUM, Attacked
 from support.spying import UNPRIVILEGED
 
 PROGRAM = (*UNPRIVILEGED, sys.executable, "-m", "hubbub.deploy.cli")
 """Runs `hubbub` without privileges."""
 Change = Callable[[sqlite3.Connection], None]
 """What becomes of a store."""
+AT_MINIMUM, AT_MANY = f'"reports":{MINIMUM},', f'"reports":{1000 * MINIMUM},'
+"""What a charge says of a round's reports, and what would make it cheaper."""
 STORES: dict[Role, Any] = {Role.SHUFFLER: ShufflerStore, Role.ANALYZER: AnalyzerStore}
 
 
@@ -93,7 +95,7 @@ def made_cheap(connection: sqlite3.Connection) -> None:
     grown("ledger", "UPDATE ledger SET digest = ''")(connection)
     for (task,) in connection.execute("SELECT DISTINCT task FROM ledger").fetchall():
         stored = connection.execute("SELECT entry FROM ledger WHERE task = ? ORDER BY place", (task,)).fetchall()
-        cheap = [Entry.from_canonical(text.replace('"reports":3', '"reports":3000')) for (text,) in stored]
+        cheap = [Entry.from_canonical(text.replace(AT_MINIMUM, AT_MANY)) for (text,) in stored]
         records = Ledger.from_records(task.hex(), math.inf, 0.5, ()).charge(cheap).records()
         rows = [(entry, digest, task, place) for place, (entry, digest) in enumerate(records)]
         connection.executemany("UPDATE ledger SET entry = ?, digest = ? WHERE task = ? AND place = ?", rows)

@@ -15,8 +15,9 @@ _DROP_BOUND = 24
 _CAPABILITIES = 64
 
 if __name__ == "__main__":
-    libc = ctypes.CDLL(None)
-    for each in range(_CAPABILITIES):
-        # Refused where this process may not give any up: then it has none to give up.
-        libc.prctl(_DROP_BOUND, each, 0, 0, 0)
+    if sys.platform == "linux":  # which alone has capabilities
+        libc = ctypes.CDLL(None)
+        for each in range(_CAPABILITIES):
+            # Refused where this process may not give any up: then it has none to give up.
+            libc.prctl(_DROP_BOUND, each, 0, 0, 0)
     os.execv(sys.argv[1], sys.argv[1:])  # noqa: S606 - which is what it is for
