@@ -366,7 +366,7 @@ class Device(Participant):
             # Only a refusal for good erases what is stored; after any other it may be sent again.
             if refusal.reason not in OVER:
                 raise explained(refusal, self._told(of, used)) from refusal
-            await aside(self._state.settle, of, {self._name: refusal.reason.value})
+            await aside(self._settle, of, refusal.reason.value)
             raise
         except Unreachable as error:
             raise explained(error, self._told(of, used)) from error
@@ -378,8 +378,12 @@ class Device(Participant):
         if stored.submission is None:
             return settled(of, stored)
         receipt = await self._enrolled.send(link, keys.destination, self._name, stored.submission, pacing)
-        await aside(self._state.settle, of, {self._name: DONE})
+        await aside(self._settle, of, DONE)
         return receipt
+
+    def _settle(self, of: Round, outcome: str) -> None:
+        self._state.settle(of, {self._name: outcome})
+        self._state.empty_log()
 
     async def _seal(self, of: Round, keys: RoundKeys, drawn: Drawn) -> Entry:
         submission: Submission = self._sealed(keys.sealer(self._clock()), drawn)

@@ -178,7 +178,7 @@ class State:
             connection.executemany(update, rows)
             found = find_entries(connection, of, submissions)
         # The write-ahead log still holds the reports.
-        self._truncate()
+        self.empty_log()
         return found
 
     def keep(
@@ -224,7 +224,7 @@ class State:
                 budget_tables.note_exceeded(connection, *key(of), exceeded)
 
     def settle(self, of: Round, outcomes: Mapping[str, str]) -> None:
-        """Record the outcomes of these devices' submissions, and erase what was to be sent."""
+        """Record the outcomes of these devices' submissions, and erase what was to be sent; then call `empty_log`."""
         with self._transaction() as connection:
             number = find_number(connection, of)
             rows = [(outcome, number, device) for device, outcome in outcomes.items()]
@@ -256,7 +256,7 @@ class State:
             connection.execute("DELETE FROM round WHERE over_at < ?", (now,))
             connection.execute("DELETE FROM memory WHERE over_at < ?", (now,))
         if over:
-            self._truncate()
+            self.empty_log()
         return len(over)
 
     def history(self, task_id: bytes, device: str) -> History:
@@ -297,7 +297,7 @@ class State:
         with self._transaction() as connection:
             connection.execute("INSERT INTO opted_out VALUES (?) ON CONFLICT DO NOTHING", (device,))
             erase_submissions(connection, device, "outcome IS NULL")
-        self._truncate()
+        self.empty_log()
 
     def opt_in(self, device: str) -> None:
         """Take answers for a device again."""
@@ -313,7 +313,7 @@ class State:
         with self._transaction() as connection:
             erase_submissions(connection, device, "true")
             erase_memory(connection, device)
-        self._truncate()
+        self.empty_log()
 
     def within(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Do `work` in one transaction and return what it does; where it raises, nothing was changed."""
@@ -337,7 +337,7 @@ class State:
                     connection.execute("ROLLBACK")
                 raise
 
-    def _truncate(self) -> None:
+    def empty_log(self) -> None:
         """Empty the write-ahead log, which still holds what was erased; where the file is busy, that happens later."""
         with self._lock, self._named_errors():
             if self._connection is not None:

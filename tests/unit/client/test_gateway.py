@@ -161,3 +161,13 @@ async def test_nobody_is_nothing(gateway: Make, shuffler: FakeShuffler) -> None:
 async def test_sizes_that_cannot_be_are_refused(gateway: Make, per_call: int, calls: int) -> None:
     with pytest.raises(HubbubError, match="take 1 to 10000, and 1 or more"):
         await gateway().submit_many(people(1), per_call=per_call, calls=calls)
+
+
+async def test_a_gateway_that_stays_open_keeps_nothing_on_disk_of_what_was_acknowledged(
+    gateway: Make, shuffler: FakeShuffler, settings: dict[str, Any]
+) -> None:
+    assert (await gateway().submit_many(people(30))).accepted == 30
+    files = [path.read_bytes() for path in settings["state"].parent.glob("device.sqlite*")]
+    assert len(files) >= 2
+    assert len(shuffler.seen) == 30
+    assert not any(one.envelope[:32] in content for one in shuffler.seen for content in files)

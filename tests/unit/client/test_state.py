@@ -289,6 +289,17 @@ def test_reports_are_overwritten_once_they_are_sealed(state: State, path: Path) 
         assert drawn.reports not in file.read_bytes(), file
 
 
+def test_sealed_bytes_are_overwritten_once_they_are_settled(state: State, path: Path) -> None:
+    of, sealed = Round(b"t" * 32, 1), Submission(os.urandom(16), os.urandom(100))
+    state.keep_reports(of, "a", Drawn(sealed.id, os.urandom(40)), OVER_AT, BILL)
+    state.seal(of, {"a": sealed})
+    assert any(sealed.envelope in file.read_bytes() for file in path.parent.iterdir())
+    state.settle(of, {"a": DONE})
+    state.empty_log()
+    for file in path.parent.iterdir():
+        assert sealed.envelope not in file.read_bytes(), file
+
+
 def test_the_first_seal_of_the_same_reports_stays(state: State) -> None:
     of, drawn = Round(b"t" * 32, 1), Drawn(os.urandom(16), b"reports")
     state.keep_reports(of, "a", drawn, OVER_AT, BILL)
