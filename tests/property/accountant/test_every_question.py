@@ -59,8 +59,8 @@ parts = st.one_of(
 )
 # The same questions in every run: a change that fails here failed by itself, not by the luck of the draw.
 extreme = settings(deadline=None, max_examples=5, derandomize=True)
-thorough = settings(deadline=None, max_examples=250, derandomize=True)
-costly = settings(deadline=None, max_examples=40, derandomize=True)
+thorough = settings(deadline=None, max_examples=120, derandomize=True)
+costly = settings(deadline=None, max_examples=24, derandomize=True)
 """For what takes seconds, as masses of Gaussian noise do: the whole ends well before a test counts as hanging."""
 
 
