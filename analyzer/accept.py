@@ -13,15 +13,14 @@ import structlog
 
 from hubbub.analyzer.open import Opening, open_batch
 from hubbub.analyzer.records import RoundProgress, StoredBatch
-from hubbub.analyzer.shortfall import came_to_nothing, nothing_counted, nothing_left, passed_on, uncountable
 from hubbub.analyzer.store import Store
 from hubbub.analyzer.tasks import Tasks
-from hubbub.protos.batch import BatchId, BatchRecord, left_out_by_hops, released_digest
+from hubbub.protos.batch import BatchId, left_out_by_hops
 from hubbub.protos.envelope import Destination
 from hubbub.protos.keys import Identity, KeySet, Role, behind
 from hubbub.protos.messages import Committed, Envelopes
 from hubbub.protos.refusals import Reason, Refusal
-from hubbub.protos.releases import NO_RELEASES, Known, Stretch, first_record
+from hubbub.protos.releases import NO_RELEASES, Known, Stretch
 from hubbub.protos.signed import SignedDocument
 from hubbub.protos.suites import Suite
 from hubbub.protos.task import Task
@@ -96,7 +95,7 @@ class Acceptor:
 
         Raises:
             Refusal: BAD_RECORD, KEY_SET_DIFFERS, BELOW_MINIMUM, FORKED, INCOMPLETE, DIGEST_DIFFERS, ERASED,
-                OVER_BUDGET, NOTHING_LEFT where hops passed on so little that no report can be counted.
+                OVER_BUDGET.
         """
         task = self._known(task_of(record))
         read = read_record(record, task, task.identities.hops)
@@ -113,12 +112,8 @@ class Acceptor:
         except Refusal as refusal:
             if refusal.reason is Reason.NOT_READY:
                 self.unannounced.add(read.batch)
-            if refusal.reason is Reason.DIGEST_DIFFERS and await self._end_announced(task, read, record):
-                return read.envelopes
             raise
         self.unannounced.discard(read.batch)
-        if came_to_nothing(read) and not await self._is_committed(read.batch):
-            await self._give_up(task, read.batch, uncountable(task, passed_on(read)))
         if offset < read.envelopes:
             self._workers.warm_up(read.envelopes)
             self._loading = asyncio.create_task(asyncio.to_thread(_load_accountant))
@@ -142,65 +137,21 @@ class Acceptor:
 
         Raises:
             Refusal: INCOMPLETE before all has arrived, DIGEST_DIFFERS where the digest is not the record's, BAD_RECORD
-                where it holds fewer good dummies than it says, NOTHING_LEFT where it does so behind hops, OVER_BUDGET.
+                where it holds fewer good dummies than it says, OVER_BUDGET.
         """
-        task = self._task(batch.task_id, batch.round)
-        if task.identities.hops and digest == released_digest(()):
-            # A hop that lost its store passes an empty list on, of a batch that may have come before.
-            known = await self._store.batch(batch)
-            if known is not None and known.committed is not None:
-                return known.committed
-        return await self.receiver.commit(task, batch, digest)
+        return await self.receiver.commit(self._task(batch.task_id, batch.round), batch, digest)
 
     async def _count(self, task: Task, stored: StoredBatch) -> Committed:
         """Open and count a batch that is all there; store its counts together with what they cost."""
         started = time.monotonic()
         opening = await self._open(task, stored)
         left_out = Counter(opening.left_out) + Counter(left_out_by_hops(stored.record))
-        if task.identities.hops and opening.tally.valid < stored.dummies:
-            good = f"{opening.tally.valid} of the {stored.envelopes} envelopes that came through the hops are good"
-            await self._give_up(task, stored.id, uncountable(task, good))
-            counted = nothing_counted(stored.reports, left_out)
-        else:
-            counted = Committed(_valid_reports(stored, opening), dict(left_out))
+        counted = Committed(_valid_reports(stored, opening), dict(left_out))
         committed = await self._commit(task, stored.id, opening.tally.counts.astype("<i8").tobytes(), counted)
         seconds = round(time.monotonic() - started, 3)
         _LOG.info("batch committed", **_names(task, stored.id), counted=committed.counted, seconds=seconds)
         self._committed()
         return committed
-
-    async def _end_announced(self, task: Task, read: BatchRecord, document: SignedDocument) -> bool:
-        """End a batch that hops announced before, and now pass nothing on of: one of them lost its store since.
-
-        Returns whether it is counted already, so that its commit may be asked for once more.
-
-        Raises:
-            Refusal: NOTHING_LEFT where it is not, and its round was given up.
-        """
-        known = await self._store.batch(read.batch)
-        if known is None or not came_to_nothing(read) or first_record(known.record) != first_record(document):
-            return False
-        if known.committed is not None:
-            return not read.envelopes
-        await self._give_up(task, read.batch, f"it was announced before, and now {passed_on(read)}")
-        return False
-
-    async def _is_committed(self, batch: BatchId) -> bool:
-        known = await self._store.batch(batch)
-        return known is not None and known.committed is not None
-
-    async def _give_up(self, task: Task, batch: BatchId, why: str) -> None:
-        """Give up the round of a batch of which no report comes; return only where it has to be counted as it came.
-
-        Raises:
-            Refusal: NOTHING_LEFT, which is final, where the round is over.
-        """
-        if not await self._store.give_up(task.id, batch.round):
-            return
-        refusal = nothing_left(task, batch, why)
-        _LOG.warning("round given up", **_names(task, batch), reason=refusal.message)
-        self._committed()  # rounds that were released after it wait for it no more
-        raise refusal
 
     async def _commit(self, task: Task, batch: BatchId, counts: bytes, counted: Committed) -> Committed:
         while True:

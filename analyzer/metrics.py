@@ -48,7 +48,6 @@ REFUSED = (
     Reason.FORKED,
     Reason.INCOMPLETE,
     Reason.KEY_SET_DIFFERS,
-    Reason.NOTHING_LEFT,
     Reason.NOT_READY,
     Reason.OVER_BUDGET,
     Reason.UNKNOWN_ROUND,

@@ -64,7 +64,7 @@ def _waiting_for(progress: RoundProgress, task: Task, obstacles: Obstacles) -> s
         case Progress.CERTIFIED:
             return "nothing"
         case Progress.OVER:
-            return f"nothing, {_over(progress, task)}"
+            return f"nothing, {_OVER}"
         case Progress.COUNTED:
             key = task.id, progress.id.round
             failure = obstacles.failures.get(key)
@@ -76,24 +76,12 @@ def _waiting_for(progress: RoundProgress, task: Task, obstacles: Obstacles) -> s
 _OVER = "its key was destroyed: no batch came in time, or it was beyond the budget"
 
 
-def _over(progress: RoundProgress, task: Task) -> str:
-    """Say why a round that is over was never whole; its key is destroyed with it."""
-    if not task.identities.hops:
-        return _OVER
-    missing = [batch for batch in progress.batches if batch.committed is None]
-    short = [batch for batch in missing if batch.envelopes <= task.privacy.dummies]
-    if not short:
-        return f"{_OVER}, or no report that its hops passed on could be counted"
-    said = ", ".join(f"{batch.envelopes} envelopes of {task.queries[batch.query].name}" for batch in short)
-    return f"it was given up: its hops passed on {said}, and no report could be counted"
-
-
 def missing(progress: RoundProgress | None, task: Task, obstacles: Obstacles) -> str:
     """Say why a round has no results: which queries are not counted and how far each is; None where it has no key."""
     if progress is None:
         return _missing((), task, obstacles)
     if progress_of(progress) is Progress.OVER:
-        return _over(progress, task)
+        return _OVER
     if progress_of(progress) in (Progress.COUNTED, Progress.CERTIFIED):
         held = _held((task.id, progress.id.round), obstacles)
         return f"all batches are counted and the certificate is being made{held}"

@@ -67,13 +67,6 @@ class Store(Inbox[StoredBatch], Protocol):
     async def abandon(self, task_id: bytes, round_number: int) -> None:
         """Erase what a round was delivered with and its private key: nothing of it will be counted."""
 
-    async def give_up(self, task_id: bytes, round_number: int) -> bool:
-        """Return whether a round is over: it is whole already, or was given up and abandoned now.
-
-        It is not given up where what was counted of it costs more than the round does at its minimum, at which rounds
-        that are given up stand in later certificates.
-        """
-
     # Releases
 
     async def known(self, task_id: bytes) -> Known:
@@ -96,7 +89,6 @@ class Store(Inbox[StoredBatch], Protocol):
         A batch that is committed already stays as it is, and is not charged again.
 
         Raises:
-            Refusal: ERASED where the round was abandoned meanwhile: later certificates may say that it was.
             LedgerMoved: where the charges do not follow the task's last one; nothing was stored.
         """
 

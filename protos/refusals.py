@@ -32,7 +32,6 @@ class Reason(StrEnum):
     INCOMPLETE = "incomplete"
     NO_RESULTS = "no_results"
     OVER_BUDGET = "over_budget"
-    NOTHING_LEFT = "nothing_left"
     NOT_ENROLLED = "not_enrolled"
     CREDENTIAL_EXPIRED = "credential_expired"
     REVOKED = "revoked"

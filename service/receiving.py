@@ -64,7 +64,7 @@ class Delivery:
         return self.envelopes if self.committed is not None else self.next_offset
 
 
-FINAL = frozenset({Reason.ERASED, Reason.NOTHING_LEFT, Reason.OVER_BUDGET})
+FINAL = frozenset({Reason.ERASED, Reason.OVER_BUDGET})
 """Refusals after which a batch is not sent again: its round has ended."""
 
 D = TypeVar("D", bound=Delivery)

@@ -37,9 +37,8 @@ FIRST_PAUSE = 0.1
 LONGEST_PAUSE = 5.0
 """Seconds between tries: doubled from the first to the longest, each by a random factor from 0.5 to 1."""
 
-GIVEN_UP = frozenset({Reason.OVER_BUDGET, Reason.ERASED, Reason.NOTHING_LEFT})
-"""Refusals that are final: the analyzer's ledger only grows, a key that it destroyed opens nothing any more, and what
-hops did not pass on nobody has but in layers that they do not open."""
+GIVEN_UP = frozenset({Reason.OVER_BUDGET, Reason.ERASED})
+"""Refusals that are final: the analyzer's ledger only grows, and a key that it destroyed opens nothing any more."""
 
 COUNTED = frozenset({RoundState.RELEASED, RoundState.ERASED})
 """States of a round whose batches the analyzer has all counted."""

@@ -88,10 +88,6 @@ class SqliteStore(InboxStore[Tables, StoredBatch]):
         """Return the records of all batches that were announced."""
         return await self._do(Tables.records)
 
-    async def give_up(self, task_id: bytes, round_number: int) -> bool:
-        """Return whether a round is over: it is whole already, or was given up and abandoned now."""
-        return await self._do(lambda tables: tables.give_up(task_id, round_number))
-
     # Counting
 
     async def commit(self, batch: BatchId, counts: bytes, committed: Committed, charges: Charges) -> Committed:

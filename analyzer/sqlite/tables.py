@@ -11,7 +11,6 @@ from hubbub.analyzer.records import BatchProgress, RoundProgress, StoredBatch
 from hubbub.protos.batch import BatchId, left_out_by_hops
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.messages import Committed
-from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.releases import Release
 from hubbub.protos.results import RoundId
 from hubbub.protos.signed import SignedDocument
@@ -54,18 +53,6 @@ class Tables(InboxTables[StoredBatch]):
         for each in given_up:
             self.abandon(*each)
         return len(given_up) + super().expire_keys(now)
-
-    def give_up(self, task_id: bytes, round_number: int) -> bool:
-        """Abandon a round that is not whole, unless what was counted of it costs too much; return if it is over."""
-        batches = self.batches(task_id, round_number)
-        known = self.task(task_id)
-        whole = known is not None and sum(each.committed is not None for each in batches) == len(known.task.queries)
-        if whole:
-            return True
-        if any(each.committed is not None for each in batches) and not self._costs_no_more(task_id, round_number):
-            return False
-        self.abandon(task_id, round_number)
-        return True
 
     def _costs_no_more(self, task_id: bytes, round_number: int) -> bool:
         """Whether what was counted of a round costs no more than at the minimum, where it stands if it is given up.
@@ -121,9 +108,6 @@ class Tables(InboxTables[StoredBatch]):
         # Before the charges: a commit that is repeated must not be charged twice.
         if known.committed is not None:
             return known.committed
-        if self._one("SELECT 1 FROM private_keys WHERE round = ?", self._round(batch.task_id, batch.round)) is None:
-            gone = f"round {batch.round} was given up while query {batch.query} was counted; its key was destroyed"
-            raise Refusal(Reason.ERASED, gone)
         insert_charges(self._connection, batch.task_id, charges)
         left_out = json.dumps(dict(committed.left_out), sort_keys=True)
         statement = "UPDATE batches SET valid = ?, left_out = ?, counts = ? WHERE id = ?"

@@ -36,7 +36,6 @@ STATUS = {
     Reason.INCOMPLETE: grpc.StatusCode.FAILED_PRECONDITION,
     Reason.NO_RESULTS: grpc.StatusCode.NOT_FOUND,
     Reason.OVER_BUDGET: grpc.StatusCode.FAILED_PRECONDITION,
-    Reason.NOTHING_LEFT: grpc.StatusCode.FAILED_PRECONDITION,
     Reason.NOT_ENROLLED: grpc.StatusCode.UNAUTHENTICATED,
     Reason.CREDENTIAL_EXPIRED: grpc.StatusCode.UNAUTHENTICATED,
     Reason.REVOKED: grpc.StatusCode.PERMISSION_DENIED,

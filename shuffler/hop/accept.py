@@ -14,7 +14,7 @@ from typing import TypeVar
 
 import structlog
 
-from hubbub.protos.batch import BatchId, BatchRecord, HopRecord, LeftOut, released_digest
+from hubbub.protos.batch import BatchId, HopRecord
 from hubbub.protos.envelope import FIRST_HOP, Destination
 from hubbub.protos.errors import HubbubError, KeyRecordError, SignatureError, Unreachable
 from hubbub.protos.keys import Identity, KeySet, Role, behind, read_behind
@@ -24,7 +24,7 @@ from hubbub.protos.releases import Known, Stretch
 from hubbub.protos.signed import SignedDocument
 from hubbub.protos.signers import signers
 from hubbub.protos.suites import Suite
-from hubbub.protos.task import Task, hop_name
+from hubbub.protos.task import Task
 from hubbub.service.keys import NewKey, make_key
 from hubbub.service.receiving import FINAL, Receiver, erased
 from hubbub.service.statements import check_key_set, check_record, check_width, read_record, task_of
@@ -78,8 +78,6 @@ class Hop:
         self._random = random
         self._new_key = new_key
         self._announced: dict[BatchId, tuple[KeySet, Stretch]] = {}
-        # Nothing of these is stored: after a restart they are announced again.
-        self._empty: dict[BatchId, Committed] = {}
         self._receiver = _Receiver(store, self._pass_on, troubles)
 
     async def get_key(self, task_id: bytes, round_number: int) -> SignedDocument:
@@ -113,8 +111,7 @@ class Hop:
         The releases are passed on: who counts them is the analyzer.
 
         Raises:
-            Refusal: BAD_RECORD, KEY_SET_DIFFERS, BELOW_MINIMUM, DIGEST_DIFFERS, ERASED, NOTHING_LEFT where this hop's
-                key of the round was lost with its store, or nothing comes any more of what was announced before.
+            Refusal: BAD_RECORD, KEY_SET_DIFFERS, BELOW_MINIMUM, DIGEST_DIFFERS, ERASED.
         """
         task = self._known(task_of(record))
         read = read_record(record, task, task.identities.hops[: self._index(task)])
@@ -122,17 +119,7 @@ class Hop:
         check_record(task, read)
         check_key_set(task, read, key_set)
         own = behind(key_set.analyzer, self._index(task))
-        nothing = self._nothing_of(task, read, record, key_set, releases)
-        if await self._lost_key(task, read, own):
-            lost = f"{hop_name(self._place(task))} lost its store, and with it the round's key"
-            return await self._pass_nothing_on(task, nothing, read.envelopes, lost)
-        try:
-            offset = await self._receiver.begin(task, read, record, key_set, own, None)
-        except Refusal as refusal:
-            if refusal.reason is Reason.DIGEST_DIFFERS and not read.envelopes:
-                # It was announced with another record, by a hop before that has lost its store since.
-                return await self._pass_nothing_on(task, nothing, 0, "nothing of it comes any more")
-            raise
+        offset = await self._receiver.begin(task, read, record, key_set, own, None)
         self._announced[read.batch] = key_set, releases
         if offset < read.envelopes:
             self._workers.warm_up(read.envelopes)
@@ -156,8 +143,6 @@ class Hop:
             Refusal: INCOMPLETE before all has arrived, DIGEST_DIFFERS where the digest is not the record's, NOT_READY
                 where who comes after does not answer, and what that party refuses with.
         """
-        if batch in self._empty:
-            return self._empty[batch]
         return await self._receiver.commit(self._task(batch.task_id, batch.round), batch, digest)
 
     # Passing on
@@ -212,47 +197,7 @@ class Hop:
             return await self._store.envelopes(stored.id, offset, width)
 
         parcel = Parcel(stored.id, stored.mixed, *self._announced[stored.id], stored.mixed_digest)
-        return await hand_over(self._taker, parcel, read, self._behind(task))
-
-    async def _lost_key(self, task: Task, read: BatchRecord, own: SignedDocument) -> bool:
-        """Whether a round's key was lost with the store that made it, so that nothing of the round opens here.
-
-        `own` is the key record in the batch's key set, which this hop signed and its store would hold.
-        """
-        key = await self._store.key(task.id, read.batch.round)
-        return key is None or key.record != own
-
-    def _nothing_of(
-        self, task: Task, read: BatchRecord, record: SignedDocument, key_set: KeySet, releases: Stretch
-    ) -> Parcel:
-        """Return what is passed on of a batch of which nothing opens here: a record that says so, and no envelope."""
-        left_out = {LeftOut.UNOPENABLE.value: read.envelopes} if read.envelopes else {}
-        empty = released_digest(())
-        own = HopRecord(self._place(task), record, read.envelopes, left_out, empty).signed_by(self._identity)
-        return Parcel(read.batch, own, key_set, releases, empty)
-
-    async def _pass_nothing_on(self, task: Task, parcel: Parcel, announced: int, why: str) -> int:
-        """Tell who comes after that nothing of a batch comes; return the offset behind the `announced` envelopes.
-
-        Otherwise who comes after would wait for the round for as long as its own keys last, and later rounds with it.
-
-        Raises:
-            Refusal: a final one where the round is over with it, which is the rule; any other: it is to be tried again.
-        """
-
-        async def nothing(_offset: int) -> Sequence[bytes]:
-            return ()
-
-        _LOG.error("nothing passed on", **_names(task, parcel.batch), reason=why)
-        try:
-            counted = await self._asked(hand_over(self._taker, parcel, nothing, self._behind(task)))
-        except Refusal as refusal:
-            if refusal.reason not in FINAL:
-                raise
-            await self._store.abandon(task.id, parcel.batch.round)
-            raise Refusal(refusal.reason, f"{why}; {refusal.message}") from refusal
-        self._empty[parcel.batch] = counted
-        return announced
+        return await hand_over(self._taker, parcel, read, FIRST_HOP + len(task.identities.hops) - place)
 
     async def _key_behind(self, task: Task, round_number: int) -> SignedDocument:
         """Return the signed key record of who comes after, checked to hold those of all the others."""
@@ -283,10 +228,6 @@ class Hop:
 
     def _place(self, task: Task) -> int:
         return FIRST_HOP + self._index(task)
-
-    def _behind(self, task: Task) -> int:
-        """How many parties come after this hop: the other hops, and the analyzer."""
-        return FIRST_HOP + len(task.identities.hops) - self._place(task)
 
     def _known(self, task_id: bytes) -> Task:
         task = self._tasks.get(task_id)

@@ -387,44 +387,6 @@ async def test_a_round_that_is_abandoned_has_neither_key_nor_envelopes(store: St
     assert arrived(store, batch.id) == b""
 
 
-async def test_a_round_of_which_nothing_was_counted_is_given_up(store: Store) -> None:
-    batch = await delivered(store)
-    assert await store.give_up(TASK.id, 0)
-    assert await store.give_up(TASK.id, 0)
-    key = await store.key(TASK.id, 0)
-    assert (key is not None and key.private, arrived(store, batch.id)) == (None, b"")
-
-
-async def test_nothing_is_counted_of_a_round_that_was_given_up_meanwhile(store: Store) -> None:
-    batch = await delivered(store)
-    assert await store.give_up(TASK.id, 0)
-    with pytest.raises(Refusal) as refused:
-        await store.commit(batch.id, COUNTS, Committed(6, {}), charges(0))
-    assert refused.value.reason is Reason.ERASED
-    assert (await store.charges(TASK.id), await store.counted()) == ([], {})
-
-
-async def test_a_round_that_is_whole_is_over_and_stays_as_it_is(store: Store) -> None:
-    for query in range(2):
-        batch = await delivered(store, query)
-        await store.commit(batch.id, COUNTS, Committed(6, {}), [] if query else charges(0))
-    assert await store.give_up(TASK.id, 0)
-    key = await store.key(TASK.id, 0)
-    assert key is not None
-    assert key.private is not None
-    assert await store.uncertified() == [(TASK.id, 0)]
-
-
-async def test_a_round_that_would_stand_nowhere_is_not_given_up_beside_what_was_counted(store: Store) -> None:
-    """Nothing attests this task's releases, so that no later certificate would have it at the minimum."""
-    batch = await delivered(store)
-    await store.commit(batch.id, COUNTS, Committed(6, {}), charges(0))
-    assert not await store.give_up(TASK.id, 0)
-    key = await store.key(TASK.id, 0)
-    assert key is not None
-    assert key.private is not None
-
-
 # Certificates
 
 

@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import contextlib
-import shutil
 import time
 from pathlib import Path
 
 import pytest
 from simulation import disk
-from simulation.test_processes import DEVICES, environment, everything_counts, gateway, library
+from simulation.test_processes import DEVICES, environment, everything_counts, library
 
 from hubbub.client.learning import read_certificate
 from hubbub.deploy.local import LocalPipeline
 from hubbub.deploy.supervise import ServiceError
 from hubbub.deploy.verification import Pins, VerificationError, verify
-from hubbub.protos.keys import Identity, Role
-from hubbub.protos.messages import RoundState
-from hubbub.protos.refusals import Reason, Refusal
+from hubbub.protos.keys import Identity
 from hubbub.protos.task import Draft, Privacy, Schedule
 from hubbub.queries.histogram import Histogram
 from hubbub.queries.number import Number
-from hubbub.shuffler.hop.sqlite import SqliteStore as HopStore
 from support.command import hubbub
 from support.scrape import scrape
 
@@ -72,29 +68,6 @@ async def test_killed_anywhere_a_chain_counts_everyone_once_and_proves_what_each
     _check_certificate(certificate, Pins(named.operator, named.shuffler, named.analyzer, named.hops))
     assert read_certificate(certificate, running.task.task).round == len(POINTS) - 1
     _check_command(certificate, running, tmp_path)
-
-
-async def test_a_hop_that_lost_its_store_ends_the_rounds_under_way_and_everybody_is_told(tmp_path: Path) -> None:
-    async with LocalPipeline(draft(), tmp_path / "pipeline", hops=2) as running:
-        async with gateway(running) as carrier:
-            many = [(str(each), {"theme": "dark", "session": 20.0}) for each in range(DEVICES)]
-            assert (await carrier.submit_many(many, 0)).accepted == DEVICES
-        await running.stop("hop-2")
-        data = running.folder.of("hop-2") / "data"
-        shutil.rmtree(data)
-        HopStore.create(data)
-        await running.start("hop-2")
-        await running.close_round(0)
-        with pytest.raises(Refusal) as none:
-            await running.results(0)
-        assert none.value.reason is Reason.NO_RESULTS
-        (status,) = [each for each in await running.status() if each.round == 0]
-        assert status.state is RoundState.EXPIRED
-        lost = "hop-2, or who comes after it, refused it: hop-2 lost its store, and with it the round's key; "
-        assert status.waiting_for.startswith(f"nothing, it was erased: {lost}")
-        for party, name in (("hop-2", "hop"), (Role.ANALYZER, "analyzer")):
-            metrics = await scrape(running.services[party].addresses["metrics"])
-            assert metrics.value(f"hubbub_{name}_deliveries_refused_total", reason="nothing_left") == 1
 
 
 def _check_certificate(certificate: bytes, pins: Pins) -> None:

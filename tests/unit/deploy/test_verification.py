@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from hubbub.deploy.verification import NotACertificate, Pins, VerificationError, verify
 from hubbub.protos.admission import ENROLLED, OPEN, Admission
-from hubbub.protos.batch import BatchRecord, HopRecord
+from hubbub.protos.batch import BatchRecord
 from hubbub.protos.signed import canonical
 from hubbub.protos.task import TASK_FORMAT, Privacy
 from support.certificates import batch_records, content_of, counts, encode
@@ -206,29 +206,6 @@ def test_dummies_that_the_task_does_not_have_certify_nothing() -> None:
     content["queries"][0]["epsilon_upper"] = helped["queries"][0]["epsilon_upper"]
     with pytest.raises(VerificationError, match="carrier"):
         verify(encode(content, PARTIES), Pins())
-
-
-def chained(left_out: int, by_hop: dict[str, int]) -> bytes:
-    """A certificate of 120 reports and 40 dummies that came through a hop, which left out `by_hop`."""
-    parties = Parties.generate(1)
-    task = sample_task(parties, minimum_reports=100, privacy=BUDGETED.privacy, queries=BUDGETED.queries, stated=OPEN)
-    latest = counts(task, 0, 120, left_out)
-    content = content_of(task, parties, [latest])
-    (record,) = batch_records(task, replace(parties, hops=()), latest)
-    hop = HopRecord(2, record, 160, by_hop, bytes(32)).signed_by(parties.hops[0])
-    return encode({**content, "batches": [hop.as_json()]}, parties)
-
-
-def test_what_hops_left_out_is_stated_except_dummies_beside_which_nothing_is_valid() -> None:
-    verify(chained(30, {"unopenable": 30}), Pins())
-    with pytest.raises(VerificationError, match="hops left out 31 reports as unopenable, fewer are stated"):
-        verify(chained(30, {"unopenable": 31}), Pins())
-    # Nothing is valid, so that all 120 reports are stated as left out, and up to 40 more were dummies.
-    for most in (155, 160):
-        (query,) = verify(chained(120, {"unopenable": most}), Pins()).content["queries"]
-        assert (query["valid"], query["state"], query["left_out"]) == (0, "withheld", {"unopenable": 120})
-    with pytest.raises(VerificationError, match="hops left out 41 reports as duplicate, fewer are stated"):
-        verify(chained(120, {"unopenable": 119, "duplicate": 41}), Pins())
 
 
 def test_a_task_without_the_shufflers_signature_is_refused() -> None:
