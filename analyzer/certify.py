@@ -4,6 +4,9 @@ The certificate of a round composes it with every round of the task that was rel
 records attest; its `history` names them, in that order. It waits until each of these is counted, or cannot be any more:
 then it stands at the minimum, as both ledgers charge it.
 
+A round is not certified where somebody else has signed its key or a record that its certificate would hold than the
+successions that are here say. It is in trouble until they are mended. Rounds that were certified before stay so.
+
 Of a task whose records attest no releases, the certificate of round r composes r with every round below r that is
 certified by then. One that completes after a later one is in the certificates of the rounds that follow both.
 
@@ -24,6 +27,7 @@ import structlog
 
 from hubbub.accountant.errors import AccountingError
 from hubbub.analyzer.records import Past, StoredBatch
+from hubbub.analyzer.signers import check_signers
 from hubbub.analyzer.store import Store
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.keys import Identity
@@ -61,6 +65,14 @@ class _Round:
     @property
     def batches(self) -> Sequence[StoredBatch]:
         return self.past.history[-1][1]
+
+    @property
+    def earlier(self) -> Sequence[tuple[int, SignedDocument]]:
+        """One record of each round before, with its number, where the task's records attest no releases."""
+        if self.signed.task.stated is not None:
+            return []
+        # One is enough: all queries of a round have the same number of reports.
+        return [(number, batches[0].record) for number, batches in self.past.history[:-1]]
 
 
 class Certifier:
@@ -131,6 +143,8 @@ class Certifier:
         started = time.perf_counter()
         try:
             facts = await self._gather(task_id, round_number)
+            key = await self._store.key(task_id, round_number)
+            await asyncio.to_thread(_check_signers, facts, key.record if key else None)
             if facts.past.awaited:
                 self._wait(facts)
                 return
@@ -187,13 +201,19 @@ class Certifier:
         return canonical(SignedDocument.make(Label.CERTIFICATE, content, signer.key).as_json())
 
 
+def _check_signers(facts: _Round, key: SignedDocument | None) -> None:
+    """Return only if the round's key record and all records that its certificate will hold are by the right signers."""
+    check_signers(facts.signed.task, facts.number, [batch.record for batch in facts.batches], key)
+    for number, record in facts.earlier:
+        check_signers(facts.signed.task, number, [record])
+
+
 def _before(facts: _Round) -> dict[str, Any]:
     """Return what attests the rounds before: all releases, or a record of each round where none attest them."""
     past = facts.past
     if facts.signed.task.stated is not None:
         return {"releases": [release.content() for release in past.releases], "uncounted": past.uncounted}
-    # One record per earlier round is enough: all queries of a round have the same number of reports.
-    return {"earlier": [batches[0].record.as_json() for _, batches in past.history[:-1]]}
+    return {"earlier": [record.as_json() for _, record in facts.earlier]}
 
 
 def is_published(task: Task, batch: StoredBatch) -> bool:

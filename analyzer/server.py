@@ -16,7 +16,6 @@ from hubbub.analyzer.metrics import AnalyzerCollector, Stage, TimedAcceptor
 from hubbub.analyzer.progress import progress_of
 from hubbub.analyzer.results import Results
 from hubbub.analyzer.settings import Settings
-from hubbub.analyzer.signers import check_signers
 from hubbub.analyzer.sqlite import SqliteStore
 from hubbub.analyzer.store import Store
 from hubbub.analyzer.tasks import Tasks, load_tasks
@@ -114,7 +113,6 @@ async def _assembled(
     async with _opened(settings, metrics, troubles, new_workers) as (store, workers):
         await store.add_tasks(tasks.values())
         await check_store(store)
-        await check_signers(store, successions)
         await tell_held(store, tasks)
         certifier = Certifier(
             identity, store, successions=successions, observe=metrics.stage(Stage.CERTIFY), troubles=troubles

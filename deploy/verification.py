@@ -110,7 +110,8 @@ class Verified:
         if not self.task.identities.hops:
             return None
         dummies = " and keeps to itself what its dummies hold" if self.task.privacy.dummies else ""
-        return f"these hold while one of the shufflers is honest, and the first one is about whom it let in{dummies}"
+        honest = "one of the shufflers is honest and those before it pass on what they received"
+        return f"these hold while {honest}, and the first one is honest about whom it let in{dummies}"
 
     @property
     def release(self) -> Release | None:

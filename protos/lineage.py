@@ -102,11 +102,24 @@ def leading(successions: Iterable[Succession], known: Iterable[tuple[Role, bytes
     """Return those successions that lead to or from identities that are known, by role; others say nothing of them.
 
     One that somebody witnessed who is no party here is left out, too: after a party was replaced without a succession,
-    as one whose key was stolen is, what it witnessed before is not believed.
+    as one whose key was stolen is, what it witnessed before is not believed. Nor is what is reached by that one alone,
+    or witnessed by whom it names: of all sets of successions that bear themselves so, this is the largest.
     """
-    left, found, ours = list(successions), list[Succession](), set(known)
-    while more := [each for each in left if {(each.role, each.old), (each.role, each.new)} & ours]:
-        ours |= {(each.role, key) for each in more for key in (each.old, each.new)}
+    left, ours = list(successions), frozenset(known)
+    while True:
+        found, parties = _reached(left, ours)
+        left = [each for each in found if (WITNESSES[each.role], each.witness) in parties]
+        if len(left) == len(found):
+            return found
+
+
+def _reached(
+    successions: Iterable[Succession], known: frozenset[tuple[Role, bytes]]
+) -> tuple[list[Succession], set[tuple[Role, bytes]]]:
+    """Return the successions that lead to or from identities that are known, and all identities that these reach."""
+    left, found, parties = list(successions), list[Succession](), set(known)
+    while more := [each for each in left if {(each.role, each.old), (each.role, each.new)} & parties]:
+        parties |= {(each.role, key) for each in more for key in (each.old, each.new)}
         found += more
         left = [each for each in left if each not in more]
-    return [each for each in found if (WITNESSES[each.role], each.witness) in ours]
+    return found, parties

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
@@ -67,6 +68,8 @@ async def _serve(service: Service, announce: Announce | None, stopping: asyncio.
     await service.listen(ports)
     try:
         await service.start()
+        # What is here by now stays as long as the service: the collector need not go through it again and again.
+        gc.freeze()
         await ports.serving(announce)
         await _until(stopping, service.troubles, ports)
     finally:

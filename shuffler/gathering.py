@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from hubbub.protos.envelope import Destination
 from hubbub.protos.messages import Answer, Submission
 
-GATHER_SECONDS = 0.005
+GATHER_SECONDS = 0.01
 """How long calls gather while others are in work, about as long as those take. A call that comes alone goes at once."""
 
 AnswerAll = Callable[[Destination, Sequence[Submission]], Awaitable[list[Answer]]]
@@ -49,13 +49,19 @@ class Gathering:
     async def _work(self, destination: Destination, callers: Sequence[_Caller]) -> None:
         try:
             answers = await self._answer_all(destination, [submission for submission, _answered in callers])
-            given = list(zip(callers, answers, strict=True))
-        except Exception as error:
-            for _submission, answered in callers:
+            for (_submission, answered), answer in list(zip(callers, answers, strict=True)):
+                # Who is gone hears nothing; its submission is held all the same, and a retry gets the receipt.
                 if not answered.done():
-                    answered.set_exception(error)
-            return
-        for (_submission, answered), answer in given:
-            # Who is gone hears nothing; its submission is held all the same, and a retry gets the receipt.
-            if not answered.done():
-                answered.set_result(answer)
+                    answered.set_result(answer)
+        except Exception as error:
+            _fail([answered for _submission, answered in callers if not answered.done()], error)
+        finally:
+            # This was cancelled, if somebody still waits: the processes that open are being stopped.
+            for _submission, answered in callers:
+                answered.cancel()
+
+
+def _fail(waiting: Sequence[asyncio.Future[Answer]], error: Exception) -> None:
+    """Give the error to the first; the others learn that theirs is the same, so that the log has it once."""
+    for number, answered in enumerate(waiting):
+        answered.set_exception(RuntimeError(f"failed with {len(waiting) - 1} others: {error}") if number else error)

@@ -74,7 +74,8 @@ class _SubmissionServicer(submission_pb2_grpc.SubmissionServiceServicer):
             destination = _destination(handler, request.destination, 1)
             (answer,) = await _answer_each(handler, destination, [request.submission])
             if isinstance(answer, Refusal):
-                raise answer
+                # One of its own: several calls may share theirs, and as an error it would hold on to what each brought.
+                raise Refusal(answer.reason, answer.message, answer.retry_after)
             return submission_pb2.SubmitResponse(receipt=codec.write_receipt(answer))
 
         return await answer(context, work)

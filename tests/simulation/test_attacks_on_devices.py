@@ -184,7 +184,7 @@ async def test_a_task_by_certificates_takes_one_of_each_and_none_without(running
     """An open task takes both of the same two."""
     devices = running.services[Role.SHUFFLER].addresses["devices"]
     task, anyone = running.named("certified"), running.named("anyone")
-    first, second = running.issue("one"), running.issue("other")
+    first, second = running.certificate("one"), running.certificate("other")
     for tls, state, reason in (
         (first, "first", None),
         (first, "again", Reason.ID_CONFLICT),
@@ -202,7 +202,7 @@ async def test_a_task_by_certificates_takes_one_of_each_and_none_without(running
         assert await visitor.prove(credential) is Reason.NOT_ENROLLED
         elsewhere = await Visitor.at(channel, anyone.task)
         assert [await elsewhere.send(elsewhere.sealed()) for _ in range(2)] == [None, None]
-    strangers = running.issue("stranger", Authority.generate("strangers"))
+    strangers = running.certificate("stranger", Authority.generate("strangers"))
     for tls in (TLS(running.authority), strangers, running.operator_tls):
         async with open_channel(devices, tls) as channel:
             with pytest.raises(Unreachable):

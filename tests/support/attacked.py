@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from hubbub.client import Device
 from hubbub.deploy.authority import Authority
-from hubbub.deploy.local import Freeze, LocalPipeline
+from hubbub.deploy.local import LocalPipeline
 from hubbub.protos.admission import Admission
 from hubbub.protos.keys import Identity, Role
 from hubbub.protos.messages import RoundState, RoundStatus
@@ -40,20 +40,17 @@ def task_of(
 class Attacked(LocalPipeline):
     """Shuffler and analyzer as processes on loopback; the shuffler has a port for devices with certificates, too."""
 
-    def _signed(self, freeze: Freeze) -> tuple[SignedTask, ...]:
-        self.issuer = Authority.generate("devices")
-        self.issuer.save_certificate(self.folder.of("shuffler") / "tls" / "devices.pem")
-        self._set(Role.SHUFFLER, "devices_listen", "127.0.0.1:0")
-        return super()._signed(freeze)
-
     async def __aenter__(self) -> Self:
         await super().__aenter__()
         return self
 
-    def issue(self, name: str, issuer: Authority | None = None) -> TLS:
+    def certificate(self, name: str, authority: Authority | None = None) -> TLS:
         """A device's certificate, of the devices' authority or of another, and the authority that it trusts."""
+        if authority is None:
+            assert self.issuer is not None
+            return TLS(self.authority, *self.issuer.files(name))
         certificate, key = self.directory / f"{name}.crt", self.directory / f"{name}.key"
-        (issuer or self.issuer).issue(name, [], certificate, key)
+        authority.issue(name, [], certificate, key)
         return TLS(self.authority, certificate, key)
 
     def identity(self, role: Role) -> Identity:

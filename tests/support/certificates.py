@@ -53,9 +53,9 @@ def batch_records(
         ).signed_by(parties.shuffler)
         for index, query in enumerate(latest.queries)
     ]
-    for place, hop in enumerate(parties.hops, FIRST_HOP):
+    for number, hop in enumerate(parties.hops, FIRST_HOP):
         records = [
-            HopRecord(place, record, query.reports + added, {}, bytes(32)).signed_by(hop)
+            HopRecord(number, record, query.reports + added, {}, bytes(32)).signed_by(hop)
             for record, query in zip(records, latest.queries, strict=True)
         ]
     return records

@@ -1,25 +1,37 @@
-"""A succession that says of a round that somebody else signs it than did is refused before anything is certified."""
+"""A round that somebody else has signed than the successions say is not certified, and nothing else waits for it."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
-from unit.analyzer.test_server import Deployment, deliver_round, prepare
+from unit.analyzer.test_server import Deployment, deliver, deliver_round, prepare
 
-from hubbub.analyzer.server import serve
+from hubbub.analyzer.accept import Acceptor
+from hubbub.analyzer.certify import Certifier
+from hubbub.analyzer.results import Results
 from hubbub.analyzer.signers import check_signers
+from hubbub.protos.batch import BatchId, BatchRecord
 from hubbub.protos.errors import SignatureError
-from hubbub.protos.keys import Identity, Role
-from hubbub.protos.messages import Committed
+from hubbub.protos.keys import Identity, KeyRecord, Role
+from hubbub.protos.messages import Committed, Envelopes
+from hubbub.protos.refusals import Refusal
 from hubbub.protos.releases import NO_RELEASES
+from hubbub.protos.signed import SignedDocument
+from hubbub.protos.signers import followed
 from hubbub.protos.successions import Succession
 from hubbub.protos.task import Task
 from hubbub.protos.times import prepared_from
+from hubbub.service.troubles import Troubles
 from support.chain import Chain
 from support.samples import Parties, sample_task
+
+if TYPE_CHECKING:
+    from conftest import Bench
 
 
 @pytest.fixture
@@ -53,72 +65,141 @@ def follow(deployment: Deployment, role: Role, begins: int) -> Path:
     return folder / "succession.json"
 
 
-async def refused(deployment: Deployment) -> None:
-    stop = asyncio.Event()
-    stop.set()  # where it starts, it ends at once
-    with pytest.raises(
-        SignatureError, match=r"round 0 of flights was signed by another identity than the `successions` say"
-    ):
-        await serve(deployment.settings, stop=stop)
+def records_of(parties: Parties, task: Task, key_signer: Identity) -> tuple[list[SignedDocument], SignedDocument]:
+    """The batch records of round 0, by the parties' shuffler, and its key record."""
+    batches = [BatchId(task.id, 0, query) for query in range(2)]
+    records = [BatchRecord(batch, 30, bytes(32), bytes(32), "schedule") for batch in batches]
+    key = KeyRecord(Role.ANALYZER, task.id, 0, task.suite, task.hpke.generate_key()[1], 0, 2**37)
+    return [record.signed_by(parties.shuffler) for record in records], key.signed_by(key_signer)
 
 
-async def starts(deployment: Deployment) -> None:
-    async with deployment.running():
-        pass
+@pytest.mark.parametrize(("role", "what"), [(Role.SHUFFLER, "a batch record"), (Role.ANALYZER, "the key record")])
+def test_what_somebody_else_signs_by_a_late_succession_is_named(role: Role, what: str) -> None:
+    parties = Parties.generate()
+    task = sample_task(parties)
+    records, key = records_of(parties, task, parties.analyzer)
+    begins = prepared_from(task.schedule, 0)
+    late, good = (succession(parties, role, Identity.generate(), begins + after) for after in (0, 1))
+    check_signers(task, 0, records, key)
+    check_signers(followed(task, [good]), 0, records, key)
+    with pytest.raises(SignatureError, match=f"^{what} of round 0 of flights was signed by another identity than the"):
+        check_signers(followed(task, [late]), 0, records, key)
 
 
-async def test_one_that_begins_after_the_round_is_prepared_is_taken(deployment: Deployment, task: Task) -> None:
-    async with deployment.running() as addresses, deployment.delivery(addresses["delivery"]) as caller:
-        await deliver_round(deployment, caller)
-    for role in (Role.SHUFFLER, Role.ANALYZER):
-        follow(deployment, role, prepared_from(task.schedule, 0) + 1)
-        await starts(deployment)
+def test_a_succession_that_was_taken_out_is_missed_by_the_rounds_that_it_is_of() -> None:
+    parties, new = Parties.generate(), Identity.generate()
+    task = sample_task(parties)
+    records, key = records_of(parties, task, new)
+    early = succession(parties, Role.ANALYZER, new, prepared_from(task.schedule, 0))
+    check_signers(followed(task, [early]), 0, records, key)
+    with pytest.raises(SignatureError, match="where one was taken out by which the round was signed, put it back"):
+        check_signers(task, 0, records, key)
 
 
-async def test_a_late_one_of_the_analyzer_is_refused_once_the_round_has_a_key(
-    deployment: Deployment, task: Task
-) -> None:
-    async with deployment.running() as addresses, deployment.delivery(addresses["delivery"]) as caller:
-        await caller.get_key(task.id, 0, 5)
-    late = follow(deployment, Role.ANALYZER, prepared_from(task.schedule, 0))
-    await refused(deployment)
-    late.unlink()
-    await starts(deployment)
+@pytest.mark.parametrize(("role", "what"), [(Role.SHUFFLER, "a batch record"), (Role.ANALYZER, "the key record")])
+async def test_a_late_one_is_seen_behind_the_records_of_hops_too(tmp_path: Path, role: Role, what: str) -> None:
+    with contextlib.closing(Chain(tmp_path, hops=2)) as chain, contextlib.closing(chain.workers):
+        await chain.start()
+        await chain.delivered([number % 3 for number in range(10)])
+        key = await chain.analyzer_store.key(chain.task.id, 0)
+        assert key is not None
+        records = [batch.record for batch in await chain.analyzer_store.batches(chain.task.id, 0)]
+        begins = prepared_from(chain.task.schedule, 0)
+        late, good = (succession(chain.parties, role, Identity.generate(), begins + after) for after in (0, 1))
+        check_signers(followed(chain.task, [good]), 0, records, key.record)
+        with pytest.raises(SignatureError, match=f"^{what} of round 0"):
+            check_signers(followed(chain.task, [late]), 0, records, key.record)
 
 
-async def test_a_late_one_of_the_shuffler_is_refused_once_a_batch_is_announced(
-    deployment: Deployment, task: Task
-) -> None:
-    async with deployment.running() as addresses, deployment.delivery(addresses["delivery"]) as caller:
-        late = follow(deployment, Role.SHUFFLER, prepared_from(task.schedule, 0))
-        (batch, key_set, _), *_ = await prepare(deployment, caller)
-        await caller.begin(batch.signed_by(deployment.parties.shuffler), key_set, NO_RELEASES, 5)
-    await refused(deployment)
-    late.unlink()
-    await starts(deployment)
+def certifier(bench: Bench, made: Succession) -> Certifier:
+    """What certifies once an analyzer was started again with this succession alone."""
+    bench.troubles = Troubles()
+    bench.certifier = Certifier(
+        bench.parties.analyzer, bench.store, bench.state, troubles=bench.troubles, successions=[made]
+    )
+    bench.results = Results(bench.store, bench.certifier, bench.served, bench.troubles)
+    return bench.certifier
+
+
+async def certified(bench: Bench) -> list[int]:
+    return [round_id.round for round_id in await bench.results.list_results(None)]
 
 
 @pytest.mark.parametrize("role", [Role.SHUFFLER, Role.ANALYZER])
-async def test_a_late_one_is_refused_for_a_round_whose_certificate_it_would_make_false(
-    deployment: Deployment, task: Task, role: Role
+async def test_a_late_one_holds_up_its_rounds_alone_until_it_is_taken_out(bench: Bench, role: Role) -> None:
+    bench.acceptor._committed = lambda: None
+    for number in (0, 1, 2):
+        await bench.deliver_round(number)
+    begins = prepared_from(bench.task.schedule, 1)
+    late, good = (succession(bench.parties, role, Identity.generate(), begins + 2 * 3600 * after) for after in (0, 1))
+    for _ in range(2):
+        await certifier(bench, late).run()
+        assert await certified(bench) == [0]
+        assert [trouble.text[:8] for trouble in bench.troubles.now()] == ["round 1 ", "round 2 "]
+        assert all("was signed by another identity than the" in trouble.text for trouble in bench.troubles.now())
+    with pytest.raises(Refusal, match="round 1 of flights was signed by another identity than the `successions` say"):
+        await bench.results.get_results(bench.task.id, 1, 0)
+    (standing,) = [each for each in await bench.results.get_standings(bench.task.id) if each.id.round == 1]
+    assert standing.waiting_for.startswith("its certificate, which failed: ")
+    await certifier(bench, good).run()
+    assert await certified(bench) == [0, 1, 2]
+    assert bench.troubles.now() == ()
+
+
+async def test_a_late_one_holds_up_a_round_whose_certificate_holds_earlier_records(bench: Bench) -> None:
+    """Round 0 is of the old shuffler and certified, round 1 of the new one, whose beginning is moved before round 0."""
+    new, schedule = Identity.generate(), bench.task.schedule
+    late, good = (succession(bench.parties, Role.SHUFFLER, new, prepared_from(schedule, number)) for number in (0, 1))
+    served = replace(bench.signed, task=followed(bench.task, [good]))
+    bench.acceptor = Acceptor({bench.task.id: served}, bench.parties.analyzer, bench.store, bench.workers)
+    await bench.deliver_round(0)
+    await certifier(bench, good).run()
+    bench.parties = replace(bench.parties, shuffler=new)
+    await bench.deliver_round(1)
+    await certifier(bench, late).run()
+    (trouble,) = bench.troubles.now()
+    assert "is not certified: a batch record of round 0 of flights was signed by another identity" in trouble.text
+    assert await certified(bench) == [0]
+    await certifier(bench, good).run()
+    assert await certified(bench) == [0, 1]
+
+
+async def test_an_analyzer_that_gave_out_keys_of_rounds_far_away_starts_whatever_succession_comes(
+    deployment: Deployment, task: Task
 ) -> None:
+    async with deployment.running() as addresses, deployment.delivery(addresses["delivery"]) as caller:
+        for number in (1, 2):
+            await caller.get_key(task.id, number, 5)
+    follow(deployment, Role.ANALYZER, prepared_from(task.schedule, 1))
     async with deployment.running() as addresses, deployment.results(addresses["results"]) as reader:
         async with deployment.delivery(addresses["delivery"]) as caller:
             assert await deliver_round(deployment, caller) == [Committed(30, {})] * 2
-        await reader.get_results(task.id, 0, 30, 40)
-    follow(deployment, role, prepared_from(task.schedule, 0))
-    await refused(deployment)
+        assert (await reader.get_results(task.id, 0, 30, 40)).id.round == 0
 
 
-async def test_one_that_was_taken_out_is_missed_by_the_rounds_that_it_is_of(deployment: Deployment, task: Task) -> None:
-    early = follow(deployment, Role.ANALYZER, prepared_from(task.schedule, 0))
+async def test_an_analyzer_starts_with_a_late_one_and_certifies_after_it_was_taken_out(
+    deployment: Deployment, task: Task
+) -> None:
     async with deployment.running() as addresses, deployment.delivery(addresses["delivery"]) as caller:
-        await caller.get_key(task.id, 0, 5)
-    content = early.read_bytes()
-    early.unlink()
-    await refused(deployment)
-    early.write_bytes(content)
-    await starts(deployment)
+        first, (batch, key_set, envelopes) = await prepare(deployment, caller)
+        await deliver(deployment, caller, [first])
+        await caller.begin(batch.signed_by(deployment.parties.shuffler), key_set, NO_RELEASES, 5)
+        await caller.put(Envelopes(batch.batch, 0, envelopes), 5)
+    late = follow(deployment, Role.SHUFFLER, prepared_from(task.schedule, 0))
+    async with deployment.running() as addresses, deployment.results(addresses["results"]) as reader:
+        async with deployment.delivery(addresses["delivery"]) as caller:
+            assert await caller.commit(batch.batch, batch.digest, 30) == Committed(30, {})
+        said = ""
+        async with asyncio.timeout(30):
+            while "a batch record of round 0 of flights was signed by another identity" not in said:
+                with pytest.raises(Refusal) as refused:
+                    await reader.get_results(task.id, 0, 0.05, 5)
+                said = refused.value.message
+        (trouble,) = (await reader.get_condition(5)).troubles
+        assert "round 0 of task" in trouble.text
+    late.unlink()
+    async with deployment.running() as addresses, deployment.results(addresses["results"]) as reader:
+        assert (await reader.get_results(task.id, 0, 30, 40)).id.round == 0
 
 
 async def test_one_of_another_deployment_keeps_no_round_from_its_certificate(
@@ -133,16 +214,4 @@ async def test_one_of_another_deployment_keeps_no_round_from_its_certificate(
     async with deployment.running() as addresses, deployment.results(addresses["results"]) as reader:
         async with deployment.delivery(addresses["delivery"]) as caller:
             await deliver_round(deployment, caller)
-        assert (await reader.get_results(task.id, 0, 10, 20)).id.round == 0
-
-
-@pytest.mark.parametrize("role", [Role.SHUFFLER, Role.ANALYZER])
-async def test_a_late_one_is_seen_behind_the_records_of_hops_too(tmp_path: Path, role: Role) -> None:
-    with contextlib.closing(Chain(tmp_path, hops=2)) as chain, contextlib.closing(chain.workers):
-        await chain.start()
-        await chain.delivered([number % 3 for number in range(10)])
-        begins = prepared_from(chain.task.schedule, 0)
-        late, good = (succession(chain.parties, role, Identity.generate(), begins + after) for after in (0, 1))
-        await check_signers(chain.analyzer_store, [good])
-        with pytest.raises(SignatureError, match="was signed by another identity than the `successions` say"):
-            await check_signers(chain.analyzer_store, [late])
+        assert (await reader.get_results(task.id, 0, 30, 40)).id.round == 0

@@ -172,7 +172,8 @@ def test_a_history_of_a_chain_says_who_all_would_have_to_collude_and_on_whom_it_
     assert table_of(chained).columns[4].header == "if all collude"
     rests, collude = chain_lines(chained)
     words = (
-        "these hold while one of the shufflers is honest, and the first one is about whom it let in and keeps to itself"
+        "these hold while one of the shufflers is honest and those before it pass on what they "
+        "received, and the first one is honest about whom it let in and keeps to itself"
     )
     assert rests.strip().startswith(words)
     assert collude.strip().startswith("if all 3 shufflers and the analyzer collude: epsilon <= ")

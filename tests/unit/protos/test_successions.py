@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from hubbub.protos.errors import SignatureError
 from hubbub.protos.keys import CORE_ROLES, Identity, Role
-from hubbub.protos.lineage import Lineage
+from hubbub.protos.lineage import Lineage, leading
 from hubbub.protos.signed_task import SignedTask
 from hubbub.protos.signers import connected, followed, signers
 from hubbub.protos.successions import LONGEST_SUCCESSION, WITNESSES, Succession, SuccessionError
@@ -169,6 +171,59 @@ def test_successions_of_other_deployments_are_left_out() -> None:
     foreign = succession(old=OTHER, new=THIRD)
     assert connected(TASK, [foreign, FIRST]) == [FIRST]
     assert connected(TASK, [foreign]) == []
+
+
+def test_what_a_succession_that_is_left_out_would_vouch_for_is_left_out_too() -> None:
+    """Task A's shuffler was lost and replaced without a succession; what came after that is of later tasks alone."""
+    fourth = Identity.generate()
+    operator = succession(Role.OPERATOR, new=OTHER, begins=1000, witness=SECOND)
+    analyzer = succession(Role.ANALYZER, new=THIRD, begins=2000, witness=OTHER)
+    further = succession(Role.ANALYZER, old=THIRD, new=fourth, begins=3000, witness=PARTIES.operator)
+    later = replace(TASK, identities=replace(TASK.identities, shuffler=SECOND.public))
+    for order in itertools.permutations((operator, analyzer)):
+        assert set(connected(later, order)) == {operator, analyzer}
+        assert followed(later, connected(later, order)).lineage is not None
+        assert connected(TASK, order) == []
+        # One that is witnessed well, but reached by those alone, has nothing to stand on either.
+        assert connected(TASK, [further, *order]) == []
+        both = [FIRST, *order]  # with a succession in its place all of them are of both tasks
+        assert set(connected(TASK, both)) == set(connected(later, both)) == set(both)
+
+
+def test_those_that_lead_are_all_that_bear_each_other() -> None:
+    """By brute force, over made-up successions: the union of all sets whose every member is reached and witnessed."""
+    drawn, kept = Random(7), 0
+    for _ in range(300):
+        names = {role: [bytes([place, number]) * 16 for number in range(3)] for place, role in enumerate(CORE_ROLES)}
+        some = []
+        for _ in range(drawn.randint(1, 6)):
+            role = drawn.choice(CORE_ROLES)
+            old, new = drawn.sample(names[role], 2)
+            some.append(Succession(role, old, new, drawn.choice(names[WITNESSES[role]]), drawn.randint(1, 9)))
+        known = {(role, names[role][0]) for role in CORE_ROLES}
+        found = leading(some, known)
+        bearing = [chosen for chosen in subsets(some) if bears_itself(chosen, known)]
+        assert set(found) == {each for chosen in bearing for each in chosen}
+        kept += len(found) not in (0, len(some))
+    assert kept > 20
+
+
+def subsets(some: Sequence[Succession]) -> list[tuple[Succession, ...]]:
+    return [chosen for size in range(len(some) + 1) for chosen in itertools.combinations(some, size)]
+
+
+def bears_itself(chosen: Sequence[Succession], known: set[tuple[Role, bytes]]) -> bool:
+    """Whether all of these are reached from what is known by steps over these alone, and witnessed by whom they reach.
+
+    Each pass over all of them takes a step at least, or nothing more is reached.
+    """
+    reached = set(known)
+    for _ in chosen:
+        for each in chosen:
+            ends = {(each.role, each.old), (each.role, each.new)}
+            reached |= ends if ends & reached else set()
+    steps = all((each.role, each.old) in reached for each in chosen)
+    return steps and all((WITNESSES[each.role], each.witness) in reached for each in chosen)
 
 
 def test_a_succession_of_version_1_is_read_as_it_was_signed() -> None:

@@ -98,7 +98,8 @@ async def test_what_fails_for_one_fails_for_all_and_those_after_are_answered() -
 
     gathering = Gathering(answer_all)
     calls = [gathering.answer(HERE, submission(number)) for number in range(3)]
-    assert [str(error) for error in await asyncio.gather(*calls, return_exceptions=True)] == ["no process left"] * 3
+    errors = await asyncio.gather(*calls, return_exceptions=True)
+    assert [str(error) for error in errors] == ["no process left", *["failed with 2 others: no process left"] * 2]
     failing = False
     assert await gathering.answer(HERE, submission(0)) == Receipt(submission(0).id, 0)
 
@@ -110,7 +111,18 @@ async def test_an_answer_too_few_is_nobodys() -> None:
     gathering = Gathering(answer_all)
     calls = [gathering.answer(HERE, submission(number)) for number in range(3)]
     answers = await asyncio.gather(*calls, return_exceptions=True)
-    assert [type(answer) for answer in answers] == [ValueError] * 3
+    assert [type(answer) for answer in answers] == [ValueError, RuntimeError, RuntimeError]
+
+
+async def test_nobody_waits_where_the_work_is_cancelled() -> None:
+    async def answer_all(_to: Destination, _submissions: Sequence[Submission]) -> list[Answer]:
+        raise asyncio.CancelledError
+
+    gathering = Gathering(answer_all)
+    calls = [gathering.answer(HERE, submission(number)) for number in range(3)]
+    async with asyncio.timeout(30):
+        answers = await asyncio.gather(*calls, return_exceptions=True)
+    assert [type(answer) for answer in answers] == [asyncio.CancelledError] * 3
 
 
 @pytest.mark.parametrize("seconds", [0.0, 60.0])
