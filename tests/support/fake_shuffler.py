@@ -134,11 +134,12 @@ class FakeShuffler:
         if self.failures and self.failures[0] == "lost":
             self.failures.popleft()
             for each in redemptions:
-                self._enrolled(each)
+                self.redeem(each)
             raise RuntimeError("the answer is lost")
-        return [self._enrolled(each) for each in redemptions]
+        return [self.redeem(each) for each in redemptions]
 
-    def _enrolled(self, redemption: Redemption) -> Enrolled:
+    def redeem(self, redemption: Redemption) -> Enrolled:
+        """Give a ticket's credential, or why there is none."""
         if (failure := self.untaken.get(redemption.ticket)) is not None:
             if isinstance(failure, Refusal):
                 return failure

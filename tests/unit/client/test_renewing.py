@@ -20,6 +20,7 @@ from hubbub.protos.admission import ENROLLED
 from hubbub.protos.credentials import KEY_BYTES, Credential, CredentialId, authority_tag
 from hubbub.protos.errors import Unreachable
 from hubbub.protos.keys import Identity
+from hubbub.protos.messages import Redemption
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.signed_task import SignedTask
 from hubbub.protos.task import Task
@@ -304,6 +305,28 @@ async def test_two_programs_that_share_a_state_file_take_one_new_ticket(
     asked = len(shuffler.redeemed)
     await held.goes_on()
     assert len(shuffler.redeemed) == asked
+
+
+async def test_a_ticket_read_before_another_program_redeemed_a_longer_one_is_left(
+    gateway: MakeGateway, shuffler: FakeShuffler, parties: Parties, first: Ticket, tmp_path: Path
+) -> None:
+    after, at = longer(first, parties.operator), parties.shuffler.public
+
+    def read(device: str) -> bytes:
+        # Meanwhile the other program goes through all of its steps.
+        other = State(tmp_path / "device.sqlite")
+        other.within(lambda connection: take_tickets(connection, at, {device: after}, os.urandom))
+        before = other.within(lambda connection: find_enrolments(connection, at, [device]))
+        got = shuffler.redeem(Redemption(after.encode(), before[device].secret))
+        assert isinstance(got, Credential)
+        kept = {device: (after.encode(), got)}
+        other.within(lambda connection: keep_credentials(connection, at, before, kept))
+        other.close()
+        return first.encode()
+
+    assert (await gateway(tickets=read).submit_many([("kiosk", ANSWERS)])).accepted == 1
+    assert shuffler.redeemed == []
+    assert CredentialId.decode(shuffler.seen[0].credential).expires == after.expires
 
 
 @pytest.fixture
