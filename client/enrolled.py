@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,8 @@ from hubbub.client.enrolment_tables import (
     take_tickets,
 )
 from hubbub.client.errors import UsageError
+from hubbub.client.redeeming import redeem, redeem_once
+from hubbub.client.renewing import Warnings, objection
 from hubbub.client.state import State
 from hubbub.client.submit import Link, Pacing, submit
 from hubbub.protos.admission import Mode
@@ -24,10 +27,9 @@ from hubbub.protos.credentials import Credential
 from hubbub.protos.envelope import Destination
 from hubbub.protos.errors import SignatureError
 from hubbub.protos.messages import Receipt, Redemption, Submission
-from hubbub.protos.refusals import TRANSIENT, Reason, Refusal
+from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.task import Task
 from hubbub.protos.tickets import Ticket
-from hubbub.protos.wire.enrolment import MOST_REDEMPTIONS
 from hubbub.queries.draws import Random
 
 Refused = Mapping[str, Refusal]
@@ -64,15 +66,30 @@ def tickets_of(given: Any) -> Tickets:
     raise UsageError(f"tickets is of type {type(given).__name__}; give a mapping by device, a function of it, or None")
 
 
+@dataclass(frozen=True)
+class _Found:
+    """Devices' enrolments, the tickets to redeem, and why devices have no enrolment, all by device.
+
+    Tickets in `due` are of devices that cannot submit without, those in `better` of devices whose credentials last.
+    """
+
+    held: Mapping[str, Enrolment]
+    due: Mapping[str, bytes] = field(repr=False)
+    better: Mapping[str, bytes] = field(repr=False)
+    refused: Refused
+
+
 class Enrolled:
     """The credentials of the devices of a state file, for a task."""
 
-    def __init__(self, task: Task, state: State, tickets: Tickets, random: Random) -> None:
+    def __init__(self, task: Task, state: State, tickets: Tickets, random: Random, clock: Callable[[], float]) -> None:
         self._task = task
         self._shuffler = task.identities.shuffler
         self._state = state
         self._tickets = tickets
         self._random = random
+        self._clock = clock
+        self._warnings = Warnings(task.name)
 
     async def send(self, link: Link, to: Destination, device: str, submission: Submission, pacing: Pacing) -> Receipt:
         """Send a device's submission with its proof; where the proof is of a key that is gone, redeem and send again.
@@ -110,8 +127,9 @@ class Enrolled:
     ) -> tuple[dict[str, Submission], Refused]:
         """Return devices' submissions with the proof that they make them, and why others have none.
 
-        Tickets that were not redeemed yet are; with `anew` all are redeemed again. In a task that takes whoever comes,
-        submissions are returned as they are.
+        Tickets that were not redeemed yet are; with `anew` those are again that credentials are held for. Where a
+        credential is held that lasts, it proves the submission whatever became of a new ticket, which is told in the
+        log. In a task that takes whoever comes, submissions are returned as they are.
 
         Raises:
             Unreachable, MessageError: as calls to the shuffler do.
@@ -119,34 +137,79 @@ class Enrolled:
         """
         if self._task.admission.mode is not Mode.ENROLLED:
             return dict(submissions), {}
-        held, refused = await aside(self._held, submissions)
-        pending = {device: one for device, one in held.items() if anew or one.credential is None}
-        got, refused_now = await self._redeemed(link, pending, pacing)
-        credentials = {device: one.credential for device, one in held.items() if one.credential is not None} | got
+        found = await aside(self._look, submissions)
+        renewed = {} if anew else await self._renewed(link, found.held, found.better, pacing)
+        again = {device: one.ticket for device, one in found.held.items()} if anew else {}
+        got, refused = await self._redeemed(link, found.held, {**again, **found.due}, pacing)
+        held = {device: one.credential for device, one in found.held.items() if one.credential is not None}
+        credentials = {device: one for device, one in {**held, **renewed, **got}.items() if device not in refused}
         return {
             device: credentials[device].proven(to, submission)
             for device, submission in submissions.items()
-            if device in credentials and device not in refused_now
-        }, {**refused, **refused_now}
+            if device in credentials
+        }, {**found.refused, **refused}
 
-    def _held(self, devices: Collection[str]) -> tuple[dict[str, Enrolment], dict[str, Refusal]]:
-        """Return the devices' enrolments, after taking the tickets that are new, and why others have none."""
-        held = self._state.within(lambda connection: find_enrolments(connection, self._shuffler, devices))
-        fresh, refused = dict[str, Ticket](), dict[str, Refusal]()
+    def _look(self, devices: Collection[str]) -> _Found:
+        """Return what devices hold, after taking first tickets, and what is to be redeemed; warn of what cannot be."""
+        given, unread = self._given(devices, self._find(devices))
+        held = self._with_first(devices, given)
+        now = self._clock()
+        lasting = {device for device, one in held.items() if one.lasts(now)}
+        # The bytes of what could not be read may be unknown, so all of it counts as one ticket.
+        self._warnings.tell((b"", refusal) for device, refusal in unread.items() if device in lasting)
+        refused = {device: self._without_ticket() for device in devices if device not in held}
+        refused |= {device: refusal for device, refusal in unread.items() if device not in lasting}
+        kept = {device: one for device, one in held.items() if device not in refused}
+        due = {device: one.ticket for device, one in kept.items() if one.credential is None}
+        # Looked at again: another process may have redeemed one since.
+        following = {
+            device: each for device, each in given.items() if device not in due and supersedes(each, kept[device])
+        }
+        due |= {device: each.encode() for device, each in following.items() if device not in lasting}
+        better = {device: each for device, each in following.items() if device in lasting}
+        return _Found(kept, due, self._unobjected(kept, better), refused)
+
+    def _with_first(self, devices: Collection[str], given: Mapping[str, Ticket]) -> dict[str, Enrolment]:
+        """Return what devices hold, after taking the tickets given to those that hold no credential."""
+        if given:
+            self._state.within(lambda connection: take_tickets(connection, self._shuffler, given, self._random))
+        return self._find(devices)
+
+    def _find(self, devices: Collection[str]) -> dict[str, Enrolment]:
+        return self._state.within(lambda connection: find_enrolments(connection, self._shuffler, devices))
+
+    def _given(
+        self, devices: Collection[str], held: Mapping[str, Enrolment]
+    ) -> tuple[dict[str, Ticket], dict[str, Refusal]]:
+        """Return the tickets that devices are given and have not redeemed, and why others cannot be read."""
+        given, unread = dict[str, Ticket](), dict[str, Refusal]()
         for device in devices:
             try:
                 content = (self._tickets(device) or b"").strip()
                 if content and (device not in held or held[device].ticket != content):
                     ticket = Ticket.decode(content)
                     if supersedes(ticket, held.get(device)):
-                        fresh[device] = ticket
-            except (SignatureError, OSError) as error:
-                refused[device] = Refusal(Reason.BAD_TICKET, f"{error}; ask the operator for a ticket")
-        if fresh:
-            self._state.within(lambda connection: take_tickets(connection, self._shuffler, fresh, self._random))
-            held = self._state.within(lambda connection: find_enrolments(connection, self._shuffler, devices))
-        missing = {device: self._without_ticket() for device in devices if device not in held}
-        return {device: one for device, one in held.items() if device not in refused}, {**missing, **refused}
+                        given[device] = ticket
+            except SignatureError as error:
+                unread[device] = Refusal(Reason.BAD_TICKET, f"{error}; ask the operator for a ticket")
+            except OSError as error:
+                # Not the whole error: it names the file, which may be named for the device.
+                text = f"the ticket's file cannot be read ({error.strerror or type(error).__name__}); make it readable"
+                unread[device] = Refusal(Reason.BAD_TICKET, f"{text}, or ask the operator for a ticket")
+        return given, unread
+
+    def _unobjected(self, held: Mapping[str, Enrolment], tickets: Mapping[str, Ticket]) -> dict[str, bytes]:
+        """Return those tickets that may follow what is held, of devices whose credentials last; warn of the others."""
+        if not tickets:
+            return {}
+        needed = self._task.admission.second_authority
+        found = self._state.within(
+            lambda connection: {
+                device: objection(connection, ticket, held[device], needed) for device, ticket in tickets.items()
+            }
+        )
+        self._warnings.tell((tickets[device].encode(), each) for device, each in found.items() if each is not None)
+        return {device: ticket.encode() for device, ticket in tickets.items() if found[device] is None}
 
     def _without_ticket(self) -> Refusal:
         return Refusal(
@@ -156,32 +219,36 @@ class Enrolled:
         )
 
     async def _redeemed(
-        self, link: Link, pending: Mapping[str, Enrolment], pacing: Pacing
-    ) -> tuple[dict[str, Credential], dict[str, Refusal]]:
-        """Redeem tickets, and keep what was got for them."""
-        if not pending:
-            return {}, {}
-        answers: dict[str, Credential | Refusal] = {}
+        self, link: Link, held: Mapping[str, Enrolment], tickets: Mapping[str, bytes], pacing: Pacing
+    ) -> tuple[dict[str, Credential], Refused]:
+        """Return what was got for tickets that devices cannot submit without, and why others got nothing."""
+        answers = await redeem(link, _redemptions(held, tickets), pacing)
+        got = await self._kept(held, tickets, answers)
+        return got, {device: answer for device, answer in answers.items() if isinstance(answer, Refusal)}
 
-        async def attempt(deadline: float) -> None:
-            asked = [device for device in pending if not isinstance(answers.get(device), Credential)]
-            for start in range(0, len(asked), MOST_REDEMPTIONS):
-                some = asked[start : start + MOST_REDEMPTIONS]
-                tickets = [Redemption(pending[device].ticket, pending[device].secret) for device in some]
-                answers.update(zip(some, await link.caller.enrol(tickets, deadline), strict=True))
-            for answer in answers.values():
-                if isinstance(answer, Refusal) and answer.reason in TRANSIENT:
-                    raise answer
+    async def _renewed(
+        self, link: Link, held: Mapping[str, Enrolment], tickets: Mapping[str, bytes], pacing: Pacing
+    ) -> dict[str, Credential]:
+        """Return what was got for new tickets of devices whose credentials last; warn where nothing was."""
+        answers = await redeem_once(link, _redemptions(held, tickets), pacing)
+        untaken = {device: one for device, one in answers.items() if not isinstance(one, Credential)}
+        self._warnings.tell((tickets[device], error) for device, error in untaken.items())
+        return await self._kept(held, tickets, answers)
 
-        try:
-            await pacing.persist(attempt)
-        except Refusal as refusal:
-            answers = {device: answers.get(device, refusal) for device in pending}
+    async def _kept(
+        self, held: Mapping[str, Enrolment], tickets: Mapping[str, bytes], answers: Mapping[str, object]
+    ) -> dict[str, Credential]:
+        """Return the credentials among the answers to tickets, after storing them with their tickets."""
         got = {device: answer for device, answer in answers.items() if isinstance(answer, Credential)}
-        kept = {device: (pending[device].ticket, credential) for device, credential in got.items()}
+        kept = {device: (tickets[device], credential) for device, credential in got.items()}
         if kept:
             await aside(
                 self._state.within,
-                lambda connection: keep_credentials(connection, self._shuffler, kept),
+                lambda connection: keep_credentials(connection, self._shuffler, held, kept),
             )
-        return got, {device: answer for device, answer in answers.items() if isinstance(answer, Refusal)}
+        return got
+
+
+def _redemptions(held: Mapping[str, Enrolment], tickets: Mapping[str, bytes]) -> dict[str, Redemption]:
+    # By the secret of the ticket before, where there was one: the shuffler takes another's for a copy.
+    return {device: Redemption(ticket, held[device].secret) for device, ticket in tickets.items()}

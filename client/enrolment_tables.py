@@ -4,6 +4,8 @@ A shuffler stands under the first of its identities that is known, so that an en
 
 The secret that a ticket is spent by is stored before the ticket is shown to anybody: a device that died in between, or
 got no answer, comes again with the same secret and gets the same credential.
+
+A credential is never discarded: a ticket that is to follow is stored with the credential that was got for it, together.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
 from hubbub.client.succession_table import first_shuffler
-from hubbub.protos.credentials import KEY_BYTES, Credential
+from hubbub.protos.credentials import KEY_BYTES, Credential, parted
 from hubbub.protos.tickets import Ticket
 from hubbub.queries.draws import Random
 
@@ -43,6 +45,13 @@ class Enrolment:
     ticket: bytes = field(repr=False)
     secret: bytes = field(repr=False)
     credential: Credential | None = None
+
+    def lasts(self, now: float) -> bool:
+        """Whether there is a credential that has not ended at `now` (seconds since 1970)."""
+        if self.credential is None:
+            return False
+        _, expires, _, _ = parted(self.credential.id)
+        return expires > now
 
 
 def find_enrolments(connection: sqlite3.Connection, shuffler: bytes, devices: Collection[str]) -> dict[str, Enrolment]:
@@ -74,30 +83,36 @@ def supersedes(ticket: Ticket, held: Enrolment | None) -> bool:
 def take_tickets(
     connection: sqlite3.Connection, shuffler: bytes, tickets: Mapping[str, Ticket], random: Random
 ) -> None:
-    """Keep tickets that are new to these devices, each with the secret that it is to be spent by.
+    """Keep tickets of devices that hold no credential, each with the secret that it is to be spent by.
 
     A later ticket is spent by the secret of the earlier one: where it is of the same device, the shuffler would take it
-    for a copy otherwise; and where it was a wrong one, the right one can still come again.
+    for a copy otherwise; and where it was a wrong one, the right one can still come again. A device that holds a
+    credential keeps it, and the ticket it was got for.
     """
-    held = find_enrolments(connection, shuffler, tickets)
-    for device, ticket in tickets.items():
-        before, content = held.get(device), ticket.encode()
-        if before is not None and before.ticket == content:
-            continue
-        secret = before.secret if before is not None else random(KEY_BYTES)
-        connection.execute(
-            "INSERT INTO enrolment (shuffler, device, ticket, secret) VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET "
-            "ticket = excluded.ticket, secret = excluded.secret, credential = NULL, key = NULL",
-            (first_shuffler(connection, shuffler), device, content, secret),
-        )
+    first = first_shuffler(connection, shuffler)
+    connection.executemany(
+        "INSERT INTO enrolment (shuffler, device, ticket, secret) VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET "
+        "ticket = excluded.ticket WHERE credential IS NULL",
+        [(first, device, ticket.encode(), random(KEY_BYTES)) for device, ticket in tickets.items()],
+    )
 
 
 def keep_credentials(
-    connection: sqlite3.Connection, shuffler: bytes, credentials: Mapping[str, tuple[bytes, Credential]]
+    connection: sqlite3.Connection,
+    shuffler: bytes,
+    before: Mapping[str, Enrolment],
+    got: Mapping[str, tuple[bytes, Credential]],
 ) -> None:
-    """Keep the credentials that devices got, each beside the ticket it was got for, unless that has changed since."""
+    """Keep the credentials that devices got, each with the ticket it was got for.
+
+    What another process has made of an enrolment since it was found as it is `before` stays, unless that is the same.
+    """
     first = first_shuffler(connection, shuffler)
     connection.executemany(
-        "UPDATE enrolment SET credential = ?, key = ? WHERE shuffler = ? AND device = ? AND ticket = ?",
-        [(got.id, got.key, first, device, ticket) for device, (ticket, got) in credentials.items()],
+        "UPDATE enrolment SET ticket = ?, credential = ?, key = ? "
+        "WHERE shuffler = ? AND device = ? AND ticket IN (?, ?)",
+        [
+            (ticket, credential.id, credential.key, first, device, ticket, before[device].ticket)
+            for device, (ticket, credential) in got.items()
+        ],
     )

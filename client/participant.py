@@ -86,7 +86,7 @@ class Participant:
         self._clock: Callable[[], float] = checked_function(clock, "clock", "seconds since 1970")
         self._followed = False
         self._link = self._new_link()
-        self._enrolled = Enrolled(self.task, self._state, tickets_of(tickets), self._random)
+        self._enrolled = Enrolled(self.task, self._state, tickets_of(tickets), self._random, self._clock)
 
     async def __aenter__(self) -> Self:
         return self

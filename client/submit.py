@@ -130,6 +130,14 @@ class Pacing:
                     self.progress(Retry(tries, error, pause, left))
             await self.sleep(pause)
 
+    async def once(self, attempt: Callable[[float], Awaitable[T]]) -> T:
+        """Call `attempt` once, with its deadline in seconds: at most half of the time, the rest is for what follows.
+
+        Raises:
+            Refusal, Unreachable: as the attempt does.
+        """
+        return await attempt(min(self.patience.call, max(self._left(self.monotonic()) / 2, 0.001)))
+
     def _left(self, started: float) -> float:
         now = self.monotonic()
         return min(self.patience.total - (now - started), self.until - now)

@@ -15,6 +15,7 @@ from typing import Any, cast
 import pytest
 
 from hubbub.client.device import DeviceReceipt
+from hubbub.client.enrolled import _Found
 from hubbub.client.enrolment_tables import Enrolment
 from hubbub.client.entry import Drawn, Entry
 from hubbub.client.gateway import _Parcel
@@ -105,6 +106,7 @@ HOLDERS: tuple[Any, ...] = (
     Submission(SECRET, SECRET, SECRET, SECRET),
     Ticket(SECRET, bytes(32), 0, ((bytes(32), SECRET),)),
     KEY,
+    _Found({}, {"device": SECRET}, {"device": SECRET}, {}),
     _waiting(),
 )
 """One of every kind of value that hides something, holding a secret there. A new one is a line."""

@@ -117,6 +117,18 @@ async def test_a_device_whose_ticket_ended_takes_the_longer_one_and_sends_what_i
     assert await world.submissions() == [1, 1]
 
 
+async def test_a_device_goes_on_with_what_it_holds_where_another_has_its_new_ticket(world: World) -> None:
+    first, taken = world.ticket(days=1), world.ticket(days=30)
+    world.place.write_bytes(first.encode())
+    async with world.device() as device:
+        await device.submit(ANSWERS, 0)
+        async with channel(world.addresses["submission"], TLS(world.deployment.tls["shuffler"].authority)) as public:
+            await wire.SubmissionCaller(public).enrol([Redemption(taken.encode(), os.urandom(32))], DEADLINE)
+        world.place.write_bytes(taken.encode())
+        await device.submit(ANSWERS, 1)
+        assert await world.submissions() == [1, 1]
+
+
 async def test_two_credentials_of_a_device_lead_to_one_place_and_are_revoked_as_one(world: World) -> None:
     first, secret, tls = world.ticket(days=1), os.urandom(32), world.deployment.tls
     async with (

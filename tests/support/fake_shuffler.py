@@ -8,9 +8,9 @@ from typing import Any
 
 from hubbub.protos.admission import Mode
 from hubbub.protos.credentials import (
-    NO_AUTHORITY,
     Credential,
     CredentialId,
+    authority_tag,
     bound_to,
     credential_key,
     is_proven,
@@ -44,7 +44,8 @@ class FakeShuffler:
     """Takes submissions once by id. `failures` are used up, one per call, before anything is answered rightly.
 
     A failure is a refusal of every submission, an exception before storing, or "lost": stored, but not answered.
-    `refuse` refuses the submissions at these places (from 0) in the order in which they come.
+    `refuse` refuses the submissions at these places (from 0) in the order in which they come, `untaken` these tickets,
+    or fails where it is asked for them.
     """
 
     def __init__(self, task: Task, parties: Parties) -> None:
@@ -57,6 +58,7 @@ class FakeShuffler:
         self.held: dict[bytes, tuple[int, bytes]] = {}
         self.failures: deque[Refusal | Exception | str] = deque()
         self.refuse: dict[int, Refusal] = {}
+        self.untaken: dict[bytes, Refusal | Exception] = {}
         self.generation = 1
         self.spent: dict[bytes, bytes] = {}
         self.redeemed: list[Redemption] = []
@@ -132,16 +134,22 @@ class FakeShuffler:
         if self.failures and self.failures[0] == "lost":
             self.failures.popleft()
             for each in redemptions:
-                self._enrolled(each)
+                self.redeem(each)
             raise RuntimeError("the answer is lost")
-        return [self._enrolled(each) for each in redemptions]
+        return [self.redeem(each) for each in redemptions]
 
-    def _enrolled(self, redemption: Redemption) -> Enrolled:
+    def redeem(self, redemption: Redemption) -> Enrolled:
+        """Give a ticket's credential, or why there is none."""
+        if (failure := self.untaken.get(redemption.ticket)) is not None:
+            if isinstance(failure, Refusal):
+                return failure
+            raise failure
         ticket = Ticket.decode(redemption.ticket)
         ticket.check(self.parties.operator.public)
         if self.spent.setdefault(ticket.device, redemption.device_key) != redemption.device_key:
             return Refusal(Reason.TICKET_SPENT, "another device has it")
-        found = CredentialId(self.generation, ticket.expires, NO_AUTHORITY, ticket.device).encode()
+        second = next((signer for signer, _ in ticket.signatures if signer != self.parties.operator.public), None)
+        found = CredentialId(self.generation, ticket.expires, authority_tag(second), ticket.device).encode()
         return Credential(found, credential_key(self._master(self.generation), found))
 
     @staticmethod

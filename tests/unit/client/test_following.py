@@ -135,7 +135,7 @@ def test_an_enrolment_lasts_when_the_shuffler_s_identity_changes(task: Task, par
     assert held == state.within(lambda connection: find_enrolments(connection, before, ["kiosk"]))
     credential = Credential(bytes(CREDENTIAL_BYTES), bytes(32))
     kept = {"kiosk": (ticket.encode(), credential)}
-    state.within(lambda connection: keep_credentials(connection, after, kept))
+    state.within(lambda connection: keep_credentials(connection, after, held, kept))
     found = state.within(lambda connection: find_enrolments(connection, before, ["kiosk"]))
     assert found["kiosk"].credential == credential
     state.close()

@@ -57,6 +57,16 @@ async def test_a_retry_hint_is_obeyed_and_jitter_comes_after_it(clock: Clock) ->
     assert clock.slept == [3.5, 8.0]
 
 
+async def test_what_can_be_done_without_is_tried_once_and_leaves_half_of_the_time(clock: Clock) -> None:
+    attempt, deadlines = failing(OVERLOADED)
+    pacing = paced(clock, total=60.0, call=15.0).begun(20.0)
+    with pytest.raises(Refusal, match="full"):
+        await pacing.once(attempt)
+    clock.now += 12.0
+    assert await pacing.once(attempt) == "done"
+    assert (deadlines, clock.slept) == ([10.0, 4.0], [])
+
+
 async def test_many_failures_do_not_overflow_the_pause() -> None:
     assert Patience(longest_pause=9.0).pause(10**6, 1.0, None) == 9.0
 
