@@ -11,6 +11,7 @@ from collections.abc import Callable, Coroutine, Iterable
 from pathlib import Path
 from random import Random
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -32,6 +33,7 @@ from hubbub.protos.results import QueryState, RoundResults
 from hubbub.protos.task import Schedule
 from hubbub.protos.tickets import new_tickets
 from hubbub.queries.rows import Estimates
+from hubbub.shuffler import opening
 from hubbub.shuffler.records import Round
 from support.samples import START, Parties, sample_task, signed
 
@@ -39,6 +41,9 @@ MINIMUM = 4
 SCHEDULE = Schedule(START, length=600, grace=60, rounds=3, close="operator")
 MOMENT = 0.01
 """Seconds of virtual time that every operation takes: everything that needs no waiting is done then."""
+
+DEVICES_AT_ONCE = 1000
+"""More than ever submit in one call, or at one moment."""
 
 _EXPECTED = (Refusal, Unreachable, NoRound, StateError, KeyRecordError)
 """What a device's application has to reckon with."""
@@ -415,7 +420,8 @@ def simulate(
 
     logging.disable()
     try:
-        with structlog.testing.capture_logs():
+        # Processes that open keep real time, so everything is opened in the event loop.
+        with structlog.testing.capture_logs(), mock.patch.object(opening, "ON_THE_SPOT", DEVICES_AT_ONCE):
             return run(whole())
     finally:
         logging.disable(logging.NOTSET)

@@ -37,6 +37,12 @@ Make = Callable[..., Device]
 MakeGateway = Callable[..., Gateway]
 
 
+@pytest.fixture(autouse=True)
+def warnings_are_kept(caplog: pytest.LogCaptureFixture) -> None:
+    """Whatever level a service that ran in this process before has set."""
+    caplog.set_level("WARNING", logger="hubbub.client.renewing")
+
+
 @pytest.fixture(scope="session")
 def task(parties: Parties) -> Task:
     made = sample_task(parties, stated=ENROLLED)
