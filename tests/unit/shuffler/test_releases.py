@@ -139,7 +139,10 @@ async def test_a_kill_anywhere_in_delivery_is_no_fork(world: World) -> None:
 
 CHANGES = {
     "an entry": ("UPDATE chain SET entry = replace(entry, '20', '21')", "the release at place 0 was changed"),
-    "a head": ("UPDATE chain SET head = replace(head, substr(head, 1, 1), 'f')", "the release at place 0 was changed"),
+    "a head": (
+        "UPDATE chain SET head = CASE substr(head, 1, 1) WHEN 'f' THEN '0' ELSE 'f' END || substr(head, 2)",
+        "the release at place 0 was changed",
+    ),
     "the last left off": ("DELETE FROM chain WHERE place = 1", "round 1 was signed, and is not among them"),
     "the first left out": ("DELETE FROM chain WHERE place = 0", "the release at place 0 was changed"),
     "all": ("DELETE FROM chain", "round 0 was signed, and is not among them"),
