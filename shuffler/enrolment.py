@@ -129,7 +129,9 @@ class Enrolment:
             raise SignatureError("the ticket is for another shuffler")
         signed = {signer for signer, _signature in ticket.signatures}
         # By the operator's identity, or by one of those that follow it or were before it.
-        ticket.check(next(iter(self._operators & signed), next(iter(self._operators))))
+        if not signed & self._operators:
+            who = " or ".join(sorted(each.hex()[:16] for each in self._operators))
+            raise SignatureError(f"the ticket is not signed by {who}")
         for signer in signed:
             ticket.check(signer)
 
