@@ -8,7 +8,7 @@ SOURCES := $(SETUP) $(shell find queries service protos client shuffler analyzer
 PIP := -m pip install --quiet --disable-pip-version-check
 WORKERS ?= auto
 
-.PHONY: help demo test test-slow lint types fuzz bench soak stubs figures docs hooks clean
+.PHONY: help demo test test-slow lint types fuzz bench soak withstand stubs figures docs hooks clean
 
 help:  ## List the targets.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -39,6 +39,9 @@ bench: $(VENV)/.installed  ## Measure, print the table, write bench.json.
 
 soak: $(VENV)/.installed  ## Minutes of load with restarts: counts, memory, file descriptors (SOAK="--minutes 10").
 	$(RUN) tests/soak/run.py $(SOAK)
+
+withstand: $(VENV)/.installed  ## Attack both ports for a minute each: memory, latency, recovery (WITHSTAND="--seconds 10").
+	$(RUN) tests/soak/withstand.py $(WITHSTAND)
 
 stubs: $(VENV)/.installed  ## Regenerate the gRPC stubs in protos/v1.
 	PYTHON=$(RUN) protos/generate.sh

@@ -11,6 +11,7 @@ from concurrent.futures.process import BrokenProcessPool
 
 import structlog
 
+from hubbub.analyzer.attesting import attestation
 from hubbub.analyzer.open import Opening, open_batch
 from hubbub.analyzer.records import RoundProgress, StoredBatch
 from hubbub.analyzer.store import Store
@@ -25,10 +26,11 @@ from hubbub.protos.signed import SignedDocument
 from hubbub.protos.suites import Suite
 from hubbub.protos.task import Task
 from hubbub.service.charges import Charges, LedgerMoved, TaskLocks
+from hubbub.service.key_check import usable_key
 from hubbub.service.keys import NewKey, make_key
 from hubbub.service.receiving import Receiver, erased
 from hubbub.service.statements import check_key_set, check_record, check_width, read_record, task_of
-from hubbub.service.troubles import Troubles
+from hubbub.service.troubles import Kind, Troubles
 from hubbub.service.workers import Job, Workers
 
 RETRY_SECONDS = 2.0
@@ -61,10 +63,11 @@ class Acceptor:
         self._committed = committed
         self._new_key = new_key
         self._locks = TaskLocks()
+        self._troubles = troubles or Troubles()
         self._loading: asyncio.Task[None] | None = None
         self.unannounced: set[BatchId] = set()
         """Batches whose announcement the store did not take when it was last tried."""
-        self.receiver: Receiver[StoredBatch] = Receiver(store, self._count, troubles)
+        self.receiver: Receiver[StoredBatch] = Receiver(store, self._count, self._troubles)
 
     async def get_key(self, task_id: bytes, round_number: int) -> SignedDocument:
         """Return the key record of a round, made at the first call; the same record each time.
@@ -81,6 +84,20 @@ class Acceptor:
         if stored.private is None:
             raise erased(task, round_number)
         return stored.record
+
+    async def check_keys(self) -> None:
+        """Look at the keys of all rounds that are not over: damage is mended now, or told before a batch comes."""
+        for progress in await self._store.progress(None):
+            found = self._tasks.get(progress.id.task_id)
+            if found is None or not progress.has_key:
+                continue
+            try:
+                await usable_key(self._store, found.task, progress.id.round, Role.ANALYZER, self._identity)
+            except Refusal as refusal:
+                names = {"task": found.task.name, "round": progress.id.round}
+                self._troubles.meet(
+                    ("key", progress.id), Kind.ROUNDS, "a key is damaged", refusal.message, refusal, **names
+                )
 
     async def get_releases(self, task_id: bytes) -> Known:
         """Return what is known of a task's releases.
@@ -147,18 +164,19 @@ class Acceptor:
         opening = await self._open(task, stored)
         left_out = Counter(opening.left_out) + Counter(left_out_by_hops(stored.record))
         counted = Committed(_valid_reports(stored, opening), dict(left_out))
-        committed = await self._commit(task, stored.id, opening.tally.counts.astype("<i8").tobytes(), counted)
+        committed = await self._commit(task, stored, opening.tally.counts.astype("<i8").tobytes(), counted)
         seconds = round(time.monotonic() - started, 3)
         _LOG.info("batch committed", **_names(task, stored.id), counted=committed.counted, seconds=seconds)
         self._committed()
         return committed
 
-    async def _commit(self, task: Task, batch: BatchId, counts: bytes, counted: Committed) -> Committed:
+    async def _commit(self, task: Task, stored: StoredBatch, counts: bytes, counted: Committed) -> Committed:
+        batch, signature = stored.id, attestation(task, stored, counts, counted, self._identity)
         while True:
             async with self._locks.charging(task):
                 charges = await self._charges(task, batch.round)
                 try:
-                    return await self._store.commit(batch, counts, counted, charges)
+                    return await self._store.commit(batch, counts, signature, counted, charges)
                 except LedgerMoved as error:  # another analyzer on the same store was faster
                     _LOG.info("charging again", **_names(task, batch), error=str(error))
 
@@ -173,8 +191,8 @@ class Acceptor:
             raise
 
     async def _open(self, task: Task, stored: StoredBatch) -> Opening:
-        key = await self._store.key(stored.id.task_id, stored.id.round)
-        if key is None or key.private is None or key.key_set_hash is None:
+        key = await usable_key(self._store, task, stored.id.round, Role.ANALYZER, self._identity)
+        if key.private is None or key.key_set_hash is None:
             raise erased(task, stored.id.round)
         destination = Destination(stored.id.task_id, stored.id.round, key.key_set_hash)
         query = stored.id.query

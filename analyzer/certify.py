@@ -26,9 +26,11 @@ from typing import Any
 import structlog
 
 from hubbub.accountant.errors import AccountingError
-from hubbub.analyzer.records import Past, StoredBatch
+from hubbub.analyzer.attesting import check_attested
+from hubbub.analyzer.records import Past, StoredBatch, counted_of
 from hubbub.analyzer.signers import check_signers
 from hubbub.analyzer.store import Store
+from hubbub.protos.counts import DIGEST, CountsDiffer, check_tallies, counts_digest
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.keys import Identity
 from hubbub.protos.signed import Label, SignedDocument, canonical
@@ -144,7 +146,10 @@ class Certifier:
         try:
             facts = await self._gather(task_id, round_number)
             key = await self._store.key(task_id, round_number)
-            await asyncio.to_thread(_check_signers, facts, key.record if key else None)
+            if key is None or key.private is None:
+                # It goes with the certificate and not before, so there was one. Another must not stand in its place.
+                raise CountsDiffer("it has lost its certificate; take the one that readers saved, or the last backup")
+            await asyncio.to_thread(_check_signers, facts, key.record)
             if facts.past.awaited:
                 self._wait(facts)
                 return
@@ -187,6 +192,11 @@ class Certifier:
 
     def _document(self, facts: _Round) -> bytes:
         task = facts.signed.task
+        counted = [counted_of(task, batch) for batch in facts.batches]
+        # What was changed since it was counted is not certified.
+        for batch in facts.batches:
+            check_attested(task, batch)
+        check_tallies(task, counted)
         successions = [] if task.lineage is None else [each.as_json() for each in task.lineage.successions]
         content = {
             **({"successions": successions} if successions else {}),
@@ -196,12 +206,13 @@ class Certifier:
             "round": facts.number,
             "task": facts.signed.as_json(),
             **self._state(facts.signed.task, facts.past),
+            DIGEST: counts_digest(task, facts.number, counted).hex(),
         }
         signer = self._identity.named(signers(task, facts.number).analyzer)
         return canonical(SignedDocument.make(Label.CERTIFICATE, content, signer.key).as_json())
 
 
-def _check_signers(facts: _Round, key: SignedDocument | None) -> None:
+def _check_signers(facts: _Round, key: SignedDocument) -> None:
     """Return only if the round's key record and all records that its certificate will hold are by the right signers."""
     check_signers(facts.signed.task, facts.number, [batch.record for batch in facts.batches], key)
     for number, record in facts.earlier:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from time import perf_counter
+from types import MappingProxyType
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
@@ -55,6 +56,11 @@ REFUSED = (
     Reason.WRONG_OFFSET,
 )
 """What a delivery may be refused for; each is shown from the start, with 0."""
+
+RESULTS_REFUSED = (Reason.RESULTS_DIFFER,)
+"""What results may be refused for that needs an operator; each is shown from the start, with 0."""
+
+_NONE_REFUSED: Mapping[Reason, int] = MappingProxyType(dict.fromkeys(RESULTS_REFUSED, 0))
 
 
 class Stage(StrEnum):
@@ -129,6 +135,7 @@ class AnalyzerCollector(PictureCollector[Picture]):
     """Reads rounds, counts and queues when Prometheus asks.
 
     `failures` are the rounds that could not be certified; `troubles` knows those that could not be counted.
+    `results_refused` are results that were not shown, by reason.
     """
 
     def __init__(
@@ -139,8 +146,10 @@ class AnalyzerCollector(PictureCollector[Picture]):
         failures: Mapping[tuple[bytes, int], str],
         clock: Callable[[], float],
         troubles: Troubles | None = None,
+        results_refused: Mapping[Reason, int] = _NONE_REFUSED,
     ) -> None:
         super().__init__()
+        self._results_refused = results_refused
         self._troubles = troubles or Troubles(clock)
         self._tasks = {task_id: signed.task for task_id, signed in tasks.items()}
         self._store = store
@@ -163,7 +172,13 @@ class AnalyzerCollector(PictureCollector[Picture]):
         return (set(self._failures) | {(batch.task_id, batch.round) for batch in uncounted}) & under_way
 
     def _metrics(self, picture: Picture) -> Iterator[Metric]:
-        yield from (self._reports(picture.rounds), *self._of_rounds(picture), self._refused(), self._waiting())
+        yield from (
+            self._reports(picture.rounds),
+            *self._of_rounds(picture),
+            self._refused(),
+            self._not_shown(),
+            self._waiting(),
+        )
         every = {
             task_id: counted(task, [each for each in picture.rounds if each.id.task_id == task_id])
             for task_id, task in self._tasks.items()
@@ -207,6 +222,13 @@ class AnalyzerCollector(PictureCollector[Picture]):
         for reason in Reason:
             if reason in REFUSED or self._acceptor.refusals[reason]:
                 family.add_metric((reason.value,), self._acceptor.refusals[reason])
+        return family
+
+    def _not_shown(self) -> Metric:
+        text = "Results that were asked for and not shown, since the start."
+        family = CounterMetricFamily(f"{PREFIX}_results_refused", text, labels=("reason",))
+        for reason in RESULTS_REFUSED:
+            family.add_metric((reason.value,), self._results_refused[reason])
         return family
 
     def _waiting(self) -> Metric:

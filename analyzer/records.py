@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from hubbub.protos.counts import Counted, CountsDiffer
+from hubbub.protos.errors import HubbubError
 from hubbub.protos.messages import Committed
 from hubbub.protos.releases import Release
 from hubbub.protos.results import RoundId
+from hubbub.protos.task import Task
+from hubbub.queries.randomizer import tally_of
 from hubbub.service.receiving import Delivery
 
 
@@ -17,9 +21,40 @@ class StoredBatch(Delivery):
 
     `committed.counted` is the number n of valid reports of devices; `dummies` more are in `counts`. No sum of `counts`
     is a number of reports: a randomizer may count one report in many places. None where they were withheld.
+    `attestation` is the analyzer's signature of all that was counted (`attesting`), made when it was committed.
     """
 
     counts: bytes | None
+    attestation: bytes | None = None
+
+
+def counted_of(task: Task, batch: StoredBatch) -> Counted:
+    """Return what was counted of a committed batch of a task, in the shape that its certificate binds.
+
+    Raises:
+        HubbubError: where it is not committed.
+        CountsDiffer: where its counts are no whole numbers, or its dummies not the task's.
+    """
+    if batch.committed is None:
+        raise HubbubError(f"batch {batch.id.query} of round {batch.id.round} is not committed; the store was damaged")
+    # Estimates are made of what is counted beside the dummies, so their number is no less bound than the counts.
+    if batch.dummies != task.privacy.dummies:
+        raise CountsDiffer(
+            f"batch {batch.id.query} of round {batch.id.round}: {batch.dummies} dummies are stored, the task says "
+            f"{task.privacy.dummies}"
+        )
+    facts = (batch.reports, batch.committed.counted, batch.committed.left_out)
+    if batch.counts is None or batch.committed.counted < task.minimum_reports:
+        return Counted(*facts, None)
+    # Loaded when something was counted: a service that starts needs no numpy yet.
+    import numpy as np
+
+    if len(batch.counts) % 8:
+        raise CountsDiffer(f"batch {batch.id.query} of round {batch.id.round}: its counts are cut short")
+    counts = np.frombuffer(batch.counts, dtype="<i8").astype(np.int64)
+    # The counts of a batch hold the dummies too, so its valid reports are theirs and the people's.
+    valid = batch.committed.counted + task.privacy.dummies
+    return Counted(*facts, tally_of(task.queries[batch.id.query].randomizer, counts, valid))
 
 
 History = Sequence[tuple[int, Sequence[StoredBatch]]]

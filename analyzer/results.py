@@ -3,29 +3,31 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import math
-from collections.abc import Container, Mapping
+from collections import Counter
+from collections.abc import Container, Mapping, Sequence
 from types import MappingProxyType
 
-import numpy as np
-
-from hubbub.analyzer.certify import Certifier, is_published
+from hubbub.analyzer.certify import Certifier
 from hubbub.analyzer.progress import Obstacles, missing, standing_of
-from hubbub.analyzer.records import History, StoredBatch
+from hubbub.analyzer.records import History, StoredBatch, counted_of
 from hubbub.analyzer.store import Store
-from hubbub.protos.errors import HubbubError
+from hubbub.protos.counts import Certified, CountsDiffer, check_counted, read_certified
 from hubbub.protos.messages import Condition
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.results import QueryResult, QueryState, RoundId, RoundResults, RoundStanding
 from hubbub.protos.task import Task
 from hubbub.queries.over_rounds import Batch
-from hubbub.queries.randomizer import Tally
 from hubbub.service.troubles import Kind, Troubles
 
 _NO_BATCHES: Mapping[int, StoredBatch] = MappingProxyType({})
 
 LONGEST_WAIT_SECONDS = 60.0
 """How long one call waits for a round that is not certified yet; a reader asks again after that."""
+
+MOST_KNOWN = 4096
+"""How many certificates are kept as they were read; a few kilobytes each."""
 
 
 class Results:
@@ -39,12 +41,17 @@ class Results:
         self._troubles = troubles or Troubles()
         self._certifier = certifier
         self._closed = False
+        self._known: dict[bytes, Certified] = {}
+        """What certificates state, by their SHA-256: each is read once, however often a later round needs it."""
+        self.refusals: Counter[Reason] = Counter()
+        """Results that were not shown because they differ from what was certified."""
 
     async def get_results(self, task_id: bytes, round_number: int, wait: float) -> RoundResults:
         """Return a round's results, waiting for them up to `wait` seconds, and at most a minute.
 
         Raises:
-            Refusal: UNKNOWN_TASK, UNKNOWN_ROUND, or NO_RESULTS, naming what is missing.
+            Refusal: UNKNOWN_TASK, UNKNOWN_ROUND, or NO_RESULTS, naming what is missing; RESULTS_DIFFER where what is
+                stored of the round is not what was certified.
         """
         task = await self._task(task_id, round_number)
         loop = asyncio.get_running_loop()
@@ -107,15 +114,35 @@ class Results:
         return task
 
     async def _results(self, task: Task, round_number: int, certificate: bytes) -> RoundResults:
-        history = await self._history(task, round_number)
-        queries = await asyncio.to_thread(lambda: results_of(task, history))
+        try:
+            history = await self._history(task, round_number, certificate)
+            certificates = [await self._store.certificate(task.id, number) for number, _ in history[:-1]]
+            queries = await asyncio.to_thread(
+                _checked_results, task, history, [*certificates, certificate], self._known
+            )
+        except CountsDiffer as error:
+            raise self._differ(task, round_number, error) from error
+        self._troubles.over(("results", task.id, round_number))
         return RoundResults(RoundId(task.id, task.name, round_number), queries, certificate)
 
-    async def _history(self, task: Task, round_number: int) -> History:
-        """Return the round with its batches, after the certified ones before it where estimates need them."""
-        if task.horizon is None:
-            return [(round_number, await self._store.batches(task.id, round_number))]
-        return await self._store.history(task.id, round_number)
+    def _differ(self, task: Task, round_number: int, error: CountsDiffer) -> Refusal:
+        """Count and tell that what is stored of a round is not what was certified, and return the refusal."""
+        text = (
+            f"round {round_number} of task {task.name} is not shown, as what is stored of it is not what was "
+            f"certified: {error}; the store was changed since: find out by whom, and take what readers saved of the "
+            "round before (`hubbub verify CERTIFICATE RESULTS`)"
+        )
+        refusal = Refusal(Reason.RESULTS_DIFFER, text)
+        self.refusals[refusal.reason] += 1
+        names = {"task": task.name, "round": round_number}
+        self._troubles.meet(("results", task.id, round_number), Kind.ROUNDS, "results differ", text, error, **names)
+        return refusal
+
+    async def _history(self, task: Task, round_number: int, certificate: bytes) -> History:
+        """Return the round with its batches, after those before it where estimates need them: by its certificate."""
+        # Not by which rounds have a certificate today: one that lost it would be left out, and nobody would be told.
+        before = () if task.horizon is None else _certified(certificate, self._known).rounds_before()
+        return [(number, await self._store.batches(task.id, number)) for number in (*before, round_number)]
 
     async def _missing(self, task: Task, round_number: int) -> Refusal:
         failure = self._certifier.failures.get((task.id, round_number))
@@ -150,21 +177,40 @@ def query_result(task: Task, batch: StoredBatch, earlier: Mapping[int, StoredBat
     Raises:
         HubbubError: where the batch is not committed.
     """
-    if batch.committed is None:
-        raise HubbubError(f"batch {batch.id.query} of round {batch.id.round} is not committed; the store was damaged")
-    query, committed = task.queries[batch.id.query], batch.committed
-    facts = (batch.reports, committed.counted, committed.left_out)
-    if batch.counts is None or not is_published(task, batch):
+    query, counted = task.queries[batch.id.query], counted_of(task, batch)
+    facts = (batch.reports, counted.valid, counted.left_out)
+    if counted.tally is None:
         return QueryResult(query.name, QueryState.WITHHELD, *facts, None)
-    found = {number: _counted(each) for number, each in {**earlier, batch.id.round: batch}.items()}
-    published = {number: each for number, each in found.items() if each is not None}
-    return QueryResult(query.name, QueryState.PUBLISHED, *facts, query.estimates_over(batch.id.round, published))
+    before = {number: counted_of(task, each).tally for number, each in earlier.items()} if query.horizon else {}
+    published = {number: each for number, each in {**before, batch.id.round: counted.tally}.items() if each is not None}
+    batches = {number: Batch(each, task.privacy.dummies) for number, each in published.items()}
+    found, rounds = query.estimates_over(batch.id.round, batches), tuple(sorted(set(batches) - {batch.id.round}))
+    # The table that texts are decoded from is their counts: it travels once.
+    counts = b"" if found.table else counted.tally.written()
+    return QueryResult(query.name, QueryState.PUBLISHED, *facts, found, counts, rounds)
 
 
-def _counted(batch: StoredBatch) -> Batch | None:
-    """Return the tally of a batch; None where it was withheld."""
-    if batch.counts is None or batch.committed is None:
-        return None
-    counts = np.frombuffer(batch.counts, dtype="<i8").astype(np.int64)
-    # The counts of a batch hold the dummies too, so its valid reports are theirs and the people's.
-    return Batch(Tally(counts, batch.committed.counted + batch.dummies), batch.dummies)
+def _checked_results(
+    task: Task, history: History, certificates: Sequence[bytes | None], known: dict[bytes, Certified]
+) -> tuple[QueryResult, ...]:
+    """Return the results of the last round, each round of the history checked against its certificate.
+
+    Raises:
+        CountsDiffer: where a round is not as it was certified.
+    """
+    for (number, batches), certificate in zip(history, certificates, strict=True):
+        if certificate is None:
+            raise CountsDiffer(f"round {number} has lost its certificate")
+        check_counted(task, number, [counted_of(task, batch) for batch in batches], _certified(certificate, known))
+    return results_of(task, history)
+
+
+def _certified(certificate: bytes, known: dict[bytes, Certified]) -> Certified:
+    digest = hashlib.sha256(certificate).digest()
+    found = known.get(digest)
+    if found is None:
+        found = read_certified(certificate)
+        if len(known) >= MOST_KNOWN:
+            known.clear()
+        known[digest] = found
+    return found

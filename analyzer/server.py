@@ -28,6 +28,9 @@ from hubbub.protos.task import MAXIMUM_HOPS, Identities, hop_name
 from hubbub.service import listening
 from hubbub.service.certificates import Certificates
 from hubbub.service.chains import check_chains
+from hubbub.service.crowds import Crowds
+from hubbub.service.errors import damage_in
+from hubbub.service.limits import connections_of, mutual_intake
 from hubbub.service.metrics import Conditions, Disk, Metrics
 from hubbub.service.ports import Announce, Ports
 from hubbub.service.run import run
@@ -40,9 +43,6 @@ DELIVERERS = frozenset({"shuffler", *(hop_name(FIRST_HOP + index) for index in r
 
 READERS = frozenset({"operator", "reader"})
 """Common names that may read results."""
-
-MAXIMUM_CALLS = 64
-"""Calls in work at once on each port; a shuffler needs one per query, and memory stays bounded."""
 
 SWEEP_SECONDS = 60.0
 """How often what was left behind is looked over: certificates that failed, keys of rounds that no batch came for."""
@@ -83,13 +83,18 @@ class _Analyzer:
     sweeping: asyncio.Task[None] | None = None
 
     async def listen(self, ports: Ports) -> None:
-        settings, certificates = self.settings, self.certificates
-        deliverers, readers = listening.new_server(MAXIMUM_CALLS), listening.new_server(MAXIMUM_CALLS)
-        wire.serve_delivery(deliverers, self.acceptor, DELIVERERS)
-        wire.serve_results(readers, self.results, READERS)
-        delivery, results = certificates.server(mutual=True), certificates.server(mutual=True)
-        await ports.open("delivery", settings.delivery_listen, wire.DELIVERY_SERVICE, deliverers, delivery)
-        await ports.open("results", settings.results_listen, wire.RESULTS_SERVICE, readers, results)
+        settings, certificates, limits = self.settings, self.certificates, self.settings.limits
+        names = ("delivery", "results")
+        connections = connections_of(limits, len(names))
+        intakes = {name: mutual_intake(limits, connections) for name in names}
+        self.metrics.registry.register(Crowds("analyzer", intakes, ports.full_seconds))
+        deliverers, readers = listening.new_server(connections), listening.new_server(connections)
+        wire.serve_delivery(deliverers, self.acceptor, DELIVERERS, intakes["delivery"])
+        wire.serve_results(readers, self.results, READERS, intakes["results"])
+        taken, read = (certificates.server(mutual=True) for _ in intakes)
+        delivery, results = wire.DELIVERY_SERVICE, wire.RESULTS_SERVICE
+        await ports.open("delivery", settings.delivery_listen, delivery, deliverers, taken, intakes["delivery"])
+        await ports.open("results", settings.results_listen, results, readers, read, intakes["results"])
         registry, tls = self.metrics.registry, settings.tls.paths()
         await ports.open_metrics(settings.metrics_listen, registry, tls, lambda: certificates.renewals)
 
@@ -118,12 +123,15 @@ async def _assembled(
             identity, store, successions=successions, observe=metrics.stage(Stage.CERTIFY), troubles=troubles
         )
         acceptor = Acceptor(tasks, identity, store, workers, committed=certifier.start, troubles=troubles)
+        await acceptor.check_keys()
         timed = TimedAcceptor(acceptor, metrics.stage(Stage.ACCEPT), metrics.stage(Stage.COUNT))
-        metrics.registry.register(AnalyzerCollector(tasks, store, timed, certifier.failures, clock, troubles))
+        results = Results(store, certifier, tasks, troubles)
+        metrics.registry.register(
+            AnalyzerCollector(tasks, store, timed, certifier.failures, clock, troubles, results.refusals)
+        )
         metrics.registry.register(Disk("analyzer", settings.data))
         metrics.registry.register(Conditions("analyzer", troubles))
         metrics.registry.register(certificates)
-        results = Results(store, certifier, tasks, troubles)
         try:
             async with certificates.watched():
                 yield _Analyzer(settings, store, timed, certifier, results, metrics, troubles, certificates, clock)
@@ -146,7 +154,8 @@ async def check_store(store: Store) -> None:
     Raises:
         StoreError: where they do not.
     """
-    check_chains("analyzer", await store.chains(), await store.records(), own=False)
+    with damage_in("a batch record's"):
+        check_chains("analyzer", await store.chains(), await store.records(), own=False)
     ledgers, counted = await store.ledgers(), await store.counted()
     if not ledgers and not counted:
         return

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pydantic import Field
 
-from hubbub.service.settings import File, Listen, LogSettings, OptionalListen, Table, TLSSettings
+from hubbub.service.settings import File, LimitSettings, Listen, LogSettings, OptionalListen, Table, TLSSettings
 from hubbub.service.settings import load as load_table
 
 
@@ -35,6 +35,7 @@ class Settings(Table):
     )
     processes: int = Field(default=0, ge=0, le=1024, description="processes that open envelopes; 0 is one per core")
     tls: TLSSettings
+    limits: LimitSettings = LimitSettings()
     log: LogSettings = LogSettings()
 
 

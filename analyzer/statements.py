@@ -28,16 +28,18 @@ def _rounds(task: Task, past: Past) -> list[RoundCounts]:
         RoundCounts(number, tuple(_query_count(task, batch) for batch in batches)) for number, batches in past.history
     ]
     known = {counts.round: counts for counts in counted[:-1]}
+    released = {release.round: release.reports for release in past.releases}
     for number in past.uncounted:
-        known[number] = at_minimum(task, number)
+        known[number] = at_minimum(task, number, released[number])
     order = [release.round for release in past.releases] or list(known)
     return [*(known[number] for number in order), counted[-1]]
 
 
-def at_minimum(task: Task, number: int) -> RoundCounts:
-    """Return a round as both ledgers charge it: at the minimum, which it was released above."""
+def at_minimum(task: Task, number: int, released: int) -> RoundCounts:
+    """Return a round as both ledgers charge it: at the minimum, which it was `released` above."""
     least = task.minimum_reports
-    return RoundCounts(number, tuple(QueryCount(each.name, each.mechanism, least, least, {}) for each in task.queries))
+    queries = (QueryCount(each.name, each.mechanism, least, least, {}, released) for each in task.queries)
+    return RoundCounts(number, tuple(queries))
 
 
 def _query_count(task: Task, batch: StoredBatch) -> QueryCount:

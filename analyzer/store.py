@@ -23,6 +23,7 @@ from hubbub.protos.batch import BatchId
 from hubbub.protos.messages import Committed
 from hubbub.protos.releases import Known, Release
 from hubbub.protos.results import RoundId
+from hubbub.protos.signed import SignedDocument
 from hubbub.protos.signed_task import SignedTask
 from hubbub.service.chains import Signed
 from hubbub.service.charges import Charges
@@ -56,6 +57,9 @@ class Store(Inbox[StoredBatch], Protocol):
         A round has one key for good: the first that is added, be it destroyed since. Later ones are not stored.
         """
 
+    async def mend_key(self, task_id: bytes, round_number: int, private: bytes, record: SignedDocument) -> None:
+        """Store a round's private key and record as they were; a key that was destroyed stays so."""
+
     async def expire_keys(self, now: float) -> int:
         """Erase the private keys whose records are not valid any more at `now`, and that no batch was announced for.
 
@@ -83,8 +87,12 @@ class Store(Inbox[StoredBatch], Protocol):
     async def batches(self, task_id: bytes, round_number: int) -> list[StoredBatch]:
         """Return a round's announced batches, in the task's order of queries."""
 
-    async def commit(self, batch: BatchId, counts: bytes, committed: Committed, charges: Charges) -> Committed:
+    async def commit(
+        self, batch: BatchId, counts: bytes, attestation: bytes, committed: Committed, charges: Charges
+    ) -> Committed:
         """Store what was counted of an announced batch, and charge for it; return what the batch is committed with.
+
+        `attestation` is the analyzer's signature of it (`analyzer.attesting`).
 
         A batch that is committed already stays as it is, and is not charged again.
 

@@ -1,7 +1,8 @@
 """The client: it encodes, randomizes and seals a device's answers on the device, and only then sends them.
 
-An application embeds `Device`; a `Gateway` carries the submissions of many devices. Both take a signed task, the public
-keys of the operator and the shuffler (pinned: there is no trust on first use), a state file and the shuffler's address:
+An application embeds `Device`; a `Fleet` is many devices in one place, and is given their answers. Both take a signed
+task, the public keys of the operator and the shuffler (pinned: there is no trust on first use), a state file and the
+shuffler's address:
 
     device = Device(
         Path("flights.json").read_bytes(),
@@ -13,6 +14,8 @@ keys of the operator and the shuffler (pinned: there is no trust on first use), 
     )
     async with device:
         receipt = await device.submit({"carrier": "UA", "departure_delay": None})
+
+A `Gateway` carries what devices have sealed (`Device.prepare`, `Device.settle`), and is given no answers.
 
 Every call for one round returns the same receipt. A round's answers are randomized only once, even if the program is
 killed in between or the shuffler cannot be reached: they are stored first, and `resend` sends them later. An
@@ -31,9 +34,11 @@ from hubbub.client.errors import (
     StateError,
     UsageError,
 )
-from hubbub.client.gateway import Gateway, Summary
+from hubbub.client.fleet import Fleet, Summary
+from hubbub.client.gateway import Gateway
 from hubbub.client.learning import Learned
 from hubbub.client.limits import Limits
+from hubbub.client.parcel import Ending, Outcome, Parcel
 from hubbub.client.recorder import Recorded, Recorder
 from hubbub.client.spent import Budget, Epsilon, TaskBudget
 from hubbub.client.standing import Answer, DeviceRound, DeviceStatus, Spending
@@ -52,7 +57,9 @@ __all__ = [
     "DeviceReceipt",
     "DeviceRound",
     "DeviceStatus",
+    "Ending",
     "Epsilon",
+    "Fleet",
     "Gateway",
     "HubbubError",
     "KeyRecordError",
@@ -62,8 +69,10 @@ __all__ = [
     "MessageError",
     "NoRound",
     "OptedOut",
+    "Outcome",
     "OverLimit",
     "Pacing",
+    "Parcel",
     "Patience",
     "Reason",
     "Receipt",

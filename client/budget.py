@@ -28,7 +28,7 @@ from datetime import UTC, datetime
 from fractions import Fraction
 
 from hubbub.client.errors import OverLimit
-from hubbub.client.limits import NO_LIMITS, Limits
+from hubbub.client.limits import NO_LIMITS, OF_PROMISE, Limits
 from hubbub.protos.task import Task
 
 DAY_SECONDS = 86_400
@@ -81,17 +81,22 @@ def local_cost(task: Task, answered: int) -> Fraction:
 
 @dataclass(frozen=True)
 class Bill:
-    """What the answers to a round are charged with: the price after so many rounds, the day, and the limits."""
+    """What the answers to a round are charged with: the price after so many rounds, the day, and the limits.
+
+    `promise` are the values of the task's that `OF_PROMISE` names.
+    """
 
     tariff: Tariff
     price: Callable[[int], Fraction]
     day: int
     limits: Limits = NO_LIMITS
+    promise: Mapping[str, float] = field(default_factory=dict)
 
     @classmethod
     def of(cls, task: Task, now: float, limits: Limits = NO_LIMITS) -> Bill:
         """Return the bill of answers that are drawn at `now` (seconds since 1970)."""
-        return cls(Tariff.of(task), lambda answered: local_cost(task, answered), day_of(now), limits)
+        promise = {name: float(getattr(task.privacy, name)) for name in OF_PROMISE}
+        return cls(Tariff.of(task), lambda answered: local_cost(task, answered), day_of(now), limits, promise)
 
 
 @dataclass(frozen=True)
@@ -182,8 +187,10 @@ def check_limits(accounts: Sequence[Account], task_id: bytes, round_number: int,
     """Return only if one more round of a task stays within the limits; `accounts` are all of the device's.
 
     Raises:
-        OverLimit: naming the first limit that would be passed, what was spent on what, and what to do.
+        OverLimit: naming the first limit that would be passed, what was spent on what, and what to do. First those
+            on what the task promises.
     """
+    _check_promise(round_number, bill)
     if not bill.limits.given:
         return
     own = next((each for each in accounts if each.task_id == task_id), Account(task_id, bill.tariff, ()))
@@ -192,6 +199,22 @@ def check_limits(accounts: Sequence[Account], task_id: bytes, round_number: int,
     for name, limit in bill.limits.given.items():
         scope = _Scope(name, limit, own, () if name.endswith("_per_task") else tuple(others), added)
         scope.check()
+
+
+def _check_promise(round_number: int, bill: Bill) -> None:
+    for name, limit in bill.limits.promised.items():
+        promised = bill.promise[name]
+        if promised > limit:
+            raise OverLimit(
+                f"round {round_number} of task {bill.tariff.name} is not answered: the task promises {name} = "
+                f"{promised:.9g}, and this device takes part under at most {name} = {limit:.9g}; have the operator "
+                "plan a task that promises more privacy, or raise the limit",
+                limit=name,
+                value=limit,
+                spent=0.0,
+                cost=promised,
+                frees_up=None,
+            )
 
 
 @dataclass(frozen=True)

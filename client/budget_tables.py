@@ -79,7 +79,7 @@ def refusals(
 ) -> dict[str, OverLimit]:
     """Return those of the devices that must not answer this round, each with the reason."""
     refused: dict[str, OverLimit] = {}
-    if bill.limits.given:
+    if bill.limits.any:
         for device, accounts in accounts_of(connection, devices).items():
             try:
                 check_limits(accounts, task_id, round_number, bill)

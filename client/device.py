@@ -2,32 +2,24 @@
 
 from __future__ import annotations
 
-import math
 import os
 import time
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TypeVar
 
-from hubbub.client.aside import alone, aside
+from hubbub.client.answering import Answering
+from hubbub.client.answering import DeviceReceipt as DeviceReceipt
+from hubbub.client.arguments import checked_type
 from hubbub.client.enrolled import ticket_of
 from hubbub.client.errors import UsageError
 from hubbub.client.limits import Limits
-from hubbub.client.memory import MemoryMoved
-from hubbub.client.moment import draw_moment, wait_until
-from hubbub.client.outcomes import erased_unsent, settled
-from hubbub.client.participant import OVER, Participant, checked_name
-from hubbub.client.rounds import RoundKeys
+from hubbub.client.parcel import Outcome, Parcel
+from hubbub.client.participant import checked_name
 from hubbub.client.spent import Budget
 from hubbub.client.standing import DeviceStatus, Memory, status_of
-from hubbub.client.state import DONE, Drawn, Entry, Round
-from hubbub.client.submit import Link, Pacing, explained
-from hubbub.protos.errors import Unreachable
-from hubbub.protos.messages import Receipt, Submission
-from hubbub.protos.refusals import Refusal
-from hubbub.protos.times import forgotten_after
+from hubbub.client.submit import Pacing
+from hubbub.protos.messages import Receipt
 from hubbub.queries.draws import Random
 from hubbub.queries.errors import AnswerError
 from hubbub.queries.question import Value
@@ -35,20 +27,7 @@ from hubbub.queries.question import Value
 T = TypeVar("T")
 
 
-@dataclass(frozen=True)
-class DeviceReceipt(Receipt):
-    """The shuffler's receipt, and whether it is for the answers of this call.
-
-    `used` is False where the round had been answered before: those first answers stand, and the ones given now were not
-    looked at. `sent` is False where the shuffler had acknowledged them before, so that this call had nothing to do.
-    Receipts of one submission are equal whatever these say.
-    """
-
-    used: bool = field(default=True, compare=False)
-    sent: bool = field(default=True, compare=False)
-
-
-class Device(Participant):
+class Device(Answering):
     """Answers a task's rounds for one person.
 
     In each round the answers are randomized once, and stored before anything is sent or asked for. A second call for
@@ -68,7 +47,7 @@ class Device(Participant):
             them (`mtls`), and in no others.
         name: which device this is, where several share a state file; it is never sent.
         pacing: how long to try, with which clock, pauses and jitter, and what to call before each pause.
-        limits: the most ε to spend in a day and on a task; none by default.
+        limits: the most ε to spend in a day and on a task, and the most (ε, δ) a task may promise; none by default.
         random: where every draw comes from, the operating system by default.
         clock: seconds since 1970, UTC.
 
@@ -210,6 +189,62 @@ class Device(Participant):
         """
         return self._blocking(lambda link: self._resend(link, timeout, early), "resend")
 
+    async def prepare(
+        self,
+        answers: Mapping[str, Value],
+        round: int | None = None,  # noqa: A002 - its name
+        *,
+        timeout: float | None = None,  # noqa: ASYNC109 - as above
+    ) -> Parcel | None:
+        """Randomize, store, seal and prove the answers to a round; return them as a parcel for a `Gateway` to carry.
+
+        It is `submit` up to the sending. The shuffler is asked for the round's keys, once, and for the credential where
+        there is none yet; nothing of the answers is sent. The device keeps the submission until `settle` is told what
+        became of it: called again it returns the same bytes, and `resend` may send them all the same. However often
+        and by whomever they are sent, they count once. None where the round was answered and acknowledged before.
+
+        Raises:
+            UsageError: in a task that admits by TLS certificates, which nobody can show for another.
+            AnswerError, NoRound, OptedOut, OverLimit, KeyRecordError, SignatureError, KeySetChanged, Refusal,
+            Unreachable, StateError: as `submit` does.
+        """
+        return await self._prepare(self._link, answers, round, timeout)
+
+    async def parcels(
+        self,
+        *,
+        timeout: float | None = None,  # noqa: ASYNC109 - as above
+        early: bool = False,
+    ) -> list[Parcel]:
+        """Return, as parcels, what earlier calls stored for rounds that are not over, and got no receipt for.
+
+        It is `resend` up to the sending; what has a moment that is still to come stays, unless `early`.
+
+        Raises:
+            Refusal, Unreachable, StateError, UsageError: as `prepare` does.
+        """
+        return await self._parcels(self._link, timeout, early)
+
+    async def settle(
+        self,
+        outcome: Outcome,
+        *,
+        timeout: float | None = None,  # noqa: ASYNC109 - as above
+    ) -> DeviceReceipt:
+        """Take note of what became of a parcel; return the receipt. The same outcome again gives the same.
+
+        It is the gateway's word: whoever lies here makes this round's answers go missing, and nothing worse. Where the
+        proof was of a key that is gone, the ticket is redeemed again, and `prepare` proves with what was got.
+
+        Raises:
+            Refusal: where the shuffler refused it. What came too late is discarded, else it is kept: prepare it again.
+            Unreachable: where it is to be tried again; it is kept.
+            NoRound: where it was erased on this device meanwhile.
+            UsageError: where the outcome is of another submission; nothing was changed.
+            StateError: where the state file cannot be used.
+        """
+        return await self._take(self._link, checked_type(outcome, Outcome, "outcome", "an Outcome"), timeout)
+
     # Knowing, and deciding. These read and write the state file alone, which takes milliseconds, or up to 30 s while
     # another program holds it.
 
@@ -263,137 +298,3 @@ class Device(Participant):
             StateError: where they could not be erased.
         """
         self._state.wipe(self._name)
-
-    # How
-
-    def _blocking(self, work: Callable[[Link], Awaitable[T]], name: str) -> T:
-        async def whole() -> T:
-            async with self._new_link() as link:
-                return await work(link)
-
-        try:
-            return alone(whole, name)
-        finally:
-            self._state.close()
-
-    async def _submit(
-        self, link: Link, answers: Mapping[str, Value], wanted: int | None, seconds: float | None, spread: bool
-    ) -> DeviceReceipt:
-        pacing = self._pacing.begun(seconds)
-        of, stored, used = await aside(self._keep, answers, wanted, spread)
-        if spread and stored.moment is not None and stored.outcome is None:
-            stored = await self._at_its_moment(of, stored, stored.moment)
-            pacing = self._pacing.begun(seconds)
-        receipt = await self._deliver(link, of, stored, pacing, used)
-        return DeviceReceipt(receipt.submission_id, receipt.round, used, sent=stored.outcome is None)
-
-    async def _at_its_moment(self, of: Round, stored: Entry, moment: float) -> Entry:
-        """Return what is to be sent, at its moment: it may have been sent, or erased by an opt-out, meanwhile."""
-        if not await wait_until(moment, self._clock, self._pacing.sleep):
-            return stored
-        found = await aside(self._stored, of)
-        if found is None:
-            raise erased_unsent(of)
-        return found
-
-    def _keep(self, answers: Mapping[str, Value], wanted: int | None, spread: bool) -> tuple[Round, Entry, bool]:
-        """Randomize and store, unless the round is answered; return what is stored, and whether it is of these answers.
-
-        What was answered before stays, whatever it was: a round is answered once.
-        """
-        if not isinstance(answers, Mapping):
-            raise AnswerError(f"answers are of type {type(answers).__name__}; give a mapping of queries to answers")
-        of = self._choose(wanted)
-        stored = self._stored(of)
-        if stored is not None and not self._state.opted_out([self._name]):
-            return of, stored, False
-        bill = self._bill()
-        for error in self._state.refusals(of, [self._name], bill).values():
-            raise error
-        over_at = forgotten_after(self.task.schedule, of.number)
-        # Drawn once, like the reports: of two calls at a time, the one that stores first says both.
-        moment = draw_moment(self.task.schedule, of.number, self._clock(), self._random) if spread else None
-        while True:
-            drawn, step = self._draw(answers, of.number, self._kept([self._name]).get(self._name))
-            # If another call stored first, ours is dropped unsent.
-            try:
-                stored = self._state.keep_reports(of, self._name, drawn, over_at, bill, step, moment)
-            except MemoryMoved:
-                continue
-            return of, stored, stored.submission_id == drawn.submission_id
-
-    def _stored(self, of: Round) -> Entry | None:
-        return self._state.find(of, [self._name]).get(self._name)
-
-    async def _resend(self, link: Link, seconds: float | None, early: bool) -> list[Receipt]:
-        receipts, refusals = await self._resend_all(link, seconds, early)
-        if refusals:
-            raise refusals[0]
-        return receipts
-
-    async def _resend_all(
-        self, link: Link, seconds: float | None, early: bool = False
-    ) -> tuple[list[Receipt], list[Refusal]]:
-        """Send all whose moment has come, or all; return the receipts, and the refusals of those that were refused."""
-        pacing = self._pacing.begun(seconds)
-        await aside(self._state.forget, self._clock())
-        receipts: list[Receipt] = []
-        refusals: list[Refusal] = []
-        for number in await aside(self._state.waiting, self.task.id, self._name):
-            of = Round(self.task.id, number)
-            stored = await aside(self._stored, of)
-            # Another process that shares the file may have forgotten or settled the round since.
-            if stored is None or stored.outcome is not None or (not early and stored.waits_for(self._clock()) > 0):
-                continue
-            try:
-                receipts.append(await self._deliver(link, of, stored, pacing))
-            except Refusal as refusal:
-                refusals.append(refusal)
-        return receipts, refusals
-
-    def _until_next(self) -> float:
-        """In how many seconds the moment of the next that is stored comes; infinity where none is still to come."""
-        now, entries = self._clock(), self._state.entries(self.task.id, self._name).values()
-        return min((wait for entry in entries if (wait := entry.waits_for(now)) > 0), default=math.inf)
-
-    async def _deliver(self, link: Link, of: Round, stored: Entry, pacing: Pacing, used: bool = True) -> Receipt:
-        """Seal and send what is stored, and note the outcome, unless it has one; `used` is said in errors."""
-        if stored.outcome is not None:
-            return settled(of, stored)
-        try:
-            return await self._seal_and_send(link, of, stored, pacing)
-        except Refusal as refusal:
-            # Only a refusal for good erases what is stored; after any other it may be sent again.
-            if refusal.reason not in OVER:
-                raise explained(refusal, self._told(of, used)) from refusal
-            await aside(self._settle, of, refusal.reason.value)
-            raise
-        except Unreachable as error:
-            raise explained(error, self._told(of, used)) from error
-
-    async def _seal_and_send(self, link: Link, of: Round, stored: Entry, pacing: Pacing) -> Receipt:
-        keys = await self._keys(link, of, pacing)
-        if stored.drawn is not None:
-            stored = await self._seal(of, keys, stored.drawn)
-        if stored.submission is None:
-            return settled(of, stored)
-        receipt = await self._enrolled.send(link, keys.destination, self._name, stored.submission, pacing)
-        await aside(self._settle, of, DONE)
-        return receipt
-
-    def _settle(self, of: Round, outcome: str) -> None:
-        self._state.settle(of, {self._name: outcome})
-        self._state.empty_log()
-
-    async def _seal(self, of: Round, keys: RoundKeys, drawn: Drawn) -> Entry:
-        submission: Submission = self._sealed(keys.sealer(self._clock()), drawn)
-        found = await aside(self._state.seal, of, {self._name: submission})
-        if self._name not in found:
-            raise erased_unsent(of)
-        return found[self._name]
-
-    def _told(self, of: Round, used: bool) -> str:
-        until = datetime.fromtimestamp(self.task.schedule.cut(of.number), UTC)
-        kept = f"the answers {'' if used else 'given earlier '}to round {of.number} are kept on this device, randomized"
-        unused = "" if used else ", and those of this call are not used"
-        return f"{kept}{unused}: resend them, or submit again, before {until:%Y-%m-%dT%H:%M:%SZ}"

@@ -98,19 +98,24 @@ class Enrolled:
             Refusal, Unreachable, MessageError: as `submit` does; a Refusal too where the device has no credential.
             StateError: where the state file cannot be used.
         """
-        proven = await self._proven(link, to, device, submission, pacing)
+        proven = await self.prove(link, to, device, submission, pacing)
         try:
             return await submit(link.caller, to, proven, pacing)
         except Refusal as refusal:
             if refusal.reason is not Reason.NOT_ENROLLED or self._task.admission.mode is not Mode.ENROLLED:
                 raise
         # The master key of the credential is gone by now; the same ticket gives one under the key that is active.
-        renewed = await self._proven(link, to, device, submission, pacing, anew=True)
+        renewed = await self.prove(link, to, device, submission, pacing, anew=True)
         return await submit(link.caller, to, renewed, pacing)
 
-    async def _proven(
+    async def prove(
         self, link: Link, to: Destination, device: str, submission: Submission, pacing: Pacing, *, anew: bool = False
     ) -> Submission:
+        """Return one device's submission with its proof, as `proven` does.
+
+        Raises:
+            Refusal: where the device has no credential; and what `proven` raises.
+        """
         proven, refused = await self.proven(link, to, {device: submission}, pacing, anew=anew)
         for refusal in refused.values():
             raise refusal

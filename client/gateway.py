@@ -1,301 +1,131 @@
-"""Gateway: answers a task's rounds for many devices, and sends many submissions in one call."""
+"""Gateway: carries the sealed submissions of many devices to the shuffler, and brings back what became of each.
+
+The devices need not trust it with their answers: those are randomized and sealed where they are given.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import islice
-from typing import TypeVar
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
 
-from hubbub.client.aside import aside
+from hubbub.client.arguments import checked_type
 from hubbub.client.errors import UsageError
-from hubbub.client.memory import MemoryMoved, Step
-from hubbub.client.participant import OVER, Participant, checked_name
-from hubbub.client.rounds import RoundKeys
-from hubbub.client.spent import Budget
-from hubbub.client.state import DONE, ERASED_HERE, Entry, Round
-from hubbub.client.submit import explained, submit_batch
-from hubbub.protos.envelope import Destination, Sealer
-from hubbub.protos.errors import HubbubError, Unreachable
-from hubbub.protos.messages import Answer, Receipt, Submission
-from hubbub.protos.refusals import Reason, Refusal
-from hubbub.protos.transport import MAXIMUM_MESSAGE_BYTES, MAXIMUM_SUBMISSIONS
-from hubbub.queries.errors import AnswerError
-from hubbub.queries.question import Value
+from hubbub.client.loads import PER_CALL, most_per_call, stretches
+from hubbub.client.parcel import Ending, Outcome, Parcel
+from hubbub.client.submit import Link, Pacing, submit_batch
+from hubbub.client.trust import checked_shuffler, trusted_authority
+from hubbub.protos.envelope import Destination
+from hubbub.protos.errors import MessageError, Unreachable
+from hubbub.protos.messages import Answer, Receipt
+from hubbub.protos.refusals import TRANSIENT, Refusal
+from hubbub.protos.transport import TLS
 
-BAD_ANSWER = "bad_answer"
-"""The reason that counts devices whose answers did not fit their queries; nothing was sent for them."""
+MOST_PARCELS = 100_000
+"""Parcels in one `carry`: all of them, and what became of them, are in memory at once."""
 
-OPTED_OUT = "opted_out"
-"""The reason that counts devices that have opted out; nothing was sent for them."""
-
-OVER_LIMIT = "over_limit"
-"""The reason that counts devices that would have passed a limit; nothing was drawn or sent for them."""
-
-PER_CALL = 100
-"""Submissions in one call, unless told otherwise: more cost each of them hardly less."""
-
-PREPARED_CALLS = 10
-"""The submissions of this many calls are sealed together and stored in one transaction: a commit costs a disk sync."""
-
-SUBMISSION_OVERHEAD = 128
-"""Bytes a submission adds to its envelope on the wire, rounded up: id, credential, proof, and the fields' frames."""
-
-T = TypeVar("T")
-Answers = tuple[str, Mapping[str, Value]]
-"""A device's name, which is never sent, and its answers by query."""
+Shape = tuple[Destination, int, int, int]
+"""What parcels of one call have in common: the destination; lengths of envelope, credential and proof in bytes."""
 
 
-@dataclass
-class Summary:
-    """How many devices the shuffler acknowledged, how many were refused by reason, and each reason's first message."""
+class Gateway:
+    """Carries parcels, which devices make with `Device.prepare`, in few calls; takes no answers and opens nothing.
 
-    accepted: int = 0
-    refused: Counter[str] = field(default_factory=Counter)
-    messages: dict[str, str] = field(default_factory=dict)
+    It sees what the wire inside TLS shows: when a device handed it a parcel and whatever the way there tells of it, the
+    task, round and keys, and of each submission a random id, the device's credential (the same in each round) and
+    proof, and sealed bytes whose length is the task's. It cannot open, change or make a submission, or send one twice
+    so that it counts twice. It can lose parcels, hold them back, and lie about what became of them: a device that
+    is told of a receipt that never was, or of a refusal for good, sends nothing more for that round.
 
-    def refuse(self, reason: str, message: str, devices: int) -> None:
-        """Count a refusal."""
-        self.refused[reason] += devices
-        self.messages.setdefault(reason, message)
+    It keeps nothing, on disk or in memory: a device keeps its submission until it settles an outcome, so parcels that
+    were lost with a gateway are prepared again, with the same bytes, and count once.
 
-    def add(self, other: Summary) -> None:
-        """Add another's counts."""
-        self.accepted += other.accepted
-        for reason, devices in other.refused.items():
-            self.refuse(reason, other.messages[reason], devices)
+    Args:
+        shuffler: host:port.
+        authority: the authority of the shuffler's TLS certificate, a PEM file or its bytes. It is read at once.
+        pacing: how long to try each call, with which clock, pauses and jitter.
 
-    @property
-    def devices(self) -> int:
-        """How many devices were dealt with."""
-        return self.accepted + self.refused.total()
-
-
-@dataclass(frozen=True)
-class _Parcel:
-    """A device's stored submission, and how often the device was named."""
-
-    device: str
-    submission: Submission
-    mentions: int
-
-
-class Gateway(Participant):
-    """Answers a task's rounds for many devices, whose sealed bytes stay in one state file until they are acknowledged.
-
-    Takes the arguments of `Device` except `name`, and for `ticket` the `tickets` of its devices: by name, or a function
-    that returns a device's. It treats each device as `Device` does: its answers are randomized
-    and sealed once a round, within limits that count for each device alone. What was acknowledged is not sent again;
-    the rest is sent again with the same bytes.
+    Raises:
+        UsageError: where an argument is of another type, or `shuffler` is not host:port.
+        AuthorityError: where the authority cannot be read.
     """
 
-    def budget(self, device: str) -> Budget:
-        """Return the ε that a device has spent today and on each task, for all tasks that use this state file.
+    def __init__(self, *, shuffler: str, authority: Path | bytes, pacing: Pacing | None = None) -> None:
+        self._pacing = Pacing() if pacing is None else checked_type(pacing, Pacing, "pacing", "a Pacing(…), or None")
+        address, tls = checked_shuffler(shuffler), TLS(trusted_authority(authority), None, None)
+        self._new_link: Callable[[], Link] = lambda: Link(address, tls)
+        self._link = self._new_link()
 
-        Raises:
-            AnswerError: where no device can have that name.
-            StateError: where the state file cannot be used.
-        """
-        return self._budget(checked_name(device))
+    async def __aenter__(self) -> Self:
+        return self
 
-    async def submit_many(
-        self,
-        answers: Iterable[Answers],
-        round: int | None = None,  # noqa: A002 - its name
-        *,
-        progress: Callable[[int], None] | None = None,
-        per_call: int | None = None,
-        calls: int = 8,
-    ) -> Summary:
-        """Answer a round, the current one by default, for every (device, answers); return the counts.
-
-        A device that is named twice counts twice, and its first answers are sent. `progress` is called with the number
-        of devices that were dealt with since its last call. `per_call` submissions go in one call, 100 where that many
-        fit, and at most `calls` calls are made at a time.
-
-        Raises:
-            UsageError: for a mapping, whose keys alone would be gone through.
-            NoRound, KeyRecordError, SignatureError, KeySetChanged, StateError: as `Device.submit` does.
-            Refusal: where the round's keys are refused.
-            Unreachable: where the shuffler does not answer; calling again goes on where this call ended.
-        """
-        if isinstance(answers, Mapping):
-            raise UsageError("answers is a mapping; give pairs of a device and its answers, as its items() are")
-        most = _most_per_call(self.task.outer_bytes)
-        per_call = min(PER_CALL, most) if per_call is None else per_call
-        if not 1 <= per_call <= most or calls < 1:
-            raise HubbubError(
-                f"{per_call} submissions a call, {calls} calls at a time; take 1 to {most}, and 1 or more"
-            )
-        of = await aside(self._choose, round)
-        try:
-            keys = await self._keys(self._link, of, self._pacing)
-        except Unreachable as error:
-            raise explained(error, "none of these answers was stored, call again later") from error
-        tally = _Tally(progress)
-        try:
-            await self._carry_all(of, keys, answers, tally, per_call, asyncio.Semaphore(calls))
-        except BaseExceptionGroup as group:
-            raise group.exceptions[0] from None
-        # Once for all of them: it takes a sync of the disk, which each call would wait for.
-        await aside(self._state.empty_log)
-        return tally.summary
-
-    async def _carry_all(
-        self,
-        of: Round,
-        keys: RoundKeys,
-        answers: Iterable[Answers],
-        tally: _Tally,
-        per_call: int,
-        slots: asyncio.Semaphore,
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Prepare one stretch of devices after the other, while the calls with earlier ones are on their way."""
-        sealer = keys.sealer(self._clock())
+        await self.close()
+
+    async def close(self) -> None:
+        """Close the connection; it is opened again where it is used again."""
+        await self._link.close()
+
+    async def carry(self, parcels: Iterable[Parcel], *, per_call: int | None = None, calls: int = 8) -> list[Outcome]:
+        """Send parcels of any tasks and rounds; return what became of each, in their order.
+
+        At most `per_call` go in one call, 100 by default, or fewer where those do not fit, and at most `calls` calls
+        are made at a time. Parcels of another shape than their neighbours' go in calls of their own, so that one
+        which spoils a call spoils none of theirs.
+
+        Raises:
+            UsageError: for what is not a parcel, too many of them, or sizes that cannot be; nothing was sent.
+        """
+        given = [checked_type(each, Parcel, "a parcel", "what Device.prepare() returns") for each in parcels]
+        per_call = PER_CALL if per_call is None else per_call
+        if len(given) > MOST_PARCELS or per_call < 1 or calls < 1:
+            raise UsageError(
+                f"{len(given)} parcels, {per_call} a call, {calls} calls at a time; take at most {MOST_PARCELS} "
+                "parcels, and 1 or more of the others"
+            )
+        places: dict[Shape, list[int]] = {}
+        for place, parcel in enumerate(given):
+            places.setdefault(_shape(parcel), []).append(place)
+        outcomes: dict[int, Outcome] = {}
+        slots = asyncio.Semaphore(calls)
+
+        async def load(to: Destination, stretch: Sequence[int]) -> None:
+            async with slots:
+                found = await self._sent(to, [given[place] for place in stretch])
+            outcomes.update(zip(stretch, found, strict=True))
+
         async with asyncio.TaskGroup() as group:
-            for stretch in _stretches(answers, per_call * PREPARED_CALLS):
-                parcels, settled = await aside(self._prepare, of, sealer, stretch)
-                tally.add(settled)
-                for load in _stretches(parcels, per_call):
-                    # Waiting here, before the task is made, keeps at most `calls` loads in memory beside this stretch.
-                    await slots.acquire()
-                    group.create_task(self._carry(of, keys, load, tally)).add_done_callback(lambda _: slots.release())
+            for shape, of_shape in places.items():
+                for stretch in stretches(of_shape, min(per_call, most_per_call(shape[1]))):
+                    group.create_task(load(shape[0], stretch))
+        return [outcomes[place] for place in range(len(given))]
 
-    def _prepare(self, of: Round, sealer: Sealer, stretch: Sequence[Answers]) -> tuple[list[_Parcel], Summary]:
-        """Return what is to be sent, all of it stored on disk, and the counts of what is settled without sending."""
-        while True:
-            try:
-                return self._prepared(of, sealer, stretch)
-            except MemoryMoved:
-                # Another process answered for one of these devices meanwhile; nothing of ours was stored.
-                continue
-
-    def _prepared(self, of: Round, sealer: Sealer, stretch: Sequence[Answers]) -> tuple[list[_Parcel], Summary]:
-        settled = Summary()
-        first, mentions = _by_device(stretch, settled)
-        for device in self._state.opted_out(first):
-            settled.refuse(OPTED_OUT, "the device has opted out", mentions[device])
-            del first[device]
-        entries, bill = self._stored(of, sealer, first), self._bill()
-        asked = [device for device in first if device not in entries]
-        refused = self._state.refusals(of, asked, bill)
-        fresh: dict[str, Submission] = {}
-        steps: dict[str, Step] = {}
-        kept = self._kept([device for device in first if device not in entries])
-        for device, answers in first.items():
-            if device in refused:
-                continue
-            try:
-                if device not in entries:
-                    drawn, step = self._draw(answers, of.number, kept.get(device))
-                    fresh[device] = self._sealed(sealer, drawn)
-                    steps |= {device: step} if step is not None else {}
-            except AnswerError as error:
-                settled.refuse(BAD_ANSWER, str(error), mentions[device])
-        if fresh:
-            # `keep` returns what is on disk. That may be another process's submission for the device, not ours.
-            stored, refused_now = self._state.keep(of, fresh, bill, steps)
-            entries, refused = entries | stored, refused | refused_now
-        for device, reason in refused.items():
-            settled.refuse(OVER_LIMIT, str(reason), mentions[device])
-        return _parcels(entries, mentions, settled), settled
-
-    def _stored(self, of: Round, sealer: Sealer, devices: Collection[str]) -> dict[str, Entry]:
-        """Return what these devices have stored, sealed: a device that shares the file may have lacked the keys."""
-        entries = self._state.find(of, devices)
-        drawn = {device: entry.drawn for device, entry in entries.items() if entry.drawn is not None}
-        if not drawn:
-            return entries
-        sealed = self._state.seal(of, {device: self._sealed(sealer, one) for device, one in drawn.items()})
-        # What was erased meanwhile is not on disk any more: the device is dealt with as one without an entry.
-        return {device: entry for device, entry in entries.items() if device not in drawn} | sealed
-
-    async def _carry(self, of: Round, keys: RoundKeys, load: Sequence[_Parcel], tally: _Tally) -> None:
-        """Send one call's submissions, and note what became of each."""
-        submissions = {parcel.device: parcel.submission for parcel in load}
+    async def _sent(self, to: Destination, parcels: Sequence[Parcel]) -> list[Outcome]:
+        submissions = [parcel.submission for parcel in parcels]
         try:
-            answers = await self._answers(keys.destination, submissions)
-        except Unreachable as error:
-            raise explained(error, "what was sealed is kept: call again to go on") from error
-        summary, outcomes = Summary(), dict[str, str]()
-        for parcel in load:
-            answer = answers[parcel.device]
-            if isinstance(answer, Receipt):
-                summary.accepted += parcel.mentions
-                outcomes[parcel.device] = DONE
-            else:
-                summary.refuse(answer.reason.value, answer.message, parcel.mentions)
-                if answer.reason in OVER:
-                    outcomes[parcel.device] = answer.reason.value
-        await aside(self._state.settle, of, outcomes)
-        tally.add(summary)
-
-    async def _answers(
-        self, to: Destination, submissions: Mapping[str, Submission], *, anew: bool = False
-    ) -> dict[str, Answer]:
-        """Send submissions, each with its device's own proof; return the answers by device."""
-        proven, refused = await self._enrolled.proven(self._link, to, submissions, self._pacing, anew=anew)
-        sent = list(proven.values())
-        found = await submit_batch(self._link.caller, to, sent, self._pacing) if sent else []
-        answers: dict[str, Answer] = {**refused, **dict(zip(proven, found, strict=True))}
-        stale = {device: submissions[device] for device in proven if _is_stale(answers[device])}
-        # Once more with a credential under the master key that is active by now, and not again after that.
-        return answers if anew or not stale else answers | await self._answers(to, stale, anew=True)
+            answers = await submit_batch(self._link.caller, to, submissions, self._pacing)
+        except (Unreachable, MessageError) as error:
+            # An answer that cannot be right acknowledges nothing.
+            return [Outcome(to, one.id, Ending.TRY_AGAIN, None, str(error)) for one in submissions]
+        return [_outcome(to, one.id, answer) for one, answer in zip(submissions, answers, strict=True)]
 
 
-def _is_stale(answer: Answer) -> bool:
-    return isinstance(answer, Refusal) and answer.reason is Reason.NOT_ENROLLED
+def _shape(parcel: Parcel) -> Shape:
+    one = parcel.submission
+    return parcel.destination, len(one.envelope), len(one.credential), len(one.proof)
 
 
-class _Tally:
-    """The counts so far; each addition is reported to `progress`."""
-
-    def __init__(self, progress: Callable[[int], None] | None) -> None:
-        self.summary = Summary()
-        self._progress = progress
-
-    def add(self, summary: Summary) -> None:
-        self.summary.add(summary)
-        if self._progress is not None and summary.devices:
-            self._progress(summary.devices)
+def _outcome(to: Destination, submission_id: bytes, answer: Answer) -> Outcome:
+    if isinstance(answer, Receipt):
+        return Outcome(to, submission_id, Ending.ACKNOWLEDGED)
+    return _refused(to, submission_id, answer)
 
 
-def _by_device(stretch: Sequence[Answers], settled: Summary) -> tuple[dict[str, Mapping[str, Value]], Counter[str]]:
-    """Return each device's first answers, and how often it was named; names that cannot be stored are refused."""
-    first: dict[str, Mapping[str, Value]] = {}
-    mentions: Counter[str] = Counter()
-    for device, answers in stretch:
-        try:
-            mentions[checked_name(device)] += 1
-            first.setdefault(device, answers)
-        except AnswerError as error:
-            settled.refuse(BAD_ANSWER, str(error), 1)
-    return first, mentions
-
-
-def _parcels(entries: Mapping[str, Entry], mentions: Counter[str], settled: Summary) -> list[_Parcel]:
-    """Return the submissions that still wait to be sent, and count those that have an outcome."""
-    parcels = []
-    for device, entry in entries.items():
-        if entry.submission is not None:
-            parcels.append(_Parcel(device, entry.submission, mentions[device]))
-        elif entry.outcome == DONE:
-            settled.accepted += mentions[device]
-        elif entry.outcome == ERASED_HERE:
-            settled.refuse(ERASED_HERE, "answered before; what was stored was erased on this device", mentions[device])
-        else:
-            settled.refuse(str(entry.outcome), "the round was over when it came; it was discarded", mentions[device])
-    return parcels
-
-
-def _most_per_call(envelope_bytes: int) -> int:
-    """Return the most submissions in one call: as many as fit into a message, and as the shuffler takes."""
-    return min(MAXIMUM_SUBMISSIONS, MAXIMUM_MESSAGE_BYTES // (envelope_bytes + SUBMISSION_OVERHEAD))
-
-
-def _stretches(items: Iterable[T], length: int) -> Iterator[list[T]]:
-    remaining = iter(items)
-    while stretch := list(islice(remaining, length)):
-        yield stretch
+def _refused(to: Destination, submission_id: bytes, refusal: Refusal) -> Outcome:
+    if refusal.reason in TRANSIENT:
+        return Outcome(to, submission_id, Ending.TRY_AGAIN, None, refusal.message)
+    return Outcome(to, submission_id, Ending.REFUSED, refusal.reason, refusal.message)

@@ -1,4 +1,7 @@
-"""Limits: the most that a device may spend, as its application sets it. Without one, nothing is refused."""
+"""Limits: the most that a device may spend, and the weakest promise that it takes part under, as its application says.
+
+Without one, nothing is refused.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +12,13 @@ from dataclasses import asdict, dataclass
 from hubbub.client.arguments import is_number
 from hubbub.client.errors import UsageError
 
+OF_PROMISE = ("epsilon", "delta", "epsilon_local")
+"""The limits on what a task promises; their names are those of its table `privacy`."""
+
 
 @dataclass(frozen=True)
 class Limits:
-    """The most ε that one device may spend; None, or infinity, sets no limit.
+    """The most ε that one device may spend, and that a task may promise; None, or infinity, sets no limit.
 
     A day is a UTC day by the device's clock, and counts all tasks that share its state file. A task counts with all its
     rounds, for good.
@@ -23,6 +29,9 @@ class Limits:
         epsilon_per_day: central ε of the rounds answered in a day: it holds if they do not (`Budget`).
         epsilon_local_per_task: local ε of all rounds of one task.
         epsilon_per_task: central ε of all rounds of one task.
+        epsilon: the ε that a task promises for a round, which its operator chose.
+        delta: the δ of that promise.
+        epsilon_local: the cap on the local ε of a round that the task states.
 
     Raises:
         UsageError: where one is neither None nor a number, 0 or more.
@@ -32,6 +41,9 @@ class Limits:
     epsilon_per_day: float | None = None
     epsilon_local_per_task: float | None = None
     epsilon_per_task: float | None = None
+    epsilon: float | None = None
+    delta: float | None = None
+    epsilon_local: float | None = None
 
     def __post_init__(self) -> None:
         for name, value in asdict(self).items():
@@ -40,7 +52,21 @@ class Limits:
 
     @property
     def given(self) -> Mapping[str, float]:
-        """The limits that are set, by name."""
+        """The limits on what is spent that are set, by name."""
+        return {name: value for name, value in self._set.items() if name not in OF_PROMISE}
+
+    @property
+    def promised(self) -> Mapping[str, float]:
+        """The limits on what a task may promise that are set, by name."""
+        return {name: value for name, value in self._set.items() if name in OF_PROMISE}
+
+    @property
+    def any(self) -> bool:
+        """Whether anything is limited."""
+        return bool(self._set)
+
+    @property
+    def _set(self) -> Mapping[str, float]:
         return {name: float(value) for name, value in asdict(self).items() if value is not None and value < math.inf}
 
 

@@ -1,4 +1,4 @@
-"""Participant: what a device and a gateway share, that is a trusted task, a state file and a link to the shuffler."""
+"""Participant: what a device and a fleet share, that is a trusted task, a state file and a link to the shuffler."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ from hubbub.queries.draws import Random
 from hubbub.queries.errors import AnswerError
 from hubbub.queries.question import Value
 
-OVER = frozenset({Reason.TOO_LATE, Reason.ERASED, Reason.OVER_BUDGET})
+OVER = frozenset({Reason.TOO_LATE, Reason.ERASED, Reason.OVER_BUDGET, Reason.ROUND_FULL})
 """Refusals after which a submission is discarded: its round takes no more submissions."""
 
 LONGEST_NAME = 200
@@ -75,7 +75,7 @@ class Participant:
         tickets: Mapping[str, bytes] | Tickets | None = None,
         shown: tuple[Path | None, Path | None] = (None, None),
     ) -> None:
-        """See `Device` and `Gateway`."""
+        """See `Device` and `Fleet`."""
         self.task = trusted_task(task, operator_key, shuffler_key)
         self._state = State(checked_path(state, "state"))
         self._address = checked_shuffler(shuffler)

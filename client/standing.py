@@ -14,6 +14,7 @@ from fractions import Fraction
 from hubbub.accountant.mechanisms import one_round, paid_rounds
 from hubbub.client.budget import rounded_up
 from hubbub.client.state import DONE, ERASED_HERE, Entry, History
+from hubbub.protos.deltas import delta_warning
 from hubbub.protos.task import Task
 from hubbub.protos.times import forgotten_after
 
@@ -93,6 +94,7 @@ class DeviceStatus:
             certificate says what was reached; a device cannot know it.
         delta: see `epsilon`.
         epsilon_total: the task's cap on ε over all rounds; None where it has none.
+        delta_warning: that δ is so large that such an ε promises little, in words; None where it is not.
     """
 
     task: str
@@ -105,6 +107,7 @@ class DeviceStatus:
     epsilon: float
     delta: float
     epsilon_total: float | None
+    delta_warning: str | None = None
 
 
 @dataclass(frozen=True)
@@ -133,6 +136,7 @@ def status_of(task: Task, memory: Memory, now: float) -> DeviceStatus:
         epsilon=task.privacy.epsilon,
         delta=task.privacy.delta,
         epsilon_total=task.privacy.epsilon_total,
+        delta_warning=delta_warning(task),
     )
 
 

@@ -4,7 +4,7 @@ A round's answers are randomized once, whatever process is killed and when. A se
 answers would cost privacy again. So the randomized reports are stored before the network is used at all, sealed as soon
 as the round's keys can be had, and each retry sends the stored bytes. The answers themselves are never stored, but for
 the last state of a question over time, which the next round needs (`memory`). A file
-may hold many devices, as a gateway's does, and several processes may share it. Reports are erased as soon as they are
+may hold many devices, as a fleet's does, and several processes may share it. Reports are erased as soon as they are
 sealed, sealed bytes as soon as the shuffler has acknowledged them or no longer takes them.
 """
 
@@ -116,7 +116,7 @@ class State:
 
         A look before anything is drawn; `keep_reports` and `keep` look again.
         """
-        if not bill.limits.given:
+        if not bill.limits.any:
             return {}
         with self._transaction() as connection:
             return budget_tables.refusals(connection, *key(of), devices, bill)

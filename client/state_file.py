@@ -199,7 +199,8 @@ def why_unusable(path: Path, error: BaseException) -> str:
 
 def _is_busy(error: BaseException) -> bool:
     """Return whether another process was in the way: SQLite does not wait for it when it changes to WAL."""
-    return isinstance(error, sqlite3.OperationalError) and error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
+    # An error of Python's own, of text that is not UTF-8, has no code.
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY
 
 
 def _prepare(connection: sqlite3.Connection, path: Path) -> None:

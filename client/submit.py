@@ -19,11 +19,12 @@ import grpc
 
 from hubbub.client.arguments import checked_function, checked_type, is_number
 from hubbub.client.errors import UsageError
+from hubbub.client.loads import stretches
 from hubbub.protos import transport
 from hubbub.protos.envelope import Destination
 from hubbub.protos.errors import Distrusted, Unreachable
 from hubbub.protos.messages import Answer, Receipt, Submission
-from hubbub.protos.refusals import TRANSIENT, Refusal
+from hubbub.protos.refusals import TRANSIENT, Reason, Refusal
 from hubbub.protos.wire import SubmissionCaller
 from hubbub.queries.draws import Random, draw
 
@@ -187,24 +188,49 @@ async def submit_batch(
         Unreachable: where the shuffler does not answer.
         MessageError: where a receipt is another submission's.
     """
-    answers: dict[int, Answer] = {}
-    open_places = list(range(len(submissions)))
-
-    async def attempt(deadline: float) -> None:
-        sent = [submissions[place] for place in open_places]
-        answers.update(zip(open_places, await caller.submit_batch(to, sent, deadline), strict=True))
-        transient = {place: answer for place in open_places if (answer := _transient(answers[place])) is not None}
-        open_places[:] = transient
-        if transient:
-            # `persist` waits as long as the error it sees asks for: the longest wait serves every submission.
-            raise max(transient.values(), key=lambda refusal: refusal.retry_after or 0.0)
-
+    sending = _Batch(caller, to, submissions, pacing)
     try:
-        await pacing.persist(attempt)
+        await pacing.persist(sending.attempt)
     except Refusal as refusal:
         # A call that was refused as a whole answers for every submission that has no answer of its own yet.
-        answers.update({place: answers.get(place, refusal) for place in open_places})
-    return [answers[place] for place in range(len(submissions))]
+        sending.answers.update({place: sending.answers.get(place, refusal) for place in sending.open})
+    return [sending.answers[place] for place in range(len(submissions))]
+
+
+class _Batch:
+    """Submissions that are sent together, with the answers so far; `open` are the places that still need one."""
+
+    def __init__(
+        self, caller: SubmissionCaller, to: Destination, submissions: Sequence[Submission], pacing: Pacing
+    ) -> None:
+        self._caller, self._to, self._submissions, self._pacing = caller, to, submissions, pacing
+        self.answers: dict[int, Answer] = {}
+        self.open = list(range(len(submissions)))
+        self._load = max(1, len(submissions))
+
+    async def attempt(self, deadline: float) -> None:
+        """Send what is open, in as few calls as were not too large so far; all have the deadline together."""
+        until = self._pacing.monotonic() + deadline
+        try:
+            for stretch in list(stretches(self.open, self._load)) or [[]]:
+                await self._send(stretch, max(until - self._pacing.monotonic(), 0.001))
+        finally:
+            self.open = [place for place in self.open if place not in self.answers or _transient(self.answers[place])]
+        transient = [answer for place in self.open if (answer := _transient(self.answers[place])) is not None]
+        if transient:
+            # `persist` waits as long as the error it sees asks for: the longest wait serves every submission.
+            raise max(transient, key=lambda refusal: refusal.retry_after or 0.0)
+
+    async def _send(self, stretch: Sequence[int], deadline: float) -> None:
+        sent = [self._submissions[place] for place in stretch]
+        try:
+            found = await self._caller.submit_batch(self._to, sent, deadline)
+        except Refusal as refusal:
+            # Over a slow line a large call is not whole in time, however often it is made again.
+            if refusal.reason is Reason.OVERLOADED:
+                self._load = max(1, len(stretch) // 2)
+            raise
+        self.answers.update(zip(stretch, found, strict=True))
 
 
 def _transient(answer: Answer) -> Refusal | None:

@@ -98,7 +98,7 @@ def certificate_shown(task: Task, certificate: Any, key: Any) -> tuple[Path | No
     if certificate is None or key is None:
         raise UsageError(
             f"task {task.name} takes devices that show a certificate; make a Device with its `certificate` and `key`, "
-            "PEM files. A gateway cannot show those of its devices"
+            "PEM files. A fleet cannot show those of its devices"
         )
     return checked_path(certificate, "certificate"), checked_path(key, "key")
 

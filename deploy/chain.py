@@ -120,7 +120,7 @@ def _value(settings: str, key: str) -> str:
     return str(json.loads(line.partition(" = ")[2].partition("#")[0].strip()))
 
 
-def change(path: Path, key: str, value: str | Sequence[str]) -> None:
+def change(path: Path, key: str, value: str | int | Sequence[str]) -> None:
     """Write another value to a key of a settings file; its comment stays.
 
     Raises:

@@ -11,6 +11,7 @@ try:
 
     from hubbub.deploy import interrupts, printing
     from hubbub.deploy.requirements import COMMAND_LINE, NEEDS, missing
+    from hubbub.protos.readable import readable_lines
     from hubbub.service.cores import keep_memory_in
 except KeyboardInterrupt:  # Ctrl-C may come while these are loaded, which takes most of a short command's time
     raise SystemExit(130) from None
@@ -101,7 +102,7 @@ def _refuse(message: str, words: Sequence[str]) -> int:
     if "--json" in words:
         sys.stdout.write(json.dumps({"error": message}, indent=2) + "\n")
         sys.stdout.flush()
-    sys.stderr.write(f"error: {message}\n")
+    sys.stderr.write(f"error: {readable_lines(message)}\n")
     return 1
 
 

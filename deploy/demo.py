@@ -19,8 +19,10 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TimeElapsedColumn
 
+from hubbub.accountant.numbers import round_down_significant
+from hubbub.deploy.bars import progress_bars
 from hubbub.deploy.candidates import decoded
 from hubbub.deploy.data import Dataset, truth_of
 from hubbub.deploy.errors import BadUse
@@ -35,7 +37,7 @@ from hubbub.protos.admission import Admission, Mode
 from hubbub.protos.draft import check_draft
 from hubbub.protos.results import RoundResults
 from hubbub.protos.suites import DEFAULT
-from hubbub.protos.task import Draft, Privacy, Schedule
+from hubbub.protos.task import Draft, Privacy, Schedule, largest_delta
 from hubbub.queries.errors import FieldError
 from hubbub.queries.lookup import Decodable
 from hubbub.queries.question import Question
@@ -61,15 +63,22 @@ PRIVACY_OPTIONS = {
 }
 """The option that says each of these keys of the task's table `privacy`."""
 
-_PRIVACY = ("honest_share", "queries", "round_total", "all_rounds")
+_PRIVACY = ("honest_share", "queries", "round_total", "all_rounds", "valid_reports")
+
+
+USUAL_DELTA = 1e-6
+"""δ where none is named, unless that is large for so many devices: then the largest that goes without saying."""
 
 
 @dataclass(frozen=True)
 class Options:
-    """What to run: the privacy of what a device sends in a round, rounds, dummies, suite, shufflers, who may submit."""
+    """What to run: the privacy of what a device sends in a round, rounds, dummies, suite, shufflers, who may submit.
+
+    None for `delta` is `USUAL_DELTA`, or less where many devices take part.
+    """
 
     epsilon: float = 1.0
-    delta: float = 1e-6
+    delta: float | None = None
     epsilon_local: float = 8.0
     rounds: int = 1
     dummies: int = 0
@@ -85,9 +94,9 @@ class Stages:
 
     def __init__(self, console: Console) -> None:
         self.seconds: dict[str, float] = {}
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+        columns = (SpinnerColumn(), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
         self._console = console
-        self._bars = Progress(SpinnerColumn(), *columns, console=console, disable=not console.is_terminal)
+        self._bars = progress_bars(*columns, console=console, disable=not console.is_terminal)
 
     def __enter__(self) -> Stages:
         """Show the bars."""
@@ -114,6 +123,10 @@ class Stages:
         self._bars.advance(self._current, steps)
 
 
+def _usual_delta(minimum: int) -> float:
+    return min(USUAL_DELTA, round_down_significant(largest_delta(minimum), 2))
+
+
 def draft_for(dataset: Dataset, options: Options) -> Draft:
     """Return the task that asks a dataset's questions, open from now on and closed by the operator."""
     schedule = Schedule(
@@ -123,14 +136,14 @@ def draft_for(dataset: Dataset, options: Options) -> Draft:
         rounds=options.rounds,
         close="operator",
     )
+    minimum = max(2, math.ceil(MINIMUM_SHARE * dataset.devices))
     privacy = Privacy(
         options.epsilon,
-        options.delta,
+        _usual_delta(minimum) if options.delta is None else options.delta,
         epsilon_local=options.epsilon_local,
         honest_share=options.honest_share,
         dummies=options.dummies,
     )
-    minimum = max(2, math.ceil(MINIMUM_SHARE * dataset.devices))
     admission = Admission(options.admission)
     return Draft(dataset.name, schedule, minimum, privacy, dataset.questions, admission, options.suite)
 

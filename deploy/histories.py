@@ -8,11 +8,13 @@ of. A round that nobody has a certificate of, and that none names, is not found 
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from hubbub.deploy.recomputing import Recomputed, ResultsFile, read_results, recompute
 from hubbub.deploy.verification import NotACertificate, Pins, VerificationError, Verified, other_document, verify
 from hubbub.protos.releases import Release
 from hubbub.protos.successions import Succession
@@ -82,6 +84,8 @@ class Histories:
     histories: tuple[History, ...]
     alone: tuple[Problem, ...]
     skipped: tuple[Path, ...]
+    results: tuple[Recomputed, ...] = ()
+    """Files of results that are what their certificates are of."""
 
     @property
     def problems(self) -> tuple[Problem, ...]:
@@ -95,10 +99,11 @@ def read_histories(
     successions: Sequence[Succession] = (),
     progress: Callable[[str], None] = lambda _: None,
 ) -> Histories:
-    """Check the certificates in these files, and in the `.json` files of these folders, by themselves and together.
+    """Check the certificates and results in these files, and in the `.json` files of these folders: alone and together.
 
     `successions` are known beside those in the certificates, as for `verify`. `progress` is told which file is next.
-    JSON of another kind that lies in a folder is skipped; a file that is named must be a certificate.
+    JSON of another kind that lies in a folder is skipped; a file that is named must be a certificate, or
+    results, which hold one.
 
     Raises:
         NotACertificate: where there is no certificate at all.
@@ -106,25 +111,65 @@ def read_histories(
     held: list[Held] = []
     alone: list[Problem] = []
     skipped: list[Path] = []
+    files: list[ResultsFile] = []
     for path, named in _files(paths):
         progress(str(path))
-        try:
+        with _noted(path, alone):
             document = path.read_bytes()
-            if not named and other_document(document):
+            results = read_results(path, document)
+            if results is not None:
+                files.append(results)
+            elif not named and other_document(document):
                 skipped.append(path)
-                continue
-            held.append(Held(path, document, verify(document, pins, successions)))
-        except OSError as error:
-            alone.append(Problem(path, None, error.strerror or str(error)))
-        except VerificationError as error:
-            alone.append(Problem(path, None, str(error)))
+            else:
+                held.append(Held(path, document, verify(document, pins, successions)))
+    for file in files:
+        # Results hold their round's certificate: it is one of the history, where it is not there by itself.
+        if file.certificate not in {each.document for each in held}:
+            progress(str(file.path))
+            with _noted(file.path, alone):
+                held.append(Held(file.path, file.certificate, verify(file.certificate, pins, successions)))
     if not held and not alone:
         where = ", ".join(map(str, paths))
         raise NotACertificate(f"no certificate in {where}; `hubbub results --certificate FILE` saves one")
+    found = list(recompute(files, {each.document for each in held}))
+    problems = [Problem(None, None, str(each)) for each in found if isinstance(each, VerificationError)]
+    again = tuple(each for each in found if isinstance(each, Recomputed))
+    alone += [*_unmatched(paths, held, files), *problems]
+    return Histories(_by_task(held), tuple(alone), tuple(skipped), again)
+
+
+def _by_task(held: Sequence[Held]) -> tuple[History, ...]:
     tasks: dict[bytes, list[Held]] = {}
     for each in held:
         tasks.setdefault(each.verified.task.id, []).append(each)
-    return Histories(tuple(_history(of) for of in tasks.values()), tuple(alone), tuple(skipped))
+    return tuple(_history(of) for of in tasks.values())
+
+
+def _unmatched(paths: Sequence[Path], held: Sequence[Held], files: Sequence[ResultsFile]) -> list[Problem]:
+    """Say of which results no certificate was named, where certificates and results were: each holds another one."""
+    named = set(paths) - {file.path for file in files}
+    certificates = [each for each in held if each.path in named]
+    beside = [file for file in files if file.path in paths]
+    if not certificates or not beside:
+        return []
+    tasks = {each.verified.task.id for each in certificates}
+    if {file.certificate for file in beside}.isdisjoint(each.document for each in certificates):
+        tasks = set()
+    of = {each.document: each.verified.task.id for each in held}
+    text = "the certificate in these results is none of those that are named; name each beside its own results"
+    return [Problem(file.path, None, text) for file in beside if of.get(file.certificate) not in {None, *tasks}]
+
+
+@contextlib.contextmanager
+def _noted(path: Path, problems: list[Problem]) -> Iterator[None]:
+    """Note what does not hold of a file, so that the others are still looked at."""
+    try:
+        yield
+    except OSError as error:
+        problems.append(Problem(path, None, error.strerror or str(error)))
+    except VerificationError as error:
+        problems.append(Problem(path, None, str(error)))
 
 
 def _files(paths: Iterable[Path]) -> Iterator[tuple[Path, bool]]:

@@ -5,6 +5,7 @@ shuffler/   identity, its certificate, the operator's public key, settings
 analyzer/   identity, its certificate, the operator's and the shuffler's public keys, settings
 client/     the operator's and the shuffler's public keys, the authority's certificate, settings: nothing secret
 hop-2/      where there are more shufflers, each has a folder of its own (`deploy/chain.py`)
+proxy/      where a proxy is in front of the shuffler, its configuration and its certificate (`deploy/proxying.py`)
 
 A shuffler or an analyzer that somebody else runs makes its own identity and hands over only the public key. Its folder
 then holds no identity.
@@ -23,6 +24,7 @@ from hubbub.deploy.authority import Authority
 from hubbub.deploy.chain import Hops, add_hops
 from hubbub.deploy.errors import BadUse
 from hubbub.deploy.folders import new_folder
+from hubbub.deploy.proxying import add_proxy
 from hubbub.deploy.trust import identities_in
 from hubbub.protos.hosts import bracketed, checked_host
 from hubbub.protos.keys import CORE_ROLES, Identity, Role, load_public, save_public
@@ -73,6 +75,7 @@ class Placement:
         data: the folder for the stores; each service's store is in a folder of its role's name there.
         public_keys: the PEM files of parties that made their identities themselves.
         hops: the shufflers behind the first one.
+        proxy: whether a proxy is in front of the shuffler's public port, and has that address.
     """
 
     hosts: Mapping[Role, Sequence[str]] = field(default_factory=dict)
@@ -80,6 +83,7 @@ class Placement:
     data: Path | None = None
     public_keys: Mapping[Role, Path] = field(default_factory=dict)
     hops: Hops = field(default_factory=Hops)
+    proxy: bool = False
 
 
 HERE = Placement()
@@ -117,6 +121,9 @@ def initialise(root: Path, placement: Placement = HERE, now: datetime | None = N
         _issue(folder, authority, placement)
         _write_settings(folder, placement, now or datetime.now(UTC))
         add_hops(root, placement.hops, authority, LOOPBACK, placement.data)
+        if placement.proxy:
+            bound = placement.listen.get(Role.SHUFFLER, "127.0.0.1")
+            add_proxy(root, bound, authority, _called(placement, Role.SHUFFLER))
         identities_in(folder.trust_of("operator"))
     return folder
 
@@ -158,8 +165,13 @@ def _issue(folder: Folder, authority: Authority, placement: Placement) -> None:
     for role in CORE_ROLES:
         tls = folder.of(role.value) / "tls"
         # The operator only calls others, so its certificate names no host.
-        hosts = () if role is Role.OPERATOR else dict.fromkeys((*placement.hosts.get(role, ()), *LOOPBACK))
+        hosts = () if role is Role.OPERATOR else _called(placement, role)
         authority.issue(role.value, hosts, tls / f"{role.value}.pem", tls / f"{role.value}.key")
+
+
+def _called(placement: Placement, role: Role) -> tuple[str, ...]:
+    """Return all hosts that a service is called by."""
+    return tuple(dict.fromkeys((*placement.hosts.get(role, ()), *LOOPBACK)))
 
 
 def _write_settings(folder: Folder, placement: Placement, now: datetime) -> None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
-import re
 import tempfile
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
@@ -17,7 +15,7 @@ import grpc
 
 from hubbub.analyzer.sqlite import SqliteStore as AnalyzerStore
 from hubbub.client import Device
-from hubbub.deploy.chain import Hops
+from hubbub.deploy.chain import Hops, change
 from hubbub.deploy.folders import check_new
 from hubbub.deploy.initialise import Folder, Placement, initialise
 from hubbub.deploy.issuing import Issuer
@@ -80,6 +78,7 @@ class LocalPipeline:
         directory: where everything is kept.
         programs: what is run in the place of `hubbub shuffler` or `hubbub analyzer`, with the same arguments.
         hops: how many shufflers there are; those behind the first one are called hop-2, hop-3 and on.
+        behind_proxy: whether the shuffler is told that a proxy is in front of it; none is started.
 
     Raises:
         TaskError: where the draft is not TOML or not a task; on entering, where the task cannot be planned.
@@ -99,11 +98,13 @@ class LocalPipeline:
         *,
         programs: Mapping[Role, Sequence[str]] | None = None,
         hops: int = 1,
+        behind_proxy: bool = False,
     ) -> None:
         self._draft = read_draft(draft) if isinstance(draft, str) else draft
         self._given = directory
         self._programs = programs or {}
         self._hops = Hops(hops - 1)
+        self._behind_proxy = behind_proxy
         self._stack = contextlib.AsyncExitStack()
         self._tickets: dict[str, bytes] = {}
 
@@ -149,11 +150,12 @@ class LocalPipeline:
             tls = self.folder.of(Role.SHUFFLER) / "tls"
             self.issuer = Issuer(self.folder.of("client") / "certificates", tls / "devices.pem")
             self._set(Role.SHUFFLER, "devices_listen", "127.0.0.1:0")
-        # Thousands of devices enrol at once here, and nobody else can.
-        self._set(Role.SHUFFLER, "enrolments_per_second", MOST_ENROLMENTS)
-        for name in self._hops.names:
-            self._set(name, "listen", "127.0.0.1:0")
-            self._set(name, "metrics_listen", "127.0.0.1:0")
+        # Thousands of made-up people enrol at once here, and nobody else can; when each submits is no secret.
+        for name, number in (("enrolments_per_second", MOST_ENROLMENTS), ("count_step", 1)):
+            self._set(Role.SHUFFLER, name, number)
+        self._set(Role.SHUFFLER, "behind_proxy", self._behind_proxy)
+        for name, key in ((hop, key) for hop in self._hops.names for key in ("listen", "metrics_listen")):
+            self._set(name, key, "127.0.0.1:0")
         # The analyzer first: whoever delivers needs the port that the next was given.
         await self.start(Role.ANALYZER)
         following: str = Role.ANALYZER
@@ -194,12 +196,7 @@ class LocalPipeline:
         return self.folder.of(party) / f"{self._command(party)}.toml"
 
     def _set(self, party: str, key: str, value: str | int) -> None:
-        path = self._settings(party)
-        written = json.dumps(value)
-        text, changed = re.subn(rf'(?m)^{key} = ("[^"]*"|[0-9]+)', f"{key} = {written}", path.read_text())
-        if changed != 1:
-            raise ServiceError(f"{path} has {changed} lines with {key}; exactly one expected")
-        path.write_text(text)
+        change(self._settings(party), key, value)
 
     # Services
 
@@ -283,7 +280,7 @@ class LocalPipeline:
     def ticket(self, name: str) -> bytes:
         """Return the ticket of the device of that name, which is made when it is first asked for.
 
-        It is what a gateway takes: `Gateway(…, tickets=pipeline.ticket)`.
+        It is what a fleet takes: `Fleet(…, tickets=pipeline.ticket)`.
         """
         if name not in self._tickets:
             (self._tickets[name],) = self.tickets(1)

@@ -35,6 +35,9 @@ from hubbub.queries.randomizer import Randomizer
 from hubbub.queries.registry import randomizer_of
 from hubbub.queries.text import Text
 
+HELD_BYTES = 32
+"""What the shuffler stores of a submission beside its inner envelopes: id and digest."""
+
 HALF_WIDTH_ERRORS = 1.96
 """Standard errors on each side of a 95 % interval."""
 
@@ -76,6 +79,13 @@ class Plan:
         return outer_bytes([inner_bytes(each.query.report_bytes, suite) for each in self.queries], suite)
 
     @property
+    def most_disk_bytes(self) -> int:
+        """What a round of the most reports takes of the shuffler's disk before it is mixed."""
+        suite = suite_named(self.draft.suite)
+        inner = sum(inner_bytes(each.query.report_bytes, suite) for each in self.queries)
+        return self.draft.most_reports * (inner + HELD_BYTES)
+
+    @property
     def mechanisms(self) -> tuple[LocalMechanism, ...]:
         """Each query's randomizer, as the accountant takes it."""
         return tuple(each.query.mechanism for each in self.queries)
@@ -94,6 +104,7 @@ class Plan:
             suite=draft.suite,
             format=TASK_FORMAT,
             stated=draft.admission,
+            maximum_reports=draft.most_reports,
         )
 
 

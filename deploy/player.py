@@ -1,4 +1,4 @@
-"""A player: a process of the demo that answers for many devices, through a gateway or one by one.
+"""A player: a process of the demo that answers for many devices, through a fleet or one by one.
 
 It is run as `python -m hubbub.deploy.player`, with one JSON document on stdin (see `Assignment`). It prints a JSON line
 after every few devices, and a last one with the counts.
@@ -18,7 +18,7 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import parquet
 
-from hubbub.client import Device, Gateway
+from hubbub.client import Device, Fleet
 from hubbub.deploy.singly import submit_singly
 from hubbub.queries.question import Value
 from hubbub.service.cores import keep_memory_in
@@ -62,7 +62,7 @@ async def play(assignment: Assignment, task: bytes, rows: pa.Table) -> dict[str,
         "authority": Path(assignment.authority),
     }
     if assignment.certificates:
-        # A gateway has one connection, so it could show one certificate alone.
+        # A fleet has one connection, so it could show one certificate alone.
         folder = Path(assignment.certificates)
 
         def device(name: str) -> Device:
@@ -70,8 +70,8 @@ async def play(assignment: Assignment, task: bytes, rows: pa.Table) -> dict[str,
 
         summary = await submit_singly(devices, device, assignment.round, _report)
     else:
-        async with Gateway(task, **common, tickets=_tickets(assignment)) as gateway:
-            summary = await gateway.submit_many(devices, assignment.round, progress=_report)
+        async with Fleet(task, **common, tickets=_tickets(assignment)) as fleet:
+            summary = await fleet.submit_many(devices, assignment.round, progress=_report)
     return {"accepted": summary.accepted, "refused": dict(summary.refused), "messages": summary.messages}
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
 
+from hubbub.accountant.certificate.members import ATTESTED, IF_MINIMUM_VALID
 from hubbub.accountant.certificate.terms import Terms
 from hubbub.accountant.numbers import fraction_up, round_up_significant
 from hubbub.accountant.rigorous.proof import NotProvenError, Progress, Proof
@@ -80,7 +81,8 @@ def prove_certificate(verified: Verified, progress: Progress) -> Iterator[Findin
 def proven_content(content: Mapping[str, Any], findings: Sequence[Finding]) -> dict[str, Any]:
     """Return `queries`, `round_total` and `all_rounds` of a certificate with every upper number as it was proven.
 
-    The number that was stated is beside it, under its name and `_stated`. One that was not proven is None.
+    The number that was stated is beside it, under its name and `_stated`. One that was not proven is None; what is left
+    without the analyzer's word never is, as nothing here claims it.
     """
     queries, left = content["queries"], list(findings)
     proven = []
@@ -97,8 +99,10 @@ def proven_content(content: Mapping[str, Any], findings: Sequence[Finding]) -> d
 
 
 def _with_proven(stated: Mapping[str, Any], findings: Sequence[Finding]) -> dict[str, Any]:
+    unclaimed = {name: stated[name] for name in (IF_MINIMUM_VALID, ATTESTED) if name in stated}
     members = {each.claim.member: each.proven for each in findings}
-    return {**stated, **members, **{f"{each.claim.member}_stated": each.claim.stated for each in findings}}
+    beside = {**unclaimed, **{each.claim.member: each.claim.stated for each in findings}}
+    return {**stated, **dict.fromkeys(unclaimed), **members, **{f"{name}_stated": beside[name] for name in beside}}
 
 
 def _found(claim: Claim) -> Finding:

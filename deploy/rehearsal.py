@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from hubbub.client import Device, Gateway, Summary
+from hubbub.client import Device, Fleet, Summary
 from hubbub.deploy.errors import BadUse, bad_use
 from hubbub.deploy.settings import ClientSettings
 from hubbub.deploy.singly import submit_singly
@@ -39,7 +39,7 @@ async def send(
     are theirs where it admits by them, and each is then shown over a connection of its own.
 
     Raises:
-        HubbubError: as `Gateway.submit_many`.
+        HubbubError: as `Fleet.submit_many`.
     """
     named = ((str(number), each) for number, each in enumerate(answers))
     with tempfile.TemporaryDirectory(prefix="hubbub-rehearsal-") as scratch:
@@ -58,8 +58,8 @@ async def send(
                 return Device(**common, name=name, certificate=certificate, key=key)
 
             return await submit_singly(named, device, round_number, progress)
-        async with Gateway(**common, tickets={str(number): each for number, each in enumerate(tickets)}) as gateway:
-            return await gateway.submit_many(named, round_number, progress=progress)
+        async with Fleet(**common, tickets={str(number): each for number, each in enumerate(tickets)}) as fleet:
+            return await fleet.submit_many(named, round_number, progress=progress)
 
 
 def certificates_in(folder: Path) -> list[Certified]:

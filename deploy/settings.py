@@ -10,12 +10,15 @@ from hubbub.service.settings import Address, File, Table, TLSSettings
 
 
 class LimitSettings(Table):
-    """The `[limits]` table: the most ε that this device may spend; infinity, `inf`, is no limit."""
+    """The `[limits]` table: the most that this device may spend, or a task promise; infinity, `inf`, is no limit."""
 
     epsilon_local_per_day: float = Field(default=math.inf, ge=0, description="local ε in a UTC day, over all tasks")
     epsilon_per_day: float = Field(default=math.inf, ge=0, description="central ε in a UTC day, over all tasks")
     epsilon_local_per_task: float = Field(default=math.inf, ge=0, description="local ε in all rounds of a task")
     epsilon_per_task: float = Field(default=math.inf, ge=0, description="central ε in all rounds of a task")
+    epsilon: float = Field(default=math.inf, ge=0, description="ε that a task may promise for a round")
+    delta: float = Field(default=math.inf, ge=0, description="δ that a task may promise")
+    epsilon_local: float = Field(default=math.inf, ge=0, description="local ε of a round that a task may allow")
 
 
 class ClientSettings(Table):

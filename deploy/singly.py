@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Iterator, Mapping
 
 from hubbub.client import AnswerError, Device, Refusal, Summary
-from hubbub.client.gateway import BAD_ANSWER
+from hubbub.client.fleet import BAD_ANSWER
 from hubbub.queries.question import Value
 
 AT_ONCE = 16

@@ -6,10 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.progress import Progress
-
+from hubbub.deploy.bars import progress_bars
 from hubbub.deploy.errors import BadUse
-from hubbub.deploy.output import progress_console
 
 if TYPE_CHECKING:
     from hubbub.deploy.streams import Streams
@@ -47,7 +45,7 @@ def compare_over_time(
     from hubbub.deploy.views.comparison import comparison_document
 
     kinds = _kinds(compare)
-    with Progress(console=progress_console()) as bars:
+    with progress_bars() as bars:
         planning = bars.add_task("strategies: planning", total=len(kinds) * len(sizes))
         found = []
         for kind in kinds:

@@ -7,11 +7,11 @@ import contextlib
 import json
 import os
 import signal
-import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from hubbub.protos.errors import HubbubError
+from hubbub.service import children
 from hubbub.service.ports import ENDS_WITH_STDIN
 
 START_SECONDS = 60.0
@@ -36,15 +36,25 @@ class Service:
 
     It does not outlive the process that started it, however that one ends: then it drains, as after SIGTERM. Once it is
     started, `addresses` holds the addresses it listens on, by the names of its
-    ports. `program` is run in the place of `hubbub NAME` where it is given, with the same arguments.
+    ports. `program` is run in the place of `hubbub NAME` where it is given, with the same arguments. It imports nothing
+    from the current folder, and is given few variables (`service.children`); `environment` has others, which may be
+    changed before a start.
     """
 
-    def __init__(self, name: str, settings: Path, log: Path, program: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        name: str,
+        settings: Path,
+        log: Path,
+        program: Sequence[str] = (),
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
         self.name = name
         self.log = log
         self.addresses: dict[str, str] = {}
+        self.environment = dict(environment or {})
         self._settings = settings
-        self._program = tuple(program) or (sys.executable, "-m", "hubbub.deploy.cli", name)
+        self._program = tuple(program) or children.command("hubbub.deploy.cli", name)
         self._process: asyncio.subprocess.Process | None = None
 
     @property
@@ -82,7 +92,7 @@ class Service:
                 stdout=asyncio.subprocess.PIPE,
                 stderr=log,
                 start_new_session=True,
-                env={**os.environ, "PYTHONUNBUFFERED": "1", ENDS_WITH_STDIN: "1"},
+                env=children.environment({"PYTHONUNBUFFERED": "1", ENDS_WITH_STDIN: "1", **self.environment}),
             )
 
     async def _announcement(self, process: asyncio.subprocess.Process) -> dict[str, str] | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import sys
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -20,6 +19,7 @@ from hubbub.deploy.player import Assignment
 from hubbub.protos.admission import Mode
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.keys import write_private
+from hubbub.service import children
 
 
 @dataclass
@@ -113,12 +113,11 @@ def _assignment(
 async def _run(assignment: Assignment, log: Path, played: Played, progress: Callable[[int], None]) -> None:
     with log.open("wb") as errors:
         process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            "hubbub.deploy.player",
+            *children.command("hubbub.deploy.player"),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=errors,
+            env=children.environment(),
             # Ctrl-C then reaches the demo alone, which ends the players itself.
             start_new_session=True,
         )

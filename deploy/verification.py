@@ -11,12 +11,14 @@ from hubbub.accountant.certificate.check import check_statement
 from hubbub.accountant.certificate.members import FLOATS
 from hubbub.accountant.certificate.terms import Terms
 from hubbub.accountant.errors import AccountingError
+from hubbub.deploy.pins import Pins as Pins
 from hubbub.protos.batch import BatchRecord, round_named
+from hubbub.protos.counts import DIGEST, check_binds
 from hubbub.protos.errors import HubbubError, SignatureError
-from hubbub.protos.forms import CERTIFICATE_FORMS, Form, form_named, version_at
-from hubbub.protos.keys import CORE_ROLES, Role
+from hubbub.protos.forms import CERTIFICATE_FORMS, COUNTED, Form, form_named, version_at
+from hubbub.protos.keys import CORE_ROLES, HASH_BYTES
 from hubbub.protos.releases import Release, attested
-from hubbub.protos.signed import SignedDocument, fingerprint, instead_of_json, parse_canonical, with_floats
+from hubbub.protos.signed import SignedDocument, fingerprint, from_hex, instead_of_json, parse_canonical, with_floats
 from hubbub.protos.signed_task import SignedTask
 from hubbub.protos.signers import followed, signers
 from hubbub.protos.successions import Succession
@@ -24,6 +26,8 @@ from hubbub.protos.task import Task, hop_name
 from hubbub.queries.errors import shown
 
 _MEMBERS = {"format", "task", "round", "batches", "all_rounds", "honest_share", "queries", "round_total"}
+_COUNTED_MEMBERS = {DIGEST, "valid_reports"}
+"""Members of the versions that bind what was counted, and say on whose word it rests."""
 _OPTIONAL = {"admission", "horizon", "earlier", "releases", "successions", "uncounted"}
 """Members that not every certificate has: of tasks that state their admission, whose rounds before are attested as
 releases, in place of `earlier`; of those with a question over time, where the statement's check says whether it must;
@@ -38,21 +42,6 @@ class VerificationError(HubbubError):
 
 class NotACertificate(VerificationError):
     """A file holds something else than a certificate, so that nothing in it can be checked."""
-
-
-@dataclass(frozen=True)
-class Pins:
-    """The identities (32 bytes each) that must have signed a certificate, as far as they are known out of band."""
-
-    operator: bytes | None = None
-    shuffler: bytes | None = None
-    analyzer: bytes | None = None
-    hops: tuple[bytes, ...] | None = None
-    """Those of the shufflers behind the first one, in their order; None where they are not known."""
-
-    def of(self, role: Role) -> bytes | None:
-        """The identity of a role; None where it is not pinned."""
-        return {Role.OPERATOR: self.operator, Role.SHUFFLER: self.shuffler, Role.ANALYZER: self.analyzer}[role]
 
 
 @dataclass(frozen=True)
@@ -155,9 +144,11 @@ def verify(certificate: bytes, pins: Pins, successions: Sequence[Succession] = (
         content = _stated(document.content(form.label, signers(task, value["body"]["round"]).analyzer), form)
         records = _check_records(task, content)
         _check_admission(task, content)
-        _check_numbers(task, content)
+        releases = _check_releases(task, content, records)
+        _check_numbers(task, content, _uncounted(content, releases))
+        _check_digest(content, form)
         _check_hops(task, content, records)
-        releases = _check_before(task, content, records)
+        _check_before(task, content, releases)
     except (SignatureError, AccountingError, HubbubError) as error:
         raise VerificationError(f"the certificate does not hold: {error}") from error
     return Verified(task, content, records, pins, releases)
@@ -184,7 +175,7 @@ def other_document(document: bytes) -> str | None:
 
 def _form_of(content: dict[str, Any]) -> Form:
     form = form_named(content.get("format"), CERTIFICATE_FORMS)
-    if set(content) - _OPTIONAL != _MEMBERS:
+    if set(content) - _OPTIONAL != (_MEMBERS | _COUNTED_MEMBERS if form in COUNTED else _MEMBERS):
         raise VerificationError(f"it does not have the members of {form.name}; is it of another version?")
     return form
 
@@ -193,9 +184,12 @@ def _check_task(content: dict[str, Any], form: Form, pins: Pins, known: Sequence
     # The task's signatures are over the bytes of the task's own version, which may be older than the certificate's.
     signed_task = SignedTask.from_json(content["task"], form.version)
     named = signed_task.task.identities
+    check_binds(signed_task.task, form)
     task = followed(signed_task.task, [*_successions_in(content), *known])
     if task.lineage is not None and type(content["round"]) is not int:
         raise VerificationError(f"its round is {shown(content['round'])}, and not a number")
+    if pins.task_id not in (None, task.id):
+        raise VerificationError(f"it is of task {task.name}, {task.id.hex()}, not of the one that --task names")
     _check_pins(task, pins)
     signed_task.check(named.operator, named.shuffler)
     return task
@@ -292,6 +286,12 @@ def _check_record(task: Task, content: dict[str, Any], record: BatchRecord, inde
         raise VerificationError(f"round {record.batch.round} is not one of the task's {task.schedule.rounds} rounds")
 
 
+def _check_digest(content: dict[str, Any], form: Form) -> None:
+    """Check the form of the counts' digest; who has the round's results compares them with it (`recomputing`)."""
+    if form in COUNTED:
+        from_hex(content[DIGEST], HASH_BYTES, DIGEST)
+
+
 def _check_hops(task: Task, content: dict[str, Any], records: tuple[BatchRecord, ...]) -> None:
     """Check that what hops did not pass on is among the reports that are stated as left out."""
     for query, stated, record in zip(task.queries, content["queries"], records, strict=True):
@@ -310,18 +310,35 @@ def _check_admission(task: Task, content: dict[str, Any]) -> None:
         )
 
 
-def _check_before(task: Task, content: dict[str, Any], records: Sequence[BatchRecord]) -> tuple[Release, ...] | None:
-    """Check the rounds before; return their releases, None where the task's batch records attest none."""
+def _check_releases(task: Task, content: dict[str, Any], records: Sequence[BatchRecord]) -> tuple[Release, ...] | None:
+    """Check what attests the rounds before; return their releases, None where the task's batch records attest none."""
     expected = {"earlier"} if task.stated is None else {"releases", "uncounted"}
     if {"earlier", "releases", "uncounted"} & set(content) != expected:
         names = " and ".join(sorted(expected))
         raise VerificationError(f"the rounds before it are to be attested by the members {names}, and no other")
     if task.stated is None:
-        _check_earlier(task, content)
         return None
-    releases = attested(task, content["releases"], (record.place for record in records))
-    _check_history(task, content, releases)
-    return releases
+    return attested(task, content["releases"], (record.place for record in records))
+
+
+def _uncounted(content: dict[str, Any], releases: Sequence[Release] | None) -> dict[int, int]:
+    """Return the rounds that are said never to have been counted, with the reports that each was released with."""
+    if releases is None:
+        return {}
+    uncounted, released = content["uncounted"], {release.round: release.reports for release in releases}
+    # By type: true is no round's number, though it equals 1 to Python.
+    whole = isinstance(uncounted, list) and all(type(number) is int for number in uncounted)
+    if not whole or uncounted != [number for number in released if number in uncounted]:
+        raise VerificationError("uncounted must list rounds that were released before, in that order")
+    return {number: released[number] for number in uncounted}
+
+
+def _check_before(task: Task, content: dict[str, Any], releases: Sequence[Release] | None) -> None:
+    """Check that the rounds that are composed are those attested, with their numbers of reports."""
+    if releases is None:
+        _check_earlier(task, content)
+    else:
+        _check_history(task, content, releases)
 
 
 def _check_history(task: Task, content: dict[str, Any], releases: Sequence[Release]) -> None:
@@ -331,10 +348,6 @@ def _check_history(task: Task, content: dict[str, Any], releases: Sequence[Relea
     if composed != rounds:
         raise VerificationError(f"rounds {composed} are composed with it, the shuffler released {rounds} before it")
     uncounted = content["uncounted"]
-    # By type: true is no round's number, though it equals 1 to Python.
-    whole = isinstance(uncounted, list) and all(type(number) is int for number in uncounted)
-    if not whole or uncounted != [number for number in rounds if number in uncounted]:
-        raise VerificationError("uncounted must list rounds that were released before, in that order")
     for release, stated in zip(releases, history, strict=True):
         for query, counts in zip(task.queries, stated["queries"], strict=True):
             name = f"{query.name} of round {release.round}"
@@ -360,5 +373,5 @@ def _check_earlier(task: Task, content: dict[str, Any]) -> None:
             _check_record(task, {"round": stated["round"]}, record, 0, query)
 
 
-def _check_numbers(task: Task, content: dict[str, Any]) -> None:
-    check_statement(Terms.of(task), [(query.name, query.mechanism) for query in task.queries], content)
+def _check_numbers(task: Task, content: dict[str, Any], uncounted: dict[int, int]) -> None:
+    check_statement(Terms.of(task), [(query.name, query.mechanism) for query in task.queries], content, uncounted)

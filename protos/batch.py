@@ -55,11 +55,16 @@ class BatchId:
 
 def released_digest(envelopes: Iterable[bytes]) -> bytes:
     """Return the SHA-256 (32 bytes) of a released list: a label, then the envelopes, all of one length, in order."""
-    # No lengths in between: the envelopes of a query have one length, which the task fixes.
-    digest = hashlib.sha256(Label.BATCH_DIGEST.value.encode())
+    digest = begun_digest()
     for envelope in envelopes:
         digest.update(envelope)
     return digest.digest()
+
+
+def begun_digest() -> hashlib._Hash:
+    """Return the hash of a released list before its first envelope, for who gets them one by one."""
+    # No lengths in between: the envelopes of a query have one length, which the task fixes.
+    return hashlib.sha256(Label.BATCH_DIGEST.value.encode())
 
 
 @dataclass(frozen=True)

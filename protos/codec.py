@@ -7,13 +7,14 @@ Every `write_*` is its inverse.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from hubbub.protos.batch import BatchId
 from hubbub.protos.envelope import NUMBER_LIMIT, SUBMISSION_ID_BYTES, Destination
 from hubbub.protos.errors import MessageError
 from hubbub.protos.keys import HASH_BYTES, KeySet
 from hubbub.protos.messages import Answer, Committed, Envelopes, Receipt, RoundState, RoundStatus, Submission
+from hubbub.protos.readable import readable
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.results import RoundId
 from hubbub.protos.signed import SIGNATURE_BYTES, SignedDocument
@@ -199,9 +200,15 @@ def retry_after_ms(refusal: Refusal) -> int | None:
 
 
 def plain(text: str) -> str:
-    """Return a text from the other side as one printable line of at most `LONGEST_MESSAGE` characters."""
-    # It goes to logs and terminals: a line break could forge a log line, an escape sequence could hide text.
-    return "".join(mark if mark.isprintable() else " " for mark in text[:LONGEST_MESSAGE])
+    """Return a text from the other side as one readable line of at most `LONGEST_MESSAGE` characters."""
+    # It goes to logs and terminals: a line break could forge a log line, an escape sequence could hide text. Cut before
+    # too: an escape is up to ten characters for one.
+    return readable(text[:LONGEST_MESSAGE])[:LONGEST_MESSAGE]
+
+
+def plain_counts(counts: Mapping[str, int]) -> dict[str, int]:
+    """Return counts by names from the other side, as `plain` has them."""
+    return {plain(name): count for name, count in counts.items()}
 
 
 def read_answer(message: submission_pb2.Answer) -> Answer:
@@ -252,7 +259,7 @@ def read_status(message: control_pb2.RoundStatus) -> RoundStatus:
         state=states[message.state],
         submissions=message.submissions,
         minimum_reports=message.minimum_reports,
-        refusals=dict(message.refusals),
+        refusals=plain_counts(message.refusals),
         waiting_for=plain(message.waiting_for),
     )
 
@@ -321,4 +328,4 @@ def write_round_id(round_id: RoundId) -> results_pb2.RoundId:
 
 def read_round_id(message: results_pb2.RoundId) -> RoundId:
     """Decode which round."""
-    return RoundId(read_task_id(message.task_id), message.task_name, message.round)
+    return RoundId(read_task_id(message.task_id), plain(message.task_name), message.round)

@@ -12,7 +12,7 @@ from hubbub.protos.admission import ENROLLED, draft_admission
 from hubbub.protos.errors import SuiteError, TaskError
 from hubbub.protos.keys import LATEST_TIME
 from hubbub.protos.suites import DEFAULT, SUITES, suite_named
-from hubbub.protos.task import MAXIMUM_DUMMIES, MAXIMUM_REPORTS, Draft, Privacy, Schedule
+from hubbub.protos.task import MAXIMUM_DUMMIES, MAXIMUM_REPORTS, Draft, Privacy, Schedule, is_large, largest_delta
 from hubbub.queries.errors import FieldError, shown
 from hubbub.queries.fields import as_float, check_count, check_keys, check_name
 from hubbub.queries.over_rounds import OfRounds
@@ -23,6 +23,8 @@ MAXIMUM_QUERIES = 64
 MAXIMUM_ROUNDS = 1_000_000
 MINIMUM_DELTA = 1e-15
 MAXIMUM_EPSILON_LOCAL = 20
+LONGEST_REASON = 300
+"""Most characters of the words by which a task asks for a large δ."""
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 _DURATION = re.compile(r"([0-9]{1,9})\s*([smhdw])")
@@ -51,8 +53,9 @@ def _draft_from(tables: dict[str, Any]) -> Draft:
     task, privacy = _table(tables, "task"), _table(tables, "privacy")
     admission = draft_admission(tables["admission"]) if "admission" in tables else ENROLLED
     required = {"name", "start", "length", "grace", "minimum_reports"}
-    check_keys("task", task, required, {"rounds", "close", "suite"})
-    check_keys("privacy", privacy, {"epsilon", "delta"}, {"epsilon_local", "honest_share", "epsilon_total", "dummies"})
+    check_keys("task", task, required, {"rounds", "close", "suite", "maximum_reports"})
+    optional = {"epsilon_local", "honest_share", "epsilon_total", "dummies", "large_delta"}
+    check_keys("privacy", privacy, {"epsilon", "delta"}, optional)
     if admission.assumed and "honest_share" not in privacy:
         problem = (
             "is missing: in an open task nobody checks who submits, so write which share of the reports you assume to "
@@ -70,6 +73,7 @@ def _draft_from(tables: dict[str, Any]) -> Draft:
         questions=tuple(_question(index, query) for index, query in enumerate(queries)),
         admission=admission,
         suite=task.get("suite", DEFAULT.name),
+        maximum_reports=task.get("maximum_reports"),
     )
     check_draft(draft)
     return draft
@@ -82,8 +86,8 @@ def _table(tables: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def _privacy_value(key: str, value: Any) -> Any:
-    # TOML tells 1 from 1.0. As floats both give the same task, with the same id; the dummies are a count.
-    return value if key == "dummies" else as_float("privacy", key, value)
+    # TOML tells 1 from 1.0. As floats both give the same task, with the same id; the others are a count and words.
+    return value if key in ("dummies", "large_delta") else as_float("privacy", key, value)
 
 
 def _schedule(task: dict[str, Any]) -> Schedule:
@@ -118,8 +122,10 @@ def _question(index: int, content: Any) -> Question:
     return read_question(f"query[{index}]", content)
 
 
-def check_draft(draft: Draft) -> None:
+def check_draft(draft: Draft, *, capped: bool = True) -> None:
     """Return only if every value of a draft, or of a frozen task, is within its limits.
+
+    Not `capped` is a task of an earlier form, which nobody held against `largest_delta`.
 
     Raises:
         FieldError: naming the first value that is not, its limit and what to do.
@@ -127,7 +133,11 @@ def check_draft(draft: Draft) -> None:
     check_name("task", draft.name)
     _check_schedule(draft.schedule)
     check_count("task", "minimum_reports", draft.minimum_reports, 2, MAXIMUM_REPORTS)
+    if draft.maximum_reports is not None:
+        check_count("task", "maximum_reports", draft.maximum_reports, draft.minimum_reports, MAXIMUM_REPORTS)
     _check_privacy(draft.privacy)
+    if capped:
+        _check_large_delta(draft.privacy, draft.minimum_reports)
     _check_suite(draft.suite)
     if not 1 <= len(draft.questions) <= MAXIMUM_QUERIES:
         raise FieldError(
@@ -173,6 +183,24 @@ def _check_privacy(privacy: Privacy) -> None:
             continue
         if isinstance(value, bool) or not isinstance(value, float) or not holds(value):
             raise FieldError("privacy", key, f"is {shown(value)}; it {limit}")
+
+
+def _check_large_delta(privacy: Privacy, reports: int) -> None:
+    """Refuse a δ at which the promise says little, unless the task says in words that it wants it."""
+    reason = privacy.large_delta
+    if reason is None and is_large(privacy.delta, reports):
+        raise FieldError(
+            "privacy",
+            "delta",
+            f"is {privacy.delta:g}, at most {largest_delta(reports):g} for minimum_reports = {reports}: with "
+            "probability delta a person is not promised epsilon, and 1 / minimum_reports would allow publishing one "
+            'person\'s answers. Lower it, or say in words why the task wants more: large_delta = "…"',
+        )
+    if reason is not None and not (
+        isinstance(reason, str) and reason.strip() and reason.isprintable() and len(reason) <= LONGEST_REASON
+    ):
+        problem = f"is {shown(reason)}; say in at most {LONGEST_REASON} printable characters why, or leave it out"
+        raise FieldError("privacy", "large_delta", problem)
 
 
 def _check_suite(name: object) -> None:

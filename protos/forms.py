@@ -31,14 +31,21 @@ class Form:
 UNSTATED = Form("hubbub-task/2", Label.TASK, 2)
 """The last form of a task that does not state its admission, which is then open."""
 
-TASK_FORMS = (Form("hubbub-task/1", Label.TASK_V1, 1), UNSTATED, Form("hubbub-task/3", Label.TASK_V3, 2))
-"""Every version of a task that can be read; a task that states its admission has the last one."""
+UNCAPPED = Form("hubbub-task/3", Label.TASK_V3, 2)
+"""The last form of a task that does not state the most reports of a round, and whose δ was not held against them."""
+
+TASK_FORMS = (Form("hubbub-task/1", Label.TASK_V1, 1), UNSTATED, UNCAPPED, Form("hubbub-task/4", Label.TASK_V4, 2))
+"""Every version of a task that can be read; a new task has the last one."""
 
 CERTIFICATE_FORMS = (
     Form("hubbub-certificate/1", Label.CERTIFICATE_V1, 1),
-    Form("hubbub-certificate/2", Label.CERTIFICATE, 2),
+    Form("hubbub-certificate/2", Label.CERTIFICATE_V2, 2),
+    Form("hubbub-certificate/3", Label.CERTIFICATE, 2),
 )
 """Every version of a certificate that can be read; new certificates have the last one."""
+
+COUNTED = CERTIFICATE_FORMS[2:]
+"""The versions that bind what was counted, by a digest, and say what rests on the analyzer's word."""
 
 
 def form_named(name: Any, forms: tuple[Form, ...]) -> Form:

@@ -41,9 +41,12 @@ class Reason(StrEnum):
     TICKET_SPENT = "ticket_spent"
     FORKED = "forked"
     TOO_LARGE = "too_large"
+    RESULTS_DIFFER = "results_differ"
+    ROUND_FULL = "round_full"
+    NO_ROOM = "no_room"
 
 
-TRANSIENT = frozenset({Reason.OVERLOADED, Reason.NOT_READY})
+TRANSIENT = frozenset({Reason.OVERLOADED, Reason.NOT_READY, Reason.NO_ROOM})
 """Reasons that pass: the same call may succeed later."""
 
 

@@ -42,7 +42,10 @@ class RoundId:
 class QueryResult:
     """One query of one round: reports delivered, reports counted, reports left out by reason, and the estimates.
 
-    `estimates` is None where the query is withheld.
+    `estimates` is None where the query is withheld. `counts` are what they follow from, as `Tally.written` writes them,
+    dummies included; empty where it is withheld, where the estimates' table is these very bytes, and from an analyzer
+    of a version that did not send them. Where the question is over time they follow from those of the earlier `rounds`
+    too.
     """
 
     name: str
@@ -51,6 +54,13 @@ class QueryResult:
     valid: int
     left_out: Mapping[str, int]
     estimates: Estimates | None
+    counts: bytes = b""
+    rounds: tuple[int, ...] = ()
+
+    @property
+    def tallied(self) -> bytes:
+        """What the estimates follow from, in one place or the other; empty where it is not known."""
+        return self.counts or (b"" if self.estimates is None else self.estimates.table)
 
 
 @dataclass(frozen=True)

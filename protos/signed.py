@@ -51,6 +51,7 @@ class Label(StrEnum):
     """
 
     # These texts are part of what is signed: a change to one makes every earlier signature under it invalid.
+    TASK_V4 = "hubbub/v4 task"
     TASK_V3 = "hubbub/v3 task"
     TASK = "hubbub/v2 task"
     TASK_V1 = "hubbub/v1 task"
@@ -63,8 +64,11 @@ class Label(StrEnum):
     RELEASES = "hubbub/v1 releases"
     TICKET = "hubbub/v1 enrolment ticket"
     SUCCESSION = "hubbub/v1 succession"
-    CERTIFICATE = "hubbub/v2 certificate"
+    CERTIFICATE = "hubbub/v3 certificate"
+    CERTIFICATE_V2 = "hubbub/v2 certificate"
     CERTIFICATE_V1 = "hubbub/v1 certificate"
+    COUNTS = "hubbub/v1 counts"
+    COUNTED = "hubbub/v1 counted batch"
 
 
 def canonical(value: Any) -> bytes:

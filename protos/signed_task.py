@@ -28,7 +28,7 @@ from hubbub.protos.signed import (
 )
 from hubbub.protos.successions import Succession
 from hubbub.protos.suites import suite_named
-from hubbub.protos.task import TASK_FORMAT, Draft, Identities, Privacy, Schedule, Task, task_content
+from hubbub.protos.task import STATING, TASK_FORMAT, Draft, Identities, Privacy, Schedule, Task, task_content
 from hubbub.queries.over_rounds import Repeated
 from hubbub.queries.query import Query
 
@@ -188,7 +188,8 @@ def _task_from(content: Any, version: Version) -> Task:
     suite = _suite_of(content["suite"])
     if version == 2:
         content = _with_floats(content)
-    stated = read_admission(content["admission"]) if form.name == TASK_FORMAT else None
+    stated = read_admission(content["admission"]) if form.name in STATING else None
+    newest = form.name == TASK_FORMAT
     queries = tuple(Query.read(f"query[{index}]", query) for index, query in enumerate(content["queries"]))
     draft = Draft(
         name=content["name"],
@@ -198,12 +199,23 @@ def _task_from(content: Any, version: Version) -> Task:
         questions=tuple(query.question for query in queries),
         admission=stated or OPEN,
         suite=suite,
+        maximum_reports=content["maximum_reports"] if newest else None,
     )
-    check_draft(draft)
+    check_draft(draft, capped=newest)
     _check_promises(draft, queries)
     identities = _identities_from(content["identities"])
     promise = draft.minimum_reports, draft.privacy
-    return Task(draft.name, draft.schedule, *promise, queries, identities, suite=suite, format=form.name, stated=stated)
+    return Task(
+        draft.name,
+        draft.schedule,
+        *promise,
+        queries,
+        identities,
+        suite=suite,
+        format=form.name,
+        stated=stated,
+        maximum_reports=draft.maximum_reports,
+    )
 
 
 def _suite_of(name: Any) -> str:

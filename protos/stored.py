@@ -8,7 +8,7 @@ write files beside the one it opens: a file that is newer, or is not one of ours
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import quote
@@ -19,10 +19,28 @@ _MAGIC = b"SQLite format 3\x00"
 _VERSION_FIELD = slice(60, 64)
 """Where SQLite's file header holds `user_version`, big-endian."""
 
+_APPLICATION_FIELD = slice(68, 72)
+"""Where it holds `application_id`, big-endian."""
+
 _HEADER_BYTES = 100
 
-KINDS = {"known": "shuffler's store", "certificates": "analyzer's store", "submission": "state file"}
-"""What a file is, by a table that this kind alone has, in every version: versions say nothing about the kind."""
+APPLICATIONS = {
+    "shuffler's store": b"hubS",
+    "hop's store": b"hubH",
+    "analyzer's store": b"hubA",
+    "state file": b"hubD",
+}
+"""The `application_id` of each kind of file, four letters. Files that were written before have none, 0."""
+
+KINDS = {
+    "known": "shuffler's store",
+    "certificates": "analyzer's store",
+    "submission": "state file",
+    "private_keys": "hop's store",
+}
+"""What a file without an `application_id` is, by a table of it, the first of these that it has.
+
+They are in every version of their kind; the analyzer's stores have the hop's table, too."""
 
 Migration = Callable[[sqlite3.Connection], None]
 """Changes the tables from one version to the next, inside a transaction that the caller begins and ends.
@@ -45,6 +63,11 @@ class Layout:
     older: str
     migrations: Mapping[int, Migration] = field(default_factory=dict)
 
+    @property
+    def application(self) -> int:
+        """The `application_id` of its files; 0 where it has none of its own."""
+        return int.from_bytes(APPLICATIONS.get(self.what, b""), "big")
+
     def leads_from(self, version: int) -> bool:
         """Return whether a store of that version is of this version or can be brought forward to it."""
         return version <= self.version and all(step in self.migrations for step in range(version, self.version))
@@ -62,13 +85,25 @@ def check_version(path: Path, layout: Layout, error: type[HubbubError]) -> None:
     found = version_of(path)
     if found is None:
         return
-    tables = _tables(path) if found >= 0 else set()
+    application = application_of(path)
+    tables = _tables(path) if found >= 0 and application == 0 else set()
     if found < 0 or (found == 0 and tables != set()):
         raise error(f"{path} is not a file of this kind ({layout.what}); nothing was touched, name another place")
-    for kind in {KINDS[table] for table in KINDS.keys() & (tables or set())} - {layout.what}:
+    kind = _kind(application, tables or set())
+    if kind not in ("", layout.what):
         raise error(f"{path} is not the {layout.what} but the {kind}; nothing was touched, put each file in its place")
     if found:
         _check_known(path, found, layout, error)
+
+
+def _kind(application: int, tables: Collection[str]) -> str:
+    """Name what a file is, in words; nothing where it does not say."""
+    if application == 0:
+        found = next((kind for table, kind in KINDS.items() if table in tables), "")
+    else:
+        known = {int.from_bytes(letters, "big"): what for what, letters in APPLICATIONS.items()}
+        found = known.get(application, f"file of another program (application id {application:#010x}), or damaged")
+    return found
 
 
 def _check_known(path: Path, found: int, layout: Layout, error: type[HubbubError]) -> None:
@@ -89,7 +124,7 @@ def bring_forward(connection: sqlite3.Connection, path: Path, layout: Layout, er
             not show yet; nothing was changed.
         sqlite3.Error: where a statement fails; nothing was changed.
     """
-    if _version_in(connection) == layout.version:
+    if _version_in(connection) == layout.version and _application_in(connection) == layout.application:
         return layout.version
     connection.execute("BEGIN IMMEDIATE")
     try:
@@ -105,6 +140,7 @@ def bring_forward(connection: sqlite3.Connection, path: Path, layout: Layout, er
 
 
 def _bring(connection: sqlite3.Connection, path: Path, found: int, layout: Layout, error: type[HubbubError]) -> None:
+    connection.execute(f"PRAGMA application_id = {layout.application}")
     if found == layout.version:
         return
     if found == 0:
@@ -131,18 +167,31 @@ def _version_in(connection: sqlite3.Connection) -> int:
     return int(connection.execute("PRAGMA user_version").fetchone()[0])
 
 
+def _application_in(connection: sqlite3.Connection) -> int:
+    return int(connection.execute("PRAGMA application_id").fetchone()[0])
+
+
 def version_of(path: Path) -> int | None:
     """Return a file's `user_version`; None where the file is missing or empty, -1 where it is not a database."""
-    try:
-        with path.open("rb") as file:
-            header = file.read(_HEADER_BYTES)
-    except FileNotFoundError:
-        return None
+    header = _header(path)
     if not header:
         return None
     if len(header) < _HEADER_BYTES or not header.startswith(_MAGIC):
         return -1
     return int.from_bytes(header[_VERSION_FIELD], "big")
+
+
+def application_of(path: Path) -> int:
+    """Return a file's `application_id`; 0 where it has none, or is no database."""
+    return int.from_bytes(_header(path)[_APPLICATION_FIELD], "big")
+
+
+def _header(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return file.read(_HEADER_BYTES)
+    except FileNotFoundError:
+        return b""
 
 
 def _tables(path: Path) -> set[str] | None:
@@ -151,7 +200,7 @@ def _tables(path: Path) -> set[str] | None:
     connection = sqlite3.connect(f"file:{quote(str(path.absolute()))}?mode=ro&immutable=1", uri=True)
     try:
         return {name for (name,) in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
-    except sqlite3.DatabaseError:
+    except (sqlite3.DatabaseError, UnicodeDecodeError):
         return None
     finally:
         connection.close()

@@ -35,6 +35,10 @@ class KeyKind(ABC):
         """Make a raw key pair from the operating system's randomness: (private, public)."""
 
     @abstractmethod
+    def public_of(self, raw: bytes) -> bytes:
+        """Return the raw public key of a raw private key; ValueError where that is none."""
+
+    @abstractmethod
     def private(self, raw: bytes) -> Any:
         """Return the library's private key of raw bytes; ValueError where they are none."""
 
@@ -50,6 +54,9 @@ class _X25519(KeyKind):
     def generate(self) -> tuple[bytes, bytes]:
         made = X25519PrivateKey.generate()
         return made.private_bytes_raw(), made.public_key().public_bytes_raw()
+
+    def public_of(self, raw: bytes) -> bytes:
+        return self.private(raw).public_key().public_bytes_raw()
 
     def private(self, raw: bytes) -> X25519PrivateKey:
         return X25519PrivateKey.from_private_bytes(raw)
@@ -72,6 +79,11 @@ class _MLKEM768X25519(KeyKind):
         lattice, curve = MLKEM768PrivateKey.generate(), X25519PrivateKey.generate()
         private = lattice.private_bytes_raw() + curve.private_bytes_raw()
         return private, lattice.public_key().public_bytes_raw() + curve.public_key().public_bytes_raw()
+
+    def public_of(self, raw: bytes) -> bytes:
+        lattice = MLKEM768PrivateKey.from_seed_bytes(raw[:64])
+        curve = X25519PrivateKey.from_private_bytes(raw[64:])
+        return lattice.public_key().public_bytes_raw() + curve.public_key().public_bytes_raw()
 
     def private(self, raw: bytes) -> MLKEM768X25519PrivateKey:
         lattice, curve = raw[:64], raw[64:]
@@ -122,6 +134,15 @@ class Suite:
             return self.keys.generate()
         except UnsupportedAlgorithm as error:
             raise self._unsupported() from error
+
+    def public_of(self, raw: bytes) -> bytes:
+        """Return the raw public key of a raw private key.
+
+        Raises:
+            EnvelopeError: where it is none of this suite.
+        """
+        public: bytes = self._read(self.keys.public_of, raw, self.private_key_bytes, "private")
+        return public
 
     def private_key(self, raw: bytes) -> Any:
         """Return the library's form of a raw private key.

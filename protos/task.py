@@ -12,13 +12,14 @@ import itertools
 import math
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from fractions import Fraction
 from functools import cached_property
 from typing import Any, Literal
 
 from hubbub.protos.admission import ENROLLED, OPEN, Admission
 from hubbub.protos.envelope import FIRST_HOP, inner_bytes, outer_bytes
 from hubbub.protos.errors import TaskError
-from hubbub.protos.forms import TASK_FORMS, UNSTATED, Form, form_named
+from hubbub.protos.forms import TASK_FORMS, UNCAPPED, UNSTATED, Form, form_named
 from hubbub.protos.keys import CORE_ROLES, Role
 from hubbub.protos.lineage import Lineage
 from hubbub.protos.signed import write_canonical
@@ -28,11 +29,21 @@ from hubbub.queries.query import Query
 from hubbub.queries.question import Question
 
 TASK_FORMAT = TASK_FORMS[-1].name
-"""The form of new tasks, which state their admission. A task that was signed in an earlier form keeps that form, and so
-its bytes and its id."""
+"""The form of new tasks, which state their admission and the most reports of a round. A task that was signed in an
+earlier form keeps that form, and so its bytes and its id."""
+
+STATING = frozenset({UNCAPPED.name, TASK_FORMAT})
+"""The forms of tasks that state their admission."""
 
 MAXIMUM_REPORTS = 10**12
 """Most reports of one round; the accountant's bounds are checked up to here."""
+
+USUAL_MAXIMUM = 1_000_000
+"""The most reports of a round where a draft names none and ten times its minimum are fewer: about 100 MB of disk."""
+
+DELTA_SHARE = Fraction(1, 10)
+"""The largest δ that goes without saying, as a share of 1 / minimum_reports. At δ = 1 / minimum_reports, publishing the
+answers of one person of a round, whom a draw chose, would be within the promise whatever ε is."""
 
 MAXIMUM_DUMMIES = 10_000_000
 """Most uniform reports that the shuffler adds to a query's batch; sealing them takes it about twenty minutes."""
@@ -81,7 +92,8 @@ class Privacy:
     """What one person is promised for everything sent in a round: (ε, δ), the cap on ε_local, the honest share.
 
     `epsilon_total` caps ε at the same δ over all rounds of the task, composed at the minimum reports; None means that
-    there is no cap. The shuffler adds `dummies` uniform reports to each query's batch of each round.
+    there is no cap. The shuffler adds `dummies` uniform reports to each query's batch of each round. `large_delta` says
+    in words why δ is larger than `largest_delta`; without it no new task's is.
     """
 
     epsilon: float
@@ -90,6 +102,19 @@ class Privacy:
     honest_share: float = 1.0
     epsilon_total: float | None = None
     dummies: int = 0
+    large_delta: str | None = None
+
+
+def largest_delta(reports: int) -> float:
+    """Return the largest δ that goes without saying for rounds of at least that many `reports`: 0.1 / `reports`."""
+    nearest = float(DELTA_SHARE / reports)
+    # What is given here must not be refused: the nearest float may be above the limit.
+    return math.nextafter(nearest, 0.0) if is_large(nearest, reports) else nearest
+
+
+def is_large(delta: float, reports: int) -> bool:
+    """Return whether δ is above `largest_delta`, read as the decimal number that it is written as."""
+    return Fraction(str(delta)) * reports > DELTA_SHARE
 
 
 @dataclass(frozen=True)
@@ -131,7 +156,10 @@ class Identities:
 
 @dataclass(frozen=True)
 class Draft:
-    """A task as a person writes it, checked. `suite` names the HPKE suite of both layers of its envelopes."""
+    """A task as a person writes it, checked. `suite` names the HPKE suite of both layers of its envelopes.
+
+    `maximum_reports` are the most of a round; None leaves them to planning (`most_reports`).
+    """
 
     name: str
     schedule: Schedule
@@ -140,6 +168,13 @@ class Draft:
     questions: tuple[Question, ...]
     admission: Admission = ENROLLED
     suite: str = DEFAULT.name
+    maximum_reports: int | None = None
+
+    @property
+    def most_reports(self) -> int:
+        """The most reports of a round: as it says, else ten times the minimum, and `USUAL_MAXIMUM` at least."""
+        usual = min(MAXIMUM_REPORTS, max(USUAL_MAXIMUM, 10 * self.minimum_reports))
+        return usual if self.maximum_reports is None else self.maximum_reports
 
     @property
     def horizon(self) -> int | None:
@@ -151,7 +186,8 @@ class Draft:
 class Task:
     """A task as devices and services run it.
 
-    `stated` is the admission that it states, in the form that does so; None in an earlier form, which says nothing.
+    `stated` is the admission that it states, in a form that does so; None in an earlier form, which says nothing. In
+    the last form it states `maximum_reports`, the most of a round; None in an earlier one, which sets no limit.
     `lineage` has the identities that follow those it names, where any do (`protos.signers`); it is no part of the task.
 
     Raises:
@@ -167,13 +203,21 @@ class Task:
     suite: str = DEFAULT.name
     format: str = UNSTATED.name
     stated: Admission | None = None
+    maximum_reports: int | None = None
     lineage: Lineage | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        if (self.format == TASK_FORMAT) is not (self.stated is not None):
-            raise TaskError(f"a task states its admission in the form {TASK_FORMAT}, and in no other; make both agree")
+        if (self.format in STATING) is not (self.stated is not None):
+            forms = " or ".join(sorted(STATING))
+            raise TaskError(f"a task states its admission in the form {forms}, and in no other; make both agree")
+        newest = self.format == TASK_FORMAT
+        if newest is not (self.maximum_reports is not None) or (self.privacy.large_delta is not None and not newest):
+            raise TaskError(
+                f"a task states maximum_reports, and may state large_delta, in the form {TASK_FORMAT} and in no other; "
+                "plan it anew"
+            )
         if self.identities.hops and self.stated is None:
-            raise TaskError(f"only a task of the form {TASK_FORMAT} names hops; plan it anew")
+            raise TaskError(f"only a task of the form {' or '.join(sorted(STATING))} names hops; plan it anew")
         if self.admission.second_authority in (self.identities.operator, self.identities.shuffler):
             raise TaskError("the second authority is the operator or the shuffler; name the key of somebody else")
 
@@ -262,13 +306,17 @@ def task_content(task: Task) -> dict[str, Any]:
     """Return a task as JSON."""
     schedule, privacy = task.schedule, task.privacy
     stated = {} if task.stated is None else {"admission": task.stated.content()}
+    most = {} if task.maximum_reports is None else {"maximum_reports": task.maximum_reports}
+    large = {} if privacy.large_delta is None else {"large_delta": privacy.large_delta}
     return {
         **stated,
+        **most,
         "format": task.format,
         "identities": identities_content(task.identities),
         "minimum_reports": task.minimum_reports,
         "name": task.name,
         "privacy": {
+            **large,
             "delta": privacy.delta,
             "dummies": privacy.dummies,
             "epsilon": privacy.epsilon,

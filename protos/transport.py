@@ -24,11 +24,8 @@ It may be larger than what a service takes, as it comes from the analyzer alone,
 MAXIMUM_SUBMISSIONS = 10_000
 """Most submissions in one call: a message of the largest size could otherwise hold millions of empty ones."""
 
-SERVER_SIZES: tuple[tuple[str, int], ...] = (
-    ("grpc.max_receive_message_length", MAXIMUM_MESSAGE_BYTES),
-    ("grpc.max_send_message_length", MAXIMUM_RESULTS_BYTES),
-)
-"""Options of servers: the largest request and the largest answer."""
+SUBMISSION_OVERHEAD = 128
+"""Bytes a submission adds to its envelope on the wire, rounded up: id, credential, proof, and the fields' frames."""
 
 _CHANNEL_OPTIONS: tuple[tuple[str, int], ...] = (
     ("grpc.max_send_message_length", MAXIMUM_MESSAGE_BYTES),

@@ -23,6 +23,7 @@ in the same rows. Three steps make it small and known:
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
@@ -95,6 +96,45 @@ class Cells(Tally):
     def __add__(self, other: Tally) -> Cells:
         joined = np.concatenate([self.counts, other.counts])
         return Cells(joined, self.valid + other.valid, self.invalid + other.invalid)
+
+    @property
+    def canonical(self) -> Counts:
+        """The cells, sorted: in which order reports came says nothing."""
+        ordered: Counts = np.sort(self.counts)
+        return ordered
+
+    def written(self) -> bytes:
+        """Return the cells as they travel (`packed`)."""
+        return packed(self)
+
+    @classmethod
+    def read(cls, written: bytes, valid: int) -> Cells:
+        """Return the tally that `packed` wrote; raises ValueError where the bytes are something else."""
+        return unpacked(written, valid)
+
+
+def packed(tally: Tally) -> bytes:
+    """Return the cells of a tally as they travel: compressed differences of neighbours, sorted."""
+    gaps = np.diff(np.sort(tally.counts), prepend=0).astype("<u4")
+    # Bytes of one weight together, so that the high ones, nearly all 0, take no room.
+    return zlib.compress(gaps.view(np.uint8).reshape(-1, 4).T.tobytes(), 6)
+
+
+def unpacked(table: bytes, valid: int) -> Cells:
+    """Return the cells that `packed` wrote, one for each valid report.
+
+    Raises:
+        ValueError: where the bytes are something else.
+    """
+    reader = zlib.decompressobj()
+    try:
+        planes = reader.decompress(table, 4 * valid + 1)
+    except zlib.error as error:
+        raise ValueError(f"the table of cells is damaged: {error}") from error
+    if len(planes) != 4 * valid or not reader.eof or reader.unused_data:
+        raise ValueError(f"the table of cells does not hold {valid} of them; is it another round's?")
+    gaps = np.ascontiguousarray(np.frombuffer(planes, dtype=np.uint8).reshape(4, -1).T).view("<u4").ravel()
+    return Cells(np.cumsum(gaps, dtype=np.int64), valid)
 
 
 def cells_in(reports: bytes, cells: int) -> Cells:

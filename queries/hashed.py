@@ -44,6 +44,7 @@ class HashedResponse:
     kind: ClassVar[str] = "hashed"
     most_symbols: ClassVar[int] = WORD
     lists_answers: ClassVar[bool] = False
+    counts_once: ClassVar[bool] = False
 
     symbols: int
     cells: int

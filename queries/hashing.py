@@ -43,7 +43,7 @@ def mix(symbol: int) -> int:
 @lru_cache(maxsize=2 * MOST_ROWS)
 def words(cells: int, rows: int, gamma: int, row: int) -> tuple[int, int, int]:
     """Return a row's words a₀, a₁ and b: BLAKE2b of the randomizer's numbers and the row's."""
-    # A gateway draws the same rows again and again.
+    # A fleet draws the same rows again and again.
     said = f"{cells} {rows} {gamma} {row}".encode()
     digest = hashlib.blake2b(said, digest_size=24, person=b"hubbub-hashed-1").digest()
     low, high, shift = (int.from_bytes(digest[start : start + 8], "little") for start in (0, 8, 16))

@@ -175,7 +175,7 @@ def _check_label(table: str, category: Any) -> None:
 
 @lru_cache(maxsize=64)
 def _places(categories: tuple[str, ...]) -> dict[str, int]:
-    # Kept between answers: a gateway encodes thousands for one question.
+    # Kept between answers: a fleet encodes thousands for one question.
     return {category: place for place, category in enumerate(categories)}
 
 

@@ -25,6 +25,7 @@ class KRandomizedResponse:
     kind: ClassVar[str] = "krr"
     most_symbols: ClassVar[int] = MAXIMUM_SYMBOLS
     lists_answers: ClassVar[bool] = True
+    counts_once: ClassVar[bool] = True
 
     symbols: int
     gamma: int

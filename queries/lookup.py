@@ -17,14 +17,15 @@ which planning goes by (`stands_out_from`).
 from __future__ import annotations
 
 import math
-import zlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 
 from hubbub.queries.debiased import Debiased
-from hubbub.queries.decoding import Cells, Decoded, decode
+from hubbub.queries.decoding import Decoded, decode
+from hubbub.queries.decoding import packed as packed
+from hubbub.queries.decoding import unpacked as unpacked
 from hubbub.queries.hashed import HashedResponse
 from hubbub.queries.prefixes import Prefix
 from hubbub.queries.rows import BEGINNING, Estimate, Estimates, Row
@@ -33,7 +34,7 @@ from hubbub.queries.simultaneous import banded, half_width, in_band
 if TYPE_CHECKING:
     from hubbub.queries.decoding import Symbols
     from hubbub.queries.question import Value
-    from hubbub.queries.randomizer import Tally, Vector
+    from hubbub.queries.randomizer import Vector
 
 FALSE_DISCOVERIES = 0.05
 """Expected share of texts that nobody holds among those that are said to stand out."""
@@ -74,30 +75,6 @@ class OfTexts(Protocol):
         """Return the symbol of what was said in round `number`."""
 
 
-def packed(tally: Tally) -> bytes:
-    """Return the cells of a tally as they travel: compressed differences of neighbours, sorted."""
-    gaps = np.diff(np.sort(tally.counts), prepend=0).astype("<u4")
-    # Bytes of one weight together, so that the high ones, nearly all 0, take no room.
-    return zlib.compress(gaps.view(np.uint8).reshape(-1, 4).T.tobytes(), 6)
-
-
-def unpacked(table: bytes, valid: int) -> Cells:
-    """Return the cells that `packed` wrote, one for each valid report.
-
-    Raises:
-        ValueError: where the bytes are something else.
-    """
-    reader = zlib.decompressobj()
-    try:
-        planes = reader.decompress(table, 4 * valid + 1)
-    except zlib.error as error:
-        raise ValueError(f"the table of cells is damaged: {error}") from error
-    if len(planes) != 4 * valid or not reader.eof or reader.unused_data:
-        raise ValueError(f"the table of cells does not hold {valid} of them; is it another round's?")
-    gaps = np.ascontiguousarray(np.frombuffer(planes, dtype=np.uint8).reshape(4, -1).T).view("<u4").ravel()
-    return Cells(np.cumsum(gaps, dtype=np.int64), valid)
-
-
 def answered(question: OfTexts, debiased: Debiased) -> Estimate:
     """Return how many answered: all but those of "no answer", where that is one."""
     if not question.optional:
@@ -114,7 +91,7 @@ def look_up(question: OfTexts, debiased: Debiased, candidates: Sequence[str], nu
     found = standing_out(question, debiased, symbols)
     rows = [row_of(said[place], estimate, number) for place, estimate in found]
     everybody = banded(Row("answered", answered(question, debiased)), half_width(len(said) + 1))
-    return Estimates(question.kind, (*rows, everybody), notes=(_found(len(rows), len(said)),))
+    return Estimates(question.kind, (*rows, everybody), notes=(found_words(len(rows), len(said)),))
 
 
 def row_of(said: Prefix, estimate: Estimate, number: int) -> Row:
@@ -159,7 +136,8 @@ def _bennett(over: float) -> float:
     return (1 + over) * math.log1p(over) - over
 
 
-def _found(found: int, candidates: int) -> str:
+def found_words(found: int, candidates: int) -> str:
+    """Say how many of the candidates stand out."""
     rate = f"false-discovery rate {FALSE_DISCOVERIES:.0%}"
     if not found:
         return f"none of the {candidates} candidates stands out of the noise ({rate})"

@@ -67,7 +67,7 @@ class Query:
             return Encoded(self._by_round.encode_in(answer, moment.round, random))
         return Encoded(self.encode(answer, random))
 
-    # Both are kept, because a gateway asks them for each device, and looking at a protocol's members takes as long as a
+    # Both are kept, because a fleet asks them for each device, and looking at a protocol's members takes as long as a
     # draw.
 
     @cached_property

@@ -40,6 +40,40 @@ class Tally:
     def __add__(self, other: Tally) -> Tally:
         return Tally(self.counts + other.counts, self.valid + other.valid, self.invalid + other.invalid)
 
+    @property
+    def canonical(self) -> Counts:
+        """The counts in the one order in which they are hashed and published, whichever they were counted in."""
+        return self.counts
+
+    def written(self) -> bytes:
+        """Return the canonical counts as they travel: eight bytes each, little-endian."""
+        return self.canonical.astype("<i8").tobytes()
+
+    @classmethod
+    def read(cls, written: bytes, valid: int) -> Tally:
+        """Return the tally of so many valid reports that `written` wrote.
+
+        Raises:
+            ValueError: where the bytes are something else.
+        """
+        import numpy as np
+
+        return cls(np.frombuffer(written, dtype="<i8").astype(np.int64), valid)
+
+
+def tally_of(randomizer: Randomizer, counts: Counts, valid: int) -> Tally:
+    """Return a tally as `randomizer` makes it, of counts that were stored: a plain one, or one that keeps reports."""
+    return type(randomizer.tally(b""))(counts, valid)
+
+
+def read_tally(randomizer: Randomizer, written: bytes, valid: int) -> Tally:
+    """Return the tally, as `randomizer` makes it, of so many valid reports that `Tally.written` wrote.
+
+    Raises:
+        ValueError: where the bytes are something else.
+    """
+    return type(randomizer.tally(b"")).read(written, valid)
+
 
 class Family(Protocol):
     """Randomizers of one kind and one number of symbols, from the least private to the most: w from 1 to 2³² - 1."""
@@ -64,6 +98,9 @@ class Randomizer(Protocol):
 
     lists_answers: ClassVar[bool]
     """Whether the answers must be listed: a report is made from an answer's place among all."""
+
+    counts_once: ClassVar[bool]
+    """Whether each valid report adds 1 to the sum of a tally's counts, so that the sum is their number."""
 
     @property
     def symbols(self) -> int:

@@ -34,6 +34,7 @@ class UnaryEncoding:
     kind: ClassVar[str] = "unary"
     most_symbols: ClassVar[int] = MAXIMUM_BITS
     lists_answers: ClassVar[bool] = True
+    counts_once: ClassVar[bool] = False
 
     symbols: int
     truthful: int

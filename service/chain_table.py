@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from hubbub.protos.releases import Release, first_head, next_head, read_release
 from hubbub.protos.signed import canonical
+from hubbub.service.errors import damage_in
 
 CHAIN_TABLE = """
 -- What was released of each task, in order, with the head after it: a chain of digests, only ever added to.
@@ -24,7 +25,8 @@ CREATE TRIGGER chain_is_not_shortened BEFORE DELETE ON chain BEGIN SELECT RAISE(
 def releases_of(connection: sqlite3.Connection, task_id: bytes) -> list[Release]:
     """Return a task's releases, the first of them first."""
     rows = connection.execute("SELECT entry FROM chain WHERE task = ? ORDER BY place", (task_id,))
-    return [read_release(json.loads(entry)) for (entry,) in rows]
+    with damage_in("a release's"):
+        return [read_release(json.loads(entry)) for (entry,) in rows]
 
 
 def last_of(connection: sqlite3.Connection, task_id: bytes) -> tuple[int, bytes]:
@@ -49,6 +51,7 @@ def insert_releases(connection: sqlite3.Connection, task_id: bytes, releases: Se
 def all_chains(connection: sqlite3.Connection) -> Mapping[bytes, list[tuple[Release, bytes]]]:
     """Return every task's releases, the first of them first, each with the head that is stored beside it."""
     found: dict[bytes, list[tuple[Release, bytes]]] = {}
-    for task, entry, head in connection.execute("SELECT task, entry, head FROM chain ORDER BY task, place"):
-        found.setdefault(task, []).append((read_release(json.loads(entry)), bytes.fromhex(head)))
+    with damage_in("a release's"):
+        for task, entry, head in connection.execute("SELECT task, entry, head FROM chain ORDER BY task, place"):
+            found.setdefault(task, []).append((read_release(json.loads(entry)), bytes.fromhex(head)))
     return found

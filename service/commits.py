@@ -76,7 +76,8 @@ class GroupCommit(Generic[U]):
 
     With `savepoints` a job may write before it fails, with whatever error: what it wrote is taken back. Without, which
     is faster, a job that raises a `HubbubError` must have changed nothing, and any other error fails all jobs. `failed`
-    makes the error for what the disk did not take; `observe` is told how many seconds each transaction took.
+    makes the error for what the disk did not take; `observe` is told how many seconds each transaction took,
+    `committed` of each that is synced, before anybody else.
     """
 
     def __init__(
@@ -88,6 +89,7 @@ class GroupCommit(Generic[U]):
         savepoints: bool = False,
         failed: Failed = as_store_error,
         outcome: Outcome = untold,
+        committed: Callable[[], None] = lambda: None,
         probe: float = PROBE_SECONDS,
     ) -> None:
         self._connection = connection
@@ -96,6 +98,7 @@ class GroupCommit(Generic[U]):
         self._savepoints = savepoints
         self._failed = failed
         self._outcome = outcome
+        self._committed = committed
         self._probe = probe
         self._failing = False
         self._broken: StoreError | None = None
@@ -221,6 +224,7 @@ class GroupCommit(Generic[U]):
             self._told(error)
             self._take_back(unit)
             return [(job.future, None, self._failed(error)) for job in group]
+        self._committed()
         self._settle(unit)
         if self._connection.total_changes > changes:  # a disk that is full takes a transaction that writes nothing
             self._told(None)
@@ -261,7 +265,9 @@ class GroupCommit(Generic[U]):
 
     def _run_bare(self, job: _Job[U]) -> list[_Result]:
         try:
-            return [(job.future, job.work(self._begin()), None)]
+            result = job.work(self._begin())
+            self._committed()
+            return [(job.future, result, None)]
         except Exception as error:
             if isinstance(error, (sqlite3.Error, OSError)):
                 self._told(error)

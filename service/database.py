@@ -12,7 +12,9 @@ from pathlib import Path
 
 from hubbub.protos.stored import Layout, bring_forward
 from hubbub.service import erasing
-from hubbub.service.errors import StoreError
+from hubbub.service.errors import StoreError, as_store_error
+from hubbub.service.integrity import check_tables, check_whole
+from hubbub.service.log_file import LogMark, check_log, reading
 from hubbub.service.store_file import check_there, locked, unusable
 
 VACUUM_PAGES = 2000
@@ -27,6 +29,10 @@ BUSY_SECONDS = 10.0
 
 class Database:
     """A file in a folder: a connection to write, one to read, and the folder's lock.
+
+    Whoever opens it looks at what it holds, and then says `accept`. A store that is closed before is one that was
+    refused: it keeps its write-ahead log and the log's mark as they are, so that whoever puts a good file back in the
+    place of a damaged one has what was acknowledged last.
 
     Attributes:
         path: the file.
@@ -49,22 +55,40 @@ class Database:
         """
         self.path = folder / file_name
         self._layout = layout
+        self._accepted = False
         self._opened = contextlib.ExitStack()
         try:
             with self._opened:
                 self._open(folder, connection)
                 self._opened = self._opened.pop_all()
-        except (OSError, sqlite3.Error) as error:
+        except (OSError, sqlite3.Error, UnicodeDecodeError) as error:
             raise unusable(self.path, error) from error
 
     def _open(self, folder: Path, connection: type[sqlite3.Connection]) -> None:
         # First, so that nothing is made beside a store that is missing, and one that cannot be read is not touched.
         check_there(self.path, self._layout)
         self._opened.enter_context(locked(folder, self._layout))
+        # Before SQLite opens the file, which would go on without what a lost log held.
+        check_log(self.path)
+        self._mark = LogMark(self.path)
+        self._opened.callback(self._mark.close)
+        self._keeper = self._opened.enter_context(contextlib.closing(reading(self.path)))
+        self._keep_log()
         self.writer = self._connect(connection)
+        check_whole(self.writer, self.path)
         self._prepare()
         self.reader = self._connect(connection)
         self.reader.execute("PRAGMA query_only = ON")
+
+    def _keep_log(self) -> None:
+        """Have no other connection that is closed carry the log over and remove it, while the keeper is open."""
+        try:
+            self._keeper.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+        except sqlite3.OperationalError as error:
+            # A transaction from before the log's first page is to be taken back, which only a connection that writes
+            # does: as after a power cut while a new store was brought to have a log.
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_READONLY:
+                raise
 
     def _connect(self, factory: type[sqlite3.Connection]) -> sqlite3.Connection:
         connection = sqlite3.connect(
@@ -76,13 +100,29 @@ class Database:
         return connection
 
     def _prepare(self) -> None:
-        """Have the tables of this version; cut the log that a killed process left, which may hold what was erased."""
+        """Have the tables of this version; nothing is carried over meanwhile."""
         self.writer.execute("PRAGMA journal_mode = WAL").fetchall()
+        self.writer.execute("PRAGMA wal_autocheckpoint = 0").fetchall()
         bring_forward(self.writer, self.path, self._layout, StoreError)
+        check_tables(self.writer, self.path, self._layout)
         # Only now: a migration may drop and make anew a table that others refer to.
         self.writer.execute("PRAGMA foreign_keys = ON")
+
+    def accept(self) -> None:
+        """Go on with the store, which holds what it should; cut a killed process's log, which may hold what was erased.
+
+        Raises:
+            sqlite3.Error: where it cannot be written.
+        """
+        self._keeper.close()
+        self._accepted = True
         self.writer.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}").fetchall()
-        self.writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        with contextlib.suppress(StoreError):
+            self.cut_log()
+
+    def committed(self) -> None:
+        """Note how far the write-ahead log goes; after each commit, before its results are given out."""
+        self._mark.note()
 
     def shrink(self) -> bool:
         """Give some free pages back; return whether there are more."""
@@ -100,7 +140,17 @@ class Database:
         Raises:
             StoreError: where a reader held the log; nothing is lost, it may be called again.
         """
-        busy, _, _ = self.writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        # In this order: a kill in between leaves a log that the mark does not speak of, and never a mark without a log.
+        if self._mark.is_set:
+            self._carry_over("FULL")
+            try:
+                self._mark.clear()
+            except OSError as error:
+                raise as_store_error(error, self.path) from error
+        self._carry_over("TRUNCATE")
+
+    def _carry_over(self, how: str) -> None:
+        busy, _, _ = self.writer.execute(f"PRAGMA wal_checkpoint({how})").fetchone()
         if busy:
             raise StoreError("the write-ahead log is in use and was not cut; it is tried again")
 
@@ -119,5 +169,9 @@ class Database:
         self.cut_log()
 
     def close(self) -> None:
-        """Close the file and let the folder go."""
+        """Carry the log over into the file, close it and let the folder go; a store that was refused stays as it is."""
+        # What cannot be carried over now is there at the next start.
+        if self._accepted:
+            with contextlib.suppress(sqlite3.Error, StoreError):
+                self.cut_log()
         self._opened.close()

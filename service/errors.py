@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import sqlite3
+from collections.abc import Iterator
 from pathlib import Path
 
-from hubbub.protos.errors import HubbubError
+from hubbub.protos.errors import HubbubError, SignatureError
 
 
 class StoreError(HubbubError):
@@ -20,6 +22,9 @@ _DAMAGED = (
     "keep the folder, do not repair it or put an old copy back; end its tasks, and start new ones in a new store "
     "(docs/operations.md, A store was damaged or lost)"
 )
+_NO_TEXT = "Could not decode to UTF-8"
+"""How the error begins that Python's sqlite3 raises for text that is none; it has no code."""
+
 _CODES_OF_DAMAGE = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 _OF_SQLITE = {
     sqlite3.SQLITE_FULL: _FULL,
@@ -46,12 +51,36 @@ def as_store_error(error: Exception, path: Path | None = None) -> StoreError:
 
 def is_damage(error: BaseException) -> bool:
     """Return whether SQLite found a file damaged, which no other disk, owner or second try mends."""
-    return isinstance(error, sqlite3.Error) and _code(error) in _CODES_OF_DAMAGE
+    return isinstance(error, UnicodeDecodeError) or (
+        isinstance(error, sqlite3.Error) and (_code(error) in _CODES_OF_DAMAGE or _is_no_text(error))
+    )
+
+
+def _is_no_text(error: sqlite3.Error) -> bool:
+    return str(error).startswith(_NO_TEXT)
 
 
 def damaged(error: Exception, path: Path | None = None) -> StoreError:
     """Return the error for a store, in the file `path`, whose content cannot be read any more."""
-    return StoreError(f"{'the store' if path is None else path} is damaged ({error}): {_DAMAGED}")
+    # Python's errors would quote what the row holds.
+    is_no_text = isinstance(error, UnicodeDecodeError) or str(error).startswith(_NO_TEXT)
+    what = "text that is not UTF-8" if is_no_text else error
+    return StoreError(f"{'the store' if path is None else path} is damaged ({what}): {_DAMAGED}")
+
+
+@contextlib.contextmanager
+def damage_in(whose: str) -> Iterator[None]:
+    """Have rows of a store that hold what no version writes be damage; `whose` rows are read, in words.
+
+    Raises:
+        StoreError: where what is done here fails since a row does not read as it was written.
+    """
+    try:
+        yield
+    except StoreError:
+        raise
+    except (ValueError, TypeError, KeyError, IndexError, AttributeError, SignatureError) as error:
+        raise damaged(StoreError(f"{whose} row cannot be read, {type(error).__name__}")) from error
 
 
 def _code(error: sqlite3.Error) -> int:

@@ -1,4 +1,7 @@
-"""Health: the standard health and reflection services, which tell a monitor whether a service serves."""
+"""Health: the standard health service, which tells a monitor whether a service serves.
+
+Only `Check` of it: a `Watch` would hold a call for as long as its caller wishes.
+"""
 
 from __future__ import annotations
 
@@ -6,49 +9,60 @@ from collections.abc import Sequence
 
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
-from grpc_health.v1._async import HealthServicer
-from grpc_reflection.v1alpha import reflection
 
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.wire.health import part_name
-from hubbub.protos.wire.statuses import call
+from hubbub.protos.wire.intake import Intake
+from hubbub.protos.wire.places import Limits
+from hubbub.protos.wire.sizes import Call
+from hubbub.protos.wire.statuses import Context, call
 from hubbub.service.troubles import Kind
 
 PARTS = {kind: part_name(kind) for kind in Kind}
 """What can be asked beside a server's services: whether a part of the service works. It says NOT_SERVING in trouble."""
 
 
+_LIMITS = Limits(calls=64, message_bytes=1024 * 1024)
+"""Its own: a port that is full is asked, too."""
+
+_CHECK = Call("Check", health_pb2.HealthCheckRequest, largest=1024)
+_SERVING, _NOT_SERVING = health_pb2.HealthCheckResponse.SERVING, health_pb2.HealthCheckResponse.NOT_SERVING
+
+
 class Health:
-    """The standard health and reflection services of a server; a service says when it serves."""
+    """The standard health service of a server; a service says when it serves."""
 
     def __init__(self, server: grpc.aio.Server, services: Sequence[str]) -> None:
-        self._servicer = HealthServicer()
         self._services = ("", *services)
-        self._in_trouble: frozenset[str] = frozenset()
-        # The servicer begins with SERVING for "", before the service can answer; its setter needs a running loop.
-        self._servicer._server_status.update(dict.fromkeys(self._services, health_pb2.HealthCheckResponse.NOT_SERVING))
-        self._servicer._server_status.update(dict.fromkeys(PARTS.values(), health_pb2.HealthCheckResponse.SERVING))
-        health_pb2_grpc.add_HealthServicer_to_server(self._servicer, server)
-        names = (*services, health_pb2.DESCRIPTOR.services_by_name["Health"].full_name, reflection.SERVICE_NAME)
-        reflection.enable_server_reflection(names, server)
+        self._statuses = dict.fromkeys(self._services, _NOT_SERVING) | dict.fromkeys(PARTS.values(), _SERVING)
+        self._left = False
+        intake = Intake(_LIMITS)
+        self.places = intake.places
+        """The calls that ask for it."""
+        intake.serve(server, "grpc.health.v1.Health", {"Check": (_CHECK, self._check)})
+
+    async def _check(self, request: health_pb2.HealthCheckRequest, context: Context) -> health_pb2.HealthCheckResponse:
+        status = self._statuses.get(request.service)
+        if status is None:
+            # As the protocol has it; the answer is not sent then.
+            context.set_code(grpc.StatusCode.NOT_FOUND)
+        return health_pb2.HealthCheckResponse(status=status)
 
     async def serving(self) -> None:
         """Say SERVING for every service."""
-        for service in self._services:
-            await self._servicer.set(service, health_pb2.HealthCheckResponse.SERVING)
+        self._statuses.update(dict.fromkeys(self._services, _SERVING))
 
     async def parts(self, in_trouble: frozenset[str]) -> None:
         """Say which kinds of parts are in trouble; all others work."""
-        if in_trouble == self._in_trouble:
-            return
-        self._in_trouble = in_trouble
-        answers = health_pb2.HealthCheckResponse
-        for kind, name in PARTS.items():
-            await self._servicer.set(name, answers.NOT_SERVING if kind in in_trouble else answers.SERVING)
+        if not self._left:
+            self._statuses.update(
+                (name, _NOT_SERVING if kind in in_trouble else _SERVING) for kind, name in PARTS.items()
+            )
 
     async def leaving(self) -> None:
         """Say NOT_SERVING for good: the server drains."""
-        await self._servicer.enter_graceful_shutdown()
+        self._left = True
+        self._statuses = dict.fromkeys(self._statuses, _NOT_SERVING)
 
 
 async def is_serving(channel: grpc.aio.Channel, deadline: float) -> bool:

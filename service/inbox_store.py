@@ -104,6 +104,7 @@ class InboxStore(Generic[Made, D]):
         self._database = Database(folder, file_name, layout, connection)
         self._reading = threading.Lock()
         try:
+            self._database.accept()
             # A process that was killed may have committed an erasure, and not yet cleaned the files of it.
             self._database.clean()
         except (sqlite3.Error, StoreError) as error:
@@ -122,6 +123,7 @@ class InboxStore(Generic[Made, D]):
             savepoints=True,
             failed=self._refused,
             outcome=self._outcome,
+            committed=self._database.committed,
         )
 
     @property
@@ -147,6 +149,10 @@ class InboxStore(Generic[Made, D]):
     async def add_key(self, task_id: bytes, round_number: int, key: NewRoundKey) -> StoredKey:
         """Give a round its key, and return the key that it has from now on."""
         return await self._do(lambda tables: tables.add_key(task_id, round_number, key))
+
+    async def mend_key(self, task_id: bytes, round_number: int, private: bytes, record: SignedDocument) -> None:
+        """Store a round's private key and record as they were, where they were damaged."""
+        await self._do(lambda tables: tables.mend_key(task_id, round_number, private, record))
 
     async def expire_keys(self, now: float) -> int:
         """Erase the private keys that are not valid any more and that no batch was announced for; return how many."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import errno
 import socket
+from dataclasses import dataclass
 from typing import Any
 
 import grpc
 
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.hosts import HostError, checked_address, parted
-from hubbub.protos.transport import SERVER_SIZES
+from hubbub.protos.transport import MAXIMUM_MESSAGE_BYTES, MAXIMUM_RESULTS_BYTES
 
 _REASONS = {
     errno.EADDRINUSE: "another process uses it, or the settings name it twice; stop that one, or name another port",
@@ -19,16 +20,69 @@ _REASONS = {
 }
 """What a refused port means, and what to do."""
 
-_OPTIONS: tuple[tuple[str, int], ...] = (
-    # On by default: a second server would silently share the port.
-    ("grpc.so_reuseport", 0),
-    *SERVER_SIZES,
-)
+HANDSHAKE_SECONDS = 10.0
+"""How long a connection may take to agree on TLS; a socket that says nothing is closed then."""
+
+STREAM_WINDOW_BYTES = 65_535
+"""What a call may send before its message is read; from then on, all of the message."""
+
+PENDING_CALLS = 8192
+"""Calls that gRPC has and the event loop has not taken yet: it takes some thousands a second. Each holds kilobytes."""
 
 
-def new_server(maximum_concurrent_calls: int | None = None) -> grpc.aio.Server:
-    """Make a server without ports; calls above the maximum are answered RESOURCE_EXHAUSTED."""
-    return grpc.aio.server(options=_OPTIONS, maximum_concurrent_rpcs=maximum_concurrent_calls)
+@dataclass(frozen=True)
+class Connections:
+    """What a server takes of its connections; none of it is counted, as gRPC does not say what it turned away."""
+
+    most: int = 2000
+    """At once, those included that have not agreed on TLS yet; others are closed."""
+    streams: int = 512
+    """Calls at once on one connection; further ones wait at the caller."""
+    idle_seconds: float = 300.0
+    """How long one without calls is kept."""
+    age_seconds: float | None = None
+    """How long one is kept; None is for ever. Its calls may finish, `grace_seconds` long; a caller connects again."""
+    grace_seconds: float = 60.0
+
+    def options(self, largest: int) -> tuple[tuple[str, int], ...]:
+        """Return the options of gRPC; `largest` is the bytes of the largest request."""
+        ages = (
+            ()
+            if self.age_seconds is None
+            else (
+                ("grpc.max_connection_age_ms", _milliseconds(self.age_seconds)),
+                ("grpc.max_connection_age_grace_ms", _milliseconds(self.grace_seconds)),
+            )
+        )
+        return (
+            # On by default: a second server would silently share the port.
+            ("grpc.so_reuseport", 0),
+            ("grpc.max_receive_message_length", largest),
+            ("grpc.max_send_message_length", MAXIMUM_RESULTS_BYTES),
+            # What is compressed reaches `intake` as it came, which refuses it; gRPC would make thousands of times more.
+            ("grpc.per_message_decompression", 0),
+            ("grpc.max_allowed_incoming_connections", self.most),
+            ("grpc.max_concurrent_streams", self.streams),
+            ("grpc.max_connection_idle_ms", _milliseconds(self.idle_seconds)),
+            *ages,
+            ("grpc.server_handshake_timeout_ms", _milliseconds(HANDSHAKE_SECONDS)),
+            # Above the first, gRPC turns calls away at random until they are taken, above the second each.
+            ("grpc.server.max_pending_requests", PENDING_CALLS),
+            ("grpc.server.max_pending_requests_hard_limit", 2 * PENDING_CALLS),
+            ("grpc.http2.max_ping_strikes", 2),
+            # Windows that grow by themselves would hold megabytes of calls that nobody reads.
+            ("grpc.http2.bdp_probe", 0),
+            ("grpc.http2.lookahead_bytes", STREAM_WINDOW_BYTES),
+        )
+
+
+def _milliseconds(seconds: float) -> int:
+    return round(1000 * seconds)
+
+
+def new_server(connections: Connections | None = None, largest: int = MAXIMUM_MESSAGE_BYTES) -> grpc.aio.Server:
+    """Make a server without ports, which receives no request above `largest` bytes."""
+    return grpc.aio.server(options=(connections or Connections()).options(largest))
 
 
 def listen(server: grpc.aio.Server, address: str, credentials: grpc.ServerCredentials) -> int:

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 import structlog
 from google.protobuf.message import DecodeError
 
+from hubbub.protos.readable import readable, readable_lines
 from hubbub.service.lines import Lines
 from hubbub.service.settings import LogSettings
 
@@ -26,7 +27,8 @@ class _StderrHandler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
-            line = self.format(record)
+            # A traceback has several lines, whose texts did not come through `_readable`; none looks like a new one.
+            line = readable_lines(self.format(record)).replace("\n", "\n  ")
         except Exception as error:  # a value that cannot be shown is no reason to stop what was logged about
             self.lines.lose(f"it could not be formatted: {type(error).__name__}")
         else:
@@ -47,8 +49,20 @@ class _StderrHandler(logging.Handler):
         return self.format(record)
 
 
+_OF_SEVERAL_LINES = frozenset({"exception", "stack"})
+"""What structlog itself writes over several lines."""
+
+
 def _iso(moment: datetime) -> str:
     return moment.isoformat().replace("+00:00", "Z")
+
+
+def _readable(_logger: object, _method: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
+    """Make the texts of a line readable, so that none of them begins another line; a traceback has several."""
+    return {
+        name: readable(value) if isinstance(value, str) and name not in _OF_SEVERAL_LINES else value
+        for name, value in event.items()
+    }
 
 
 def _is_ours(record: logging.LogRecord) -> bool:
@@ -76,7 +90,8 @@ def configure(settings: LogSettings) -> None:
     remove = structlog.stdlib.ProcessorFormatter.remove_processors_meta
     earlier = _handlers()
     handler = _StderrHandler(earlier[0] if earlier else None)
-    handler.setFormatter(structlog.stdlib.ProcessorFormatter(foreign_pre_chain=shared, processors=[remove, *last]))
+    processors = [remove, _readable, *last]
+    handler.setFormatter(structlog.stdlib.ProcessorFormatter(foreign_pre_chain=shared, processors=processors))
     logging.getLogger("grpc._cython.cygrpc").addFilter(_is_ours)
     for chatty in ("grpc", "asyncio"):  # at level debug they tell of every event loop they meet
         logging.getLogger(chatty).setLevel(logging.INFO)

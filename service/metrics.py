@@ -43,10 +43,13 @@ BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 1
 """Upper ends in seconds: a commit takes milliseconds, a release of a large round minutes."""
 
 CONNECTIONS = 8
-"""Connections answered at once; more are closed unanswered."""
+"""Connections at once. Where one more comes, the one that takes longest over its request is closed."""
 
 READ_SECONDS = 5.0
-"""How long a connection may stay silent."""
+"""How long a whole request may take to come, TLS included, however little by little it does."""
+
+WRITE_SECONDS = 30.0
+"""How long an answer may take to be collected and taken."""
 
 Renewals = Callable[[], int]
 """How often a service's TLS files were taken anew since its start."""
@@ -62,9 +65,12 @@ _LOG = structlog.get_logger(__name__)
 class Metrics:
     """A service's registry: the process, the version, how long each of its `stages` takes, and collectors to come."""
 
-    def __init__(self, service: str, stages: Iterable[str]) -> None:
+    def __init__(
+        self, service: str, stages: Iterable[str], registry: prometheus_client.CollectorRegistry | None = None
+    ) -> None:
+        """Begin in a registry of its own, or in this one, which may round what it shows (`CoarseRegistry`)."""
         prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]
-        self.registry = prometheus_client.CollectorRegistry()
+        self.registry = prometheus_client.CollectorRegistry() if registry is None else registry
         prometheus_client.ProcessCollector(registry=self.registry)
         about = prometheus_client.Info(f"hubbub_{service}_build", "Version of hubbub.", registry=self.registry)
         about.info({"version": version("hubbub")})
@@ -120,6 +126,7 @@ def _size(path: Path) -> int:
 
 class _Handler(WSGIRequestHandler):
     timeout = READ_SECONDS
+    server: _Server
 
     def handle(self) -> None:
         if isinstance(self.connection, ssl.SSLSocket):
@@ -132,6 +139,8 @@ class _Handler(WSGIRequestHandler):
         return io.StringIO()
 
     def get_environ(self) -> dict[str, Any]:
+        # The request is whole.
+        self.server.has_asked(self.connection)
         environ: dict[str, Any] = super().get_environ()
         if isinstance(self.connection, ssl.SSLSocket):
             environ[_PEER] = _common_names(self.connection)
@@ -148,10 +157,15 @@ def _common_names(connection: ssl.SSLSocket) -> set[str]:
 
 class _Server(socketserver.ThreadingMixIn, WSGIServer):
     daemon_threads = True
+    # By default five: the sixth at once would wait for a second.
+    request_queue_size = 128
 
     def __init__(self, family: socket.AddressFamily, address: Any, context: Contexts | None) -> None:
         self.address_family = family
         self._slots = threading.BoundedSemaphore(CONNECTIONS)
+        self._lock = threading.Lock()
+        self._asking: dict[socket.socket, float] = {}
+        self._asked: dict[socket.socket, float] = {}
         super().__init__(address, _Handler)
         self._context = context
 
@@ -168,18 +182,55 @@ class _Server(socketserver.ThreadingMixIn, WSGIServer):
         self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
         self.setup_environ()
 
-    def verify_request(self, _request: Any, _client_address: Any) -> bool:
+    def verify_request(self, request: Any, _client_address: Any) -> bool:
         # Without a free slot the connection is closed, so that nobody can pile up threads.
-        return self._slots.acquire(blocking=False)
+        if not self._slots.acquire(blocking=False) and not self._made_room():
+            return False
+        with self._lock:
+            self._asking[request] = time.monotonic()
+        return True
+
+    def _made_room(self) -> bool:
+        """Close the connection that has been asking for longest; return whether its slot came free."""
+        with self._lock:
+            # In the order in which they came.
+            oldest = next(iter(self._asking), None)
+            if oldest is None:
+                return False
+            _shut(oldest)
+        return self._slots.acquire(timeout=1.0)
+
+    def has_asked(self, request: Any) -> None:
+        """Note that a connection's request is whole: it is answered, whoever comes."""
+        with self._lock:
+            self._asking.pop(request, None)
+            self._asked[request] = time.monotonic()
+
+    def service_actions(self) -> None:
+        """Close connections whose time is over; called by the server's loop, several times a second."""
+        now = time.monotonic()
+        with self._lock:
+            for connections, seconds in ((self._asking, READ_SECONDS), (self._asked, WRITE_SECONDS)):
+                for request in [each for each, since in connections.items() if now - since > seconds]:
+                    _shut(request)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         try:
             super().process_request_thread(request, client_address)
         finally:
+            with self._lock:
+                self._asking.pop(request, None)
+                self._asked.pop(request, None)
             self._slots.release()
 
     def handle_error(self, _request: Any, _client_address: Any) -> None:
         _LOG.debug("a connection to the metrics port failed")
+
+
+def _shut(connection: socket.socket) -> None:
+    # Its thread, which closes it, wakes up from whatever it waits for. Under TLS no word of it is sent before.
+    with contextlib.suppress(OSError):
+        socket.socket.shutdown(connection, socket.SHUT_RDWR)
 
 
 class MetricsPort:

@@ -14,9 +14,13 @@ import structlog
 from prometheus_client import CollectorRegistry
 
 from hubbub.protos.transport import TLS
+from hubbub.protos.wire.intake import Intake
+from hubbub.protos.wire.places import Limit
 from hubbub.service import listening
+from hubbub.service.crowds import Crowd
 from hubbub.service.health import Health
 from hubbub.service.metrics import MetricsPort, Renewals
+from hubbub.service.troubles import Troubles
 
 DRAIN_SECONDS = 10.0
 """How long calls in work may take to finish when a service stops."""
@@ -44,11 +48,19 @@ class Ports:
         self._healths: list[Health] = []
         self._metrics: list[MetricsPort] = []
         self._addresses: dict[str, str] = {}
+        self._crowds: list[Crowd] = []
+        self._intakes: list[Intake] = []
 
     async def open(
-        self, name: str, address: str, service: str, server: grpc.aio.Server, credentials: grpc.ServerCredentials
+        self,
+        name: str,
+        address: str,
+        service: str,
+        server: grpc.aio.Server,
+        credentials: grpc.ServerCredentials,
+        intake: Intake | None = None,
     ) -> None:
-        """Listen at an address with a server that carries `service`.
+        """Listen at an address with a server that carries `service`, whose calls `intake` takes in.
 
         Raises:
             HubbubError: where the address cannot be used; the ports opened before are closed.
@@ -58,6 +70,11 @@ class Ports:
             port = listening.listen(server, address, credentials)
             self._servers.append(server)
             self._addresses[name] = f"{address.rpartition(':')[0]}:{port}"
+            # Who asks how a port is has limits of their own there.
+            self._crowds.append(Crowd(f"{name} health", self._healths[-1].places))
+            if intake is not None:
+                self._crowds.append(Crowd(name, intake.places, port))
+                self._intakes.append(intake)
             await server.start()
         except BaseException:
             # A cancelled start, too, must not leave ports open.
@@ -86,6 +103,19 @@ class Ports:
         _LOG.info("serving", **self._addresses)
         if announce is not None:
             announce(self._addresses)
+
+    def look(self, troubles: Troubles) -> None:
+        """Note which ports refuse calls, as a limit is full, and which do so no longer; called once a second."""
+        for crowd in self._crowds:
+            crowd.look(troubles)
+
+    def full_seconds(self) -> dict[tuple[str, Limit], int]:
+        """Return for how many seconds each limit of each port refused calls."""
+        return {key: count for crowd in self._crowds for key, count in crowd.full_seconds.items()}
+
+    def full(self) -> bool:
+        """Return whether a port refuses calls, as the process holds as much memory as it may."""
+        return any(intake.full() for intake in self._intakes)
 
     async def tell(self, in_trouble: frozenset[str]) -> None:
         """Have health say which kinds of parts of the service are in trouble."""

@@ -11,6 +11,8 @@ from typing import Protocol
 import structlog
 
 from hubbub.service import logs
+from hubbub.service.memory import Returned
+from hubbub.service.open_files import raise_limit
 from hubbub.service.ports import Announce, Ports, asked_to_stop
 from hubbub.service.settings import LogSettings
 from hubbub.service.troubles import Troubles
@@ -54,6 +56,7 @@ async def run(
         HubbubError: where a part or a port cannot be used; nothing was served then.
     """
     logs.configure(log)
+    raise_limit()
     try:
         # From here on: a signal that comes while the service starts ends it as soon as it has.
         with asked_to_stop(stop) as stopping:
@@ -78,9 +81,12 @@ async def _serve(service: Service, announce: Announce | None, stopping: asyncio.
 
 
 async def _until(stopping: asyncio.Event, troubles: Troubles, ports: Ports) -> None:
-    """Wait until the service is to stop; tell health meanwhile what is in trouble."""
+    """Wait until the service is to stop; see to its ports and its memory meanwhile, and tell health what is wrong."""
+    memory = Returned()
     while True:
         try:
+            ports.look(troubles)
+            memory.give_back(ports.full())
             await ports.tell(frozenset(trouble.kind for trouble in troubles.now()))
         except Exception:
             _LOG.exception("health was not told")

@@ -91,6 +91,49 @@ class LogSettings(Table):
     )
 
 
+class LimitSettings(Table):
+    """The `[limits]` table: what callers can take of a service at once, each port by itself."""
+
+    connections: int = Field(
+        default=2000, ge=16, le=1_000_000, description="connections at once on each port; further ones are closed"
+    )
+    streams: int = Field(
+        default=512, ge=1, le=100_000, description="calls at once on one connection; further ones wait at the caller"
+    )
+    idle_seconds: float = Field(
+        default=300.0, ge=1, le=86_400, description="how long a connection without calls is kept"
+    )
+    message_mebibytes: int = Field(
+        default=64, ge=8, le=65_536, description="MiB of the messages in work, and of those on their way, on each port"
+    )
+    memory_mebibytes: int = Field(
+        default=0,
+        ge=0,
+        le=16_777_216,
+        description="MiB of memory above which the service takes no calls until it holds less; 0 for no such limit",
+    )
+
+
+class DeviceLimitSettings(LimitSettings):
+    """The `[limits]` table of a service whose port for devices everybody can reach."""
+
+    memory_mebibytes: int = Field(
+        default=2048,
+        ge=0,
+        le=16_777_216,
+        description="MiB of memory above which the service takes no calls until it holds less; 0 for no such limit",
+    )
+    calls: int = Field(
+        default=4096, ge=1, le=1_000_000, description="calls of devices in work at once; more are answered OVERLOADED"
+    )
+    unfinished_seconds: float = Field(
+        default=5.0, ge=0.1, le=600, description="how long a device's message may take to arrive as a whole"
+    )
+    age_seconds: float = Field(
+        default=1800.0, ge=1, le=86_400, description="how long a device's connection is kept; it may connect again"
+    )
+
+
 T = TypeVar("T", bound=Table)
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from hubbub.protos.stored import Layout, bring_forward, check_version, version_of
 from hubbub.service.errors import StoreError, damaged, is_damage
+from hubbub.service.log_file import mark_of
 
 LOCK_NAME = "lock"
 
@@ -51,8 +52,12 @@ def check_there(path: Path, layout: Layout) -> None:
 
 
 def _rests(path: Path) -> str:
-    left = [name for name in (f"{path.name}{ending}" for ending in BESIDE) if path.with_name(name).exists()]
+    left = [name for name in _beside(path) if path.with_name(name).exists()]
     return f", while {' and '.join(left)} of it {'is' if len(left) == 1 else 'are'} there" if left else ""
+
+
+def _beside(path: Path) -> list[str]:
+    return [*(f"{path.name}{ending}" for ending in BESIDE), mark_of(path).name]
 
 
 def create(folder: Path, file_name: str, layout: Layout) -> Path:
@@ -84,7 +89,7 @@ def _check_free(path: Path, layout: Layout) -> None:
         )
     for other in sorted(path.parent.iterdir()):
         # SQLite would play an old log into a new database.
-        if other.name in [f"{path.name}{ending}" for ending in BESIDE]:
+        if other.name in _beside(path):
             raise StoreError(f"{other} is left of a store that is gone; put the store back, or move the file away")
         if other.suffix == ".db":
             raise StoreError(f"{other} is there already; give the {layout.what} a folder of its own")
@@ -134,7 +139,7 @@ def locked(folder: Path, layout: Layout) -> Iterator[None]:
         os.close(descriptor)
 
 
-def unusable(path: Path, error: OSError | sqlite3.Error) -> StoreError:
+def unusable(path: Path, error: OSError | sqlite3.Error | UnicodeDecodeError) -> StoreError:
     """Return the error for a store, in the file `path`, that the file system, or SQLite, refuses."""
     if is_damage(error):
         return damaged(error, path)

@@ -40,6 +40,8 @@ class Kind(StrEnum):
     """The other service does not answer, or refuses."""
     LOG = "log"
     """Lines of the log are lost."""
+    PORTS = "ports"
+    """Calls are refused, as a limit of a port is full."""
 
 
 @dataclass

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from hubbub.protos.envelope import Destination, InnerOpener
 from hubbub.protos.errors import EnvelopeError
 from hubbub.protos.suites import DEFAULT, suite_named
+from hubbub.service.children import import_from_here_no_more, pare_down
 from hubbub.service.cores import keep_memory_in
 
 CHUNK = 2000
@@ -129,6 +130,8 @@ class Workers:
             if self._closed:
                 raise BrokenProcessPool("the service is stopping")
             if self._executor is None or self._executor is broken:
+                # `multiprocessing` starts `python -c`, which would look for modules in the current folder first.
+                import_from_here_no_more()
                 context = multiprocessing.get_context("spawn")
                 self._executor = ProcessPoolExecutor(self._processes, context, initializer=_begin)
             return self._executor
@@ -137,6 +140,7 @@ class Workers:
 def _begin() -> None:
     """Keep memory in, leave interrupts to the parent, ignore what it ignores, and go when it goes, however it went."""
     keep_memory_in()
+    pare_down()
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
         signal.signal(number, signal.SIG_IGN)
     threading.Thread(target=_leave_with_parent, daemon=True).start()

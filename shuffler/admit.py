@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+
+import structlog
 
 from hubbub.protos.admission import Mode
 from hubbub.protos.credentials import place_of
@@ -20,8 +22,10 @@ from hubbub.protos.messages import Answer, Receipt, Submission
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.task import Task
 from hubbub.protos.times import prepared_from
+from hubbub.shuffler.checks.capacity import full
 from hubbub.shuffler.checks.check import Arrival
 from hubbub.shuffler.checks.credential import not_enrolled
+from hubbub.shuffler.checks.keys import damaged as key_damaged
 from hubbub.shuffler.checks.keys import not_ready
 from hubbub.shuffler.checks.registry import verdict_of
 from hubbub.shuffler.checks.time import over
@@ -30,6 +34,7 @@ from hubbub.shuffler.keys import RoundKeys
 from hubbub.shuffler.opener import RoundKey
 from hubbub.shuffler.opening import Openers
 from hubbub.shuffler.records import ANY_ROUND, DIGEST_BYTES, RETRIED, Held, Opened, Round, StoreError, is_over
+from hubbub.shuffler.room import Room
 from hubbub.shuffler.store import Store
 from hubbub.shuffler.tasks import Tasks, at, next_round
 
@@ -37,6 +42,7 @@ DISK_SECONDS = 5.0
 """When a device may try again after the disk refused a write."""
 
 Clock = Callable[[], float]
+_LOG = structlog.get_logger(__name__)
 
 
 def digest_of(envelope: bytes) -> bytes:
@@ -45,7 +51,10 @@ def digest_of(envelope: bytes) -> bytes:
 
 
 class Admission:
-    """Answers devices (`wire.SubmissionHandler`). At most `limit` submissions are in work at once."""
+    """Answers devices (`wire.SubmissionHandler`). At most `limit` submissions are in work at once.
+
+    `damaged` holds the `Round.key` of rounds whose private key opens nothing, as it grows.
+    """
 
     def __init__(
         self,
@@ -55,6 +64,8 @@ class Admission:
         clock: Clock,
         limit: int,
         credentials: Credentials | None = None,
+        room: Room | None = None,
+        damaged: Collection[int] = frozenset(),
     ) -> None:
         self._tasks = tasks
         self._store = store
@@ -63,6 +74,9 @@ class Admission:
         self._limit = limit
         self._credentials = credentials or Credentials()
         self._in_work = 0
+        self._room = room
+        self._damaged = damaged
+        self._full: set[int] = set()
 
     @property
     def in_work(self) -> int:
@@ -82,6 +96,9 @@ class Admission:
         refusal = over(task, round_, self._clock())
         if refusal is not None:
             raise refusal
+        if round_.key in self._damaged:
+            # Before anything is drawn and charged on the device.
+            raise key_damaged(round_.number)
         lineage = task.lineage
         successions = () if lineage is None else tuple(each.encode() for each in lineage.successions)
         return replace(self._keys(round_).key_set, successions=successions)
@@ -180,11 +197,18 @@ class Admission:
         answers: list[Answer | None] = []
         fresh: list[int] = []
         counts: Counter[str] = Counter()
+        held = await self._store.submissions(round_)
         known = iter(await self._store.known(round_, [place for place in places if place is not None]))
         # From here on nothing is waited for: what there is room for now is taken into work below.
         room = self._limit - self._in_work
         revoked = self._credentials.revoked.numbers
-        refused = verdict_of(Arrival(task, round_, destination, self._clock(), room, self._limit, revoked))
+        # Mixing writes all that a round holds once more before it deletes any of it.
+        needed = held * sum(task.inner_bytes)
+        no_room = None if self._room is None else self._room.refusal(task.name, needed)
+        unusable, now = round_.key in self._damaged, self._clock()
+        refused = verdict_of(
+            Arrival(task, round_, destination, now, room, self._limit, revoked, held, no_room, unusable)
+        )
         for index, (submission, place) in enumerate(zip(submissions, places, strict=True)):
             # A retry is not a new submission: it gets its receipt again, whatever the checks would say by now.
             answer = (
@@ -199,6 +223,8 @@ class Admission:
                 counts[RETRIED if isinstance(answer, Receipt) else answer.reason.value] += 1
         if counts:
             self._store.count(task.id, round_.number, counts)
+        if Reason.ROUND_FULL.value in counts:
+            self._say_full(task, round_)
         return answers, fresh
 
     async def _take(self, task: Task, round_: Round, taken: Sequence[tuple[Submission, bytes]]) -> list[Answer]:
@@ -215,7 +241,8 @@ class Admission:
                 if plain is not None
             ]
             try:
-                outcomes = iter(await self._store.hold(round_, opened, len(submissions) - len(opened)))
+                unopened = len(submissions) - len(opened)
+                outcomes = iter(await self._store.hold(round_, opened, unopened, task.maximum_reports))
             except StoreError:
                 # The device may send the same bytes again: whatever the disk did, it then gets its receipt.
                 return self._not_stored(round_, len(submissions))
@@ -243,7 +270,16 @@ class Admission:
         if outcome is Held.CUT:
             following = next_round(task.schedule, self._clock(), round_.number)
             return Refusal(Reason.TOO_LATE, f"round {round_.number} was cut meanwhile; {following}")
+        if outcome is Held.FULL and task.maximum_reports is not None:
+            self._say_full(task, round_)
+            return full(round_.number, task.maximum_reports)
         return Receipt(submission.id, round_.number)
+
+    def _say_full(self, task: Task, round_: Round) -> None:
+        """Log, once, that a round has turned the first submission away."""
+        if round_.key not in self._full:
+            self._full.add(round_.key)
+            _LOG.warning("round full", task=task.name, round=round_.number, maximum_reports=task.maximum_reports)
 
 
 def _known(task: Task, round_: Round, submission: Submission, digest: bytes | None) -> Answer | None:

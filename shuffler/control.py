@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import structlog
 
@@ -10,8 +11,10 @@ from hubbub.protos.messages import Condition, CredentialStatus, RoundState, Roun
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.task import Task
 from hubbub.protos.times import taken_from
+from hubbub.service.coarse import Counts
+from hubbub.shuffler.counting import refusals_of, shown_submissions, shown_tally
 from hubbub.shuffler.enrolment import Enrolment
-from hubbub.shuffler.records import RETRIED, Round, StoreError
+from hubbub.shuffler.records import Round, StoreError
 from hubbub.shuffler.rounds import Rounds
 from hubbub.shuffler.store import Store
 from hubbub.shuffler.tasks import Tasks, at
@@ -23,13 +26,20 @@ class Control:
     """Answers the operator (`wire.ControlHandler`)."""
 
     def __init__(
-        self, tasks: Tasks, store: Store, rounds: Rounds, clock: Callable[[], float], enrolment: Enrolment
+        self,
+        tasks: Tasks,
+        store: Store,
+        rounds: Rounds,
+        clock: Callable[[], float],
+        enrolment: Enrolment,
+        counts: Counts = Counts(),  # noqa: B008 - a value
     ) -> None:
         self._tasks = tasks
         self._store = store
         self._rounds = rounds
         self._clock = clock
         self._enrolment = enrolment
+        self._counts = counts
 
     async def close_round(self, task_id: bytes, round_number: int) -> RoundStatus:
         """Cut a round now; a round that is cut already stays as it is.
@@ -65,7 +75,9 @@ class Control:
         Raises:
             Refusal: NOT_READY where the disk does not take it.
         """
-        return await self._enrolment.manage(step, devices)
+        found = await self._enrolment.manage(step, devices)
+        # A ticket is spent when its device submits for the first time.
+        return replace(found, spent=self._counts.down(found.spent))
 
     def _task(self, task_id: bytes) -> Task:
         task = self._tasks.get(task_id)
@@ -103,15 +115,24 @@ class Control:
 
     async def _status(self, task: Task, round_: Round) -> RoundStatus:
         tally = await self._store.tally(task.id, round_.number)
+        held, most = await self._store.submissions(round_), task.maximum_reports
+        is_full = round_.state is RoundState.OPEN and most is not None and held >= most
+        full = f"; it is full, with its maximum_reports = {most}" if is_full else ""
         return RoundStatus(
             task_id=task.id,
             round=round_.number,
             state=round_.state,
-            submissions=await self._store.submissions(round_),
+            submissions=shown_submissions(self._counts, round_, held),
             minimum_reports=task.minimum_reports,
-            refusals={name: count for name, count in tally.items() if name != RETRIED},
-            waiting_for=self._rounds.waiting_for(round_),
+            refusals=refusals_of(shown_tally(self._counts, round_, tally)),
+            waiting_for=f"{self._rounds.waiting_for(round_)}{self._reached(task, round_, held)}{full}",
         )
+
+    def _reached(self, task: Task, round_: Round, held: int) -> str:
+        """Say whether an open round may be cut, which its rounded count may not show."""
+        if round_.state is not RoundState.OPEN or self._counts.step == 1 or held < task.minimum_reports:
+            return ""
+        return "; its minimum is reached"
 
 
 def _too_early(task: Task, number: int) -> Refusal:

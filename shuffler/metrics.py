@@ -1,7 +1,7 @@
 """Metrics of the shuffler: what the store and the stages hold is read when it is asked for; stages tell their timings.
 
-Counts by task, result and reason only: nothing about a submission, a device or an answer. Tasks come from files of the
-shuffler's own; a task id that somebody sends makes no label.
+Counts by task, result and reason only, in steps until a round is cut (`service.coarse`): nothing about a submission, a
+device or an answer. Tasks come from files of the shuffler's own; a task id that somebody sends makes no label.
 """
 
 from __future__ import annotations
@@ -22,9 +22,11 @@ from hubbub.protos.refusals import Reason
 from hubbub.protos.task import Task
 from hubbub.protos.wire.enrolment import Enrolled
 from hubbub.service.charges import Charges
+from hubbub.service.coarse import Counts
 from hubbub.service.collecting import TASK, Ages, PictureCollector, Spent, names
 from hubbub.service.stages import Observe
 from hubbub.shuffler.admit import Admission
+from hubbub.shuffler.counting import shown_submissions, shown_tally
 from hubbub.shuffler.enrolment import Enrolment
 from hubbub.shuffler.gathering import Gathering
 from hubbub.shuffler.records import ANY_ROUND, RETRIED, Round, Tally
@@ -51,6 +53,8 @@ REFUSED = (
     Reason.UNOPENABLE,
     Reason.OVERLOADED,
     Reason.NOT_READY,
+    Reason.ROUND_FULL,
+    Reason.NO_ROOM,
 )
 """What a submission may be refused for; each is shown from the start, with 0."""
 
@@ -68,6 +72,34 @@ class Stage(StrEnum):
 
 STEPS = {RoundState.CUT: Stage.MIX, RoundState.MIXED: Stage.RELEASE, RoundState.RELEASED: Stage.ERASE}
 """Which stage takes a round out of a state."""
+
+
+EXACT = frozenset(
+    {
+        # Rounded by the collector, which knows what rounds are cut.
+        f"{PREFIX}_submissions_total",
+        f"{PREFIX}_rounds",
+        f"{PREFIX}_round_age_seconds",
+        f"{PREFIX}_rounds_in_trouble",
+        f"{PREFIX}_epsilon_spent",
+        f"{PREFIX}_epsilon_budget",
+        # A limit that is full is trouble anyhow; that some call met it in a second tells no submission.
+        f"{PREFIX}_limit_full_seconds_total",
+        f"{PREFIX}_troubles",
+        f"{PREFIX}_log_lines_lost_total",
+        f"{PREFIX}_log_lines_waiting",
+        f"{PREFIX}_certificate_days_left",
+        f"{PREFIX}_build_info",
+        "process_start_time_seconds",
+        "process_max_fds",
+    }
+)
+"""What is shown as it is: no submission changes it. A metric that is not here is shown in steps."""
+
+
+def is_exact(name: str, labels: Mapping[str, str]) -> bool:
+    """Return whether a sample is shown as it is: among them are the steps of rounds, of which each has one."""
+    return name in EXACT or labels.get("stage") in {stage.value for stage in STEPS.values()}
 
 
 def timed_steps(stage: Callable[[str], Observe]) -> Callable[[RoundState, float], None]:
@@ -123,7 +155,7 @@ class TimedAdmission:
 
 @dataclass(frozen=True)
 class Seen:
-    """A round in a picture, with how many submissions it holds and whether something holds it up."""
+    """A round in a picture, with how many submissions are shown of it and whether something holds it up."""
 
     round: Round
     submissions: int
@@ -155,8 +187,10 @@ class ShufflerCollector(PictureCollector[Picture]):
         rounds: Rounds,
         queues: Mapping[str, Callable[[], int]],
         clock: Callable[[], float],
+        counts: Counts = Counts(),  # noqa: B008 - a value
     ) -> None:
         super().__init__()
+        self._counts = counts
         self._tasks = tasks
         self._store = store
         self._rounds = rounds
@@ -167,11 +201,19 @@ class ShufflerCollector(PictureCollector[Picture]):
 
     async def _picture(self) -> Picture:
         store, in_trouble = self._store, self._rounds.in_trouble
-        rounds = [Seen(each, await store.submissions(each), in_trouble(each)) for each in await store.rounds()]
+        counts = self._counts
+        rounds = [
+            Seen(each, shown_submissions(counts, each, await store.submissions(each)), in_trouble(each))
+            for each in await store.rounds()
+        ]
         # An empty id is for what names no task of this shuffler.
-        tallies = {task_id: Counter(await store.tally(task_id, ANY_ROUND)) for task_id in (b"", *self._tasks)}
+        tallies = {
+            task_id: Counter(shown_tally(counts, None, await store.tally(task_id, ANY_ROUND)))
+            for task_id in (b"", *self._tasks)
+        }
         for round_ in (held.round for held in rounds if held.round.task_id in tallies):
-            tallies[round_.task_id].update(await store.tally(round_.task_id, round_.number))
+            tally = await store.tally(round_.task_id, round_.number)
+            tallies[round_.task_id].update(shown_tally(counts, round_, tally))
         charges = {task_id: await store.charges(task_id) for task_id in self._tasks}
         stuck = frozenset(task.id for task in self._tasks.values() if self._rounds.cannot_begin(task))
         return Picture(rounds, tallies, charges, stuck)

@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import logging
 import os
-import sys
 import time
 from asyncio.subprocess import PIPE, Process
 from collections import deque
@@ -20,6 +19,7 @@ from dataclasses import dataclass, field
 from hubbub.protos.envelope import OuterOpener
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.messages import Submission
+from hubbub.service import children
 from hubbub.service.stages import Observe, unobserved
 from hubbub.shuffler.opener import LENGTH, RoundKey, open_each, read_answer, write_header, write_records
 
@@ -213,7 +213,7 @@ class _Worker:
         """Run a process and take its answers until it ends."""
         try:
             self._process = await asyncio.create_subprocess_exec(
-                sys.executable, "-m", "hubbub.shuffler.opener", stdin=PIPE, stdout=PIPE
+                *children.command("hubbub.shuffler.opener"), stdin=PIPE, stdout=PIPE, env=children.environment()
             )
             # What was given before the process was there has not been sent yet.
             for piece in self.given:

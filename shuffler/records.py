@@ -75,6 +75,8 @@ class Held(Enum):
     """Its id is held already, with other bytes."""
     CUT = "cut"
     """The round was cut before."""
+    FULL = "full"
+    """The round holds the most that it may."""
 
 
 @dataclass(frozen=True)

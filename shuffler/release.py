@@ -9,6 +9,7 @@ go on. An analyzer that is down, slow or refuses only delays.
 from __future__ import annotations
 
 import asyncio
+import functools
 import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,13 +17,14 @@ from typing import Protocol
 
 import structlog
 
-from hubbub.protos.batch import BatchId
+from hubbub.protos.batch import BatchId, BatchRecord, begun_digest
 from hubbub.protos.errors import HubbubError, Unreachable
 from hubbub.protos.keys import KeySet
 from hubbub.protos.messages import Committed, Envelopes, RoundState
 from hubbub.protos.refusals import TRANSIENT, Reason, Refusal
 from hubbub.protos.releases import Known, Release, Stretch, head_after
 from hubbub.protos.signed import SignedDocument
+from hubbub.protos.signers import signers
 from hubbub.protos.task import Task
 from hubbub.shuffler.records import Round, StoredBatch, StoreError
 from hubbub.shuffler.store import Store
@@ -42,6 +44,10 @@ GIVEN_UP = frozenset({Reason.OVER_BUDGET, Reason.ERASED})
 
 COUNTED = frozenset({RoundState.RELEASED, RoundState.ERASED})
 """States of a round whose batches the analyzer has all counted."""
+
+
+class Undeliverable(HubbubError):
+    """What is stored of a round is not what was signed: nobody takes it, however often it is sent."""
 
 
 class RolledBack(HubbubError):
@@ -88,9 +94,22 @@ class Parcel:
 Read = Callable[[int], Awaitable[Sequence[bytes]]]
 """Reads some of a batch's envelopes from an offset on; none at its end."""
 
+Look = Callable[[], Awaitable[None]]
+"""Raises where a list is not the one that was signed. Asked before a try sends any of it, but not where none is sent:
+a batch that the other side has whole, or has counted, is committed whatever became of the list since."""
+
+
+async def _no_look() -> None:
+    """Return at once, for lists that are in memory."""
+
 
 async def hand_over(
-    taker: Analyzer, parcel: Parcel, read: Read, parties: int = 1, moved: Callable[[], None] = lambda: None
+    taker: Analyzer,
+    parcel: Parcel,
+    read: Read,
+    parties: int = 1,
+    moved: Callable[[], None] = lambda: None,
+    look: Look = _no_look,
 ) -> Committed:
     """Deliver a batch from where the other side has it, and have it committed; `moved` is told of each stretch.
 
@@ -98,17 +117,42 @@ async def hand_over(
 
     Raises:
         Refusal, Unreachable: what the calls raise; all of it may be done again.
+        HubbubError: what `look` raises; nothing was sent by this try.
     """
     offset = await taker.begin(parcel.record, parcel.key_set, parcel.releases, CALL_SECONDS)
-    while envelopes := await read(offset):
+    envelopes = await read(offset)
+    if envelopes:
+        await look()
+    while envelopes:
         following = await taker.put(Envelopes(parcel.batch, offset, tuple(envelopes)), CALL_SECONDS)
         # Otherwise an analyzer that never moves on would be sent the same stretch for ever, without a pause.
         if following <= offset:
             raise Refusal(Reason.WRONG_OFFSET, f"it stays at offset {offset}")
         offset = following
         moved()
-    deadline = parties * (CALL_SECONDS + offset / COMMITS_PER_SECOND)
-    return await taker.commit(parcel.batch, parcel.digest, deadline)
+        envelopes = await read(offset)
+    return await taker.commit(parcel.batch, parcel.digest, _commit_seconds(offset, parties))
+
+
+def _commit_seconds(envelopes: int, parties: int) -> float:
+    return parties * (CALL_SECONDS + envelopes / COMMITS_PER_SECOND)
+
+
+async def check_list(read: Read, digest: bytes, whose: str) -> None:
+    """Return only if a list is the one that was signed; `whose` it is, in words.
+
+    Raises:
+        Undeliverable: where it is not: its store's disk or somebody has changed it since.
+    """
+    found, offset = begun_digest(), 0
+    while envelopes := await read(offset):
+        found.update(b"".join(envelopes))
+        offset += len(envelopes)
+    if found.digest() != digest:
+        raise Undeliverable(
+            f"{whose} is not the list that was signed, so its store is damaged and nobody takes it. Put the store of "
+            "that moment back, if there is one; else give the round up"
+        )
 
 
 class Patience:
@@ -142,6 +186,7 @@ class Courier:
 
         Raises:
             Refusal: one of `GIVEN_UP`.
+            Undeliverable: where a list, or its record, is not what was signed, and the analyzer has not counted it.
             StoreError: where the store could not be read or written.
         """
         if round_.keys is None:
@@ -167,8 +212,12 @@ class Courier:
             except StoreError:
                 raise
             except HubbubError as error:
-                if isinstance(error, Refusal) and error.reason in GIVEN_UP:
+                # Another try mends neither.
+                if isinstance(error, Undeliverable) or (isinstance(error, Refusal) and error.reason in GIVEN_UP):
                     raise
+                if isinstance(error, Refusal) and error.reason is Reason.DIGEST_DIFFERS:
+                    # The list may have been damaged since it was last looked at.
+                    await check_signed(self._store, round_, task, batch)
                 notice(error)
                 await patience.wait(error.retry_after if isinstance(error, Refusal) else None)
         notice(None)
@@ -178,15 +227,29 @@ class Courier:
     async def _try(
         self, round_: Round, task: Task, key_set: KeySet, batch: StoredBatch, patience: Patience
     ) -> Committed:
-        width, parties = task.inner_bytes[batch.query], 1 + len(task.identities.hops)
+        parties = 1 + len(task.identities.hops)
         releases = await self._releases(round_, task)
         batch_id = BatchId(task.id, round_.number, batch.query)
-        parcel = Parcel(batch_id, batch.record, key_set, releases, batch.digest)
+        try:
+            digest = _signed_digest(round_, task, batch)
+        except Undeliverable as error:
+            deadline = _commit_seconds(round_.submissions, parties)
+            return await self._counted_before(batch_id, batch.digest, deadline, error)
+        parcel = Parcel(batch_id, batch.record, key_set, releases, digest)
+        read = _reader(self._store, round_, task, batch)
+        look = functools.partial(check_signed, self._store, round_, task, batch)
+        return await hand_over(self._analyzer, parcel, read, parties, patience.succeeded, look)
 
-        async def read(offset: int) -> Sequence[bytes]:
-            return await self._store.envelopes(round_, batch.query, offset, width)
-
-        return await hand_over(self._analyzer, parcel, read, parties, patience.succeeded)
+    async def _counted_before(
+        self, batch: BatchId, digest: bytes, deadline: float, damaged: Undeliverable
+    ) -> Committed:
+        """Have a batch committed that cannot be announced: the other side may have had it whole before the damage."""
+        try:
+            return await self._analyzer.commit(batch, digest, deadline)
+        except Refusal as refusal:
+            if refusal.reason in TRANSIENT | GIVEN_UP:
+                raise
+            raise damaged from refusal
 
     async def _releases(self, round_: Round, task: Task) -> Stretch:
         """Return the releases that the analyzer lacks up to this round's, unless it lacks one that it had counted.
@@ -207,6 +270,38 @@ class Courier:
         follows = head_after(task.id, releases[: known.count]) == known.head
         first = min(known.count, end - 1) if follows else 0
         return Stretch(first, tuple(releases[first:end]))
+
+
+async def check_signed(store: Store, round_: Round, task: Task, batch: StoredBatch) -> None:
+    """Return only if a batch is stored as it was signed: sent otherwise, it would be refused for ever.
+
+    Raises:
+        Undeliverable: where it is not.
+    """
+    digest = _signed_digest(round_, task, batch)
+    await check_list(_reader(store, round_, task, batch), digest, _whose(round_, task, batch))
+
+
+def _signed_digest(round_: Round, task: Task, batch: StoredBatch) -> bytes:
+    """Return the digest that a batch's record signs."""
+    try:
+        return BatchRecord.read(batch.record, signers(task, round_.number).shuffler).digest
+    except HubbubError as error:
+        whose = _whose(round_, task, batch)
+        raise Undeliverable(f"the record of {whose} does not hold, so the store is damaged: {error}") from error
+
+
+def _reader(store: Store, round_: Round, task: Task, batch: StoredBatch) -> Read:
+    width = task.inner_bytes[batch.query]
+
+    async def read(offset: int) -> Sequence[bytes]:
+        return await store.envelopes(round_, batch.query, offset, width)
+
+    return read
+
+
+def _whose(round_: Round, task: Task, batch: StoredBatch) -> str:
+    return f"query {task.queries[batch.query].name} of round {round_.number}"
 
 
 def check_analyzer(known: Known, releases: Sequence[Release], rounds: Mapping[int, Round]) -> None:

@@ -27,6 +27,7 @@ from hubbub.protos.signers import signers
 from hubbub.protos.task import Task, hop_name
 from hubbub.protos.times import first_not_cut, prepared_from, taken_from
 from hubbub.service.charges import TaskLocks
+from hubbub.service.key_check import KeyDamaged, checked_key
 from hubbub.service.ledgers import charges_for
 from hubbub.service.troubles import Kind, Troubles
 from hubbub.shuffler.alarm import Alarm
@@ -34,7 +35,7 @@ from hubbub.shuffler.dummies import let_go, seal_dummies
 from hubbub.shuffler.keys import check_signers, make_keys
 from hubbub.shuffler.mix import Random, mix
 from hubbub.shuffler.records import FINAL, Round, StoreError
-from hubbub.shuffler.release import CALL_SECONDS, GIVEN_UP, Analyzer, Courier, Patience, Pause, in_words
+from hubbub.shuffler.release import CALL_SECONDS, GIVEN_UP, Analyzer, Courier, Patience, Pause, Undeliverable, in_words
 from hubbub.shuffler.store import Store
 from hubbub.shuffler.tasks import Tasks, at
 
@@ -63,6 +64,8 @@ class Rounds:
         troubles: Troubles | None = None,
     ) -> None:
         self.alarm = Alarm(clock)
+        self.damaged_keys: set[int] = set()
+        """`Round.key` of the open rounds whose private key opens nothing: devices are given none of theirs."""
         self.troubles = troubles or Troubles(clock)
         self._tasks = tasks
         self._store = store
@@ -89,6 +92,7 @@ class Rounds:
         for round_ in held:
             if round_.keys is not None and round_.task_id in self._tasks:
                 check_signers(self._tasks[round_.task_id], round_.number, round_.keys.key_set)
+        held = [await self._with_checked_key(round_) for round_ in held]
         for round_ in held:
             # A round whose task was taken out of the settings is kept as it is until the task comes back.
             if round_.task_id in self._tasks:
@@ -98,6 +102,25 @@ class Rounds:
                     "held, but its task is not among the tasks", task=round_.task_id.hex(), round=round_.number
                 )
         self._watching = [asyncio.create_task(self._watch(task)) for task in self._tasks.values()]
+
+    async def _with_checked_key(self, round_: Round) -> Round:
+        """Compare an open round's private key with its record; return the round, with the key mended if it can be."""
+        task = self._tasks.get(round_.task_id)
+        if task is None or round_.keys is None or round_.state is not RoundState.OPEN:
+            return round_
+        keys = round_.keys
+        try:
+            private = await asyncio.to_thread(checked_key, keys.private_key, keys.key_set.shuffler, task.hpke)
+        except KeyDamaged as error:
+            text = f"{self._title(round_)}its key is damaged, so devices are told to wait: {error}"
+            names = {"task": task.name, "round": round_.number}
+            self.troubles.meet(("key", round_.key), Kind.ROUNDS, "a key is damaged", text, error, **names)
+            self.damaged_keys.add(round_.key)
+            return round_
+        if private == keys.private_key:
+            return round_
+        _LOG.warning("the key was damaged, and is mended", task=task.name, round=round_.number)
+        return await self._store.mend_key(round_, private)
 
     async def stop(self) -> None:
         """Stop where each round is; what is on disk is gone on with at the next start."""
@@ -186,6 +209,11 @@ class Rounds:
         while round_.state not in FINAL:
             try:
                 round_ = await self._observed_step(task, round_)
+            except Undeliverable as error:
+                # No further try mends it. The next start looks again; the trouble lasts until then.
+                text = f"it cannot be delivered: {error} ({_give_up(round_)})"
+                self._notice(task, round_, Kind.ROUNDS, "not delivered, damaged", text, error)
+                return
             except Exception as error:
                 # Whatever it was: a round whose loop ends here would keep its reports, unseen, until the next start.
                 self._notice(task, round_, Kind.ROUNDS, "a step failed", f"another try: {error}", error)
@@ -351,6 +379,11 @@ class Rounds:
 def _refuser(task: Task) -> str:
     """Name whose a final refusal is; through a chain it comes from any of those behind, in its own words."""
     return f"{hop_name(FIRST_HOP)}, or who comes after it," if task.identities.hops else "the analyzer"
+
+
+def _give_up(round_: Round) -> str:
+    """Say how a round is given up."""
+    return f"`hubbub shuffler SETTINGS.toml --give-up {round_.task_id.hex()[:16]}:{round_.number}`, while it is stopped"
 
 
 def _key(round_: Round) -> tuple[str, int]:

@@ -12,6 +12,9 @@ from hubbub.protos import wire
 from hubbub.protos.keys import Identity, Role, load_public
 from hubbub.service import listening
 from hubbub.service.certificates import Certificates
+from hubbub.service.coarse import CoarseRegistry, Counts
+from hubbub.service.crowds import Crowds
+from hubbub.service.limits import connections_of, connections_of_devices, device_intake, operator_intake
 from hubbub.service.metrics import Conditions, Disk, Metrics
 from hubbub.service.ports import Announce, Ports
 from hubbub.service.run import run
@@ -22,9 +25,11 @@ from hubbub.shuffler.certified import DevicesAuthority, check_devices, devices_a
 from hubbub.shuffler.control import Control
 from hubbub.shuffler.credentials import Credentials
 from hubbub.shuffler.enrolment import Enrolment, Rate
-from hubbub.shuffler.metrics import ShufflerCollector, Stage, TimedAdmission, timed_steps
+from hubbub.shuffler.exposure import warn_if_exposed
+from hubbub.shuffler.metrics import ShufflerCollector, Stage, TimedAdmission, is_exact, timed_steps
 from hubbub.shuffler.opening import Openers
 from hubbub.shuffler.reaching import Reached
+from hubbub.shuffler.room import Room
 from hubbub.shuffler.rounds import Rounds
 from hubbub.shuffler.settings import Settings
 from hubbub.shuffler.sqlite import SqliteStore
@@ -32,12 +37,6 @@ from hubbub.shuffler.tasks import Tasks, load_tasks
 
 OPERATORS = frozenset({"operator"})
 """Common names that may control rounds."""
-
-SUBMISSION_CALLS = 4096
-"""Calls in work at once at the devices' port; more are turned away before they take memory."""
-
-CONTROL_CALLS = 64
-"""Calls in work at once at the operator's port."""
 
 
 async def serve(
@@ -61,6 +60,7 @@ async def serve(
 @dataclass(frozen=True)
 class _Shuffler:
     settings: Settings
+    tasks: Tasks
     admission: TimedAdmission
     control: Control
     rounds: Rounds
@@ -73,18 +73,30 @@ class _Shuffler:
         return self.rounds.troubles
 
     async def listen(self, ports: Ports) -> None:
-        settings, certificates = self.settings, self.certificates
-        devices, operators = listening.new_server(SUBMISSION_CALLS), listening.new_server(CONTROL_CALLS)
-        wire.serve_submissions(devices, self.admission)
-        wire.serve_control(operators, self.control, OPERATORS)
+        settings, certificates, limits = self.settings, self.certificates, self.settings.limits
+        warn_if_exposed(settings)
+        names = ("submission", "control") if self.devices is None else ("submission", "devices", "control")
+        # How long an envelope is, only the tasks say.
+        envelope_bytes = max(task.outer_bytes for task in self.tasks.values())
+        largest = wire.largest_submissions(envelope_bytes)
+        many, few = connections_of_devices(limits, len(names)), connections_of(limits, len(names))
+        intakes = {name: device_intake(limits, many, largest) for name in names[:-1]}
+        intakes["control"] = operator_intake(limits, few)
+        self.metrics.registry.register(Crowds("shuffler", intakes, ports.full_seconds))
+        devices = listening.new_server(many, largest)
+        operators = listening.new_server(few)
+        wire.serve_submissions(devices, self.admission, intakes["submission"], envelope_bytes)
+        wire.serve_control(operators, self.control, OPERATORS, intakes["control"])
         everyone, mutual = certificates.server(mutual=False), certificates.server(mutual=True)
-        await ports.open("submission", settings.listen, wire.SUBMISSION_SERVICE, devices, everyone)
+        service = wire.SUBMISSION_SERVICE
+        await ports.open("submission", settings.listen, service, devices, everyone, intakes["submission"])
         if self.devices is not None:
-            certified = listening.new_server(SUBMISSION_CALLS)
-            wire.serve_certified(certified, self.admission)
-            service, credentials = wire.SUBMISSION_SERVICE, self.devices.port(certificates)
-            await ports.open("devices", settings.devices_listen, service, certified, credentials)
-        await ports.open("control", settings.control_listen, wire.CONTROL_SERVICE, operators, mutual)
+            certified = listening.new_server(many, largest)
+            wire.serve_certified(certified, self.admission, intakes["devices"], envelope_bytes)
+            credentials = self.devices.port(certificates)
+            await ports.open("devices", settings.devices_listen, service, certified, credentials, intakes["devices"])
+        service = wire.CONTROL_SERVICE
+        await ports.open("control", settings.control_listen, service, operators, mutual, intakes["control"])
         registry, tls = self.metrics.registry, settings.tls.paths()
         await ports.open_metrics(settings.metrics_listen, registry, tls, lambda: certificates.renewals)
 
@@ -97,16 +109,14 @@ class _Shuffler:
 
 @contextlib.asynccontextmanager
 async def _assembled(settings: Settings, clock: Callable[[], float]) -> AsyncIterator[_Shuffler]:
-    successions = load_successions(settings.successions)
-    identity = own_identity(settings.identity, Role.SHUFFLER, successions)
+    identity, tasks = own_tasks(settings)
     certificates, devices = _certificates(settings, clock)
-    tasks = load_tasks(settings.tasks, load_public(settings.operator_key), identity.public, successions)
-    check_devices(settings, tasks)
     analyzer = Reached(settings.analyzer, settings.tls.paths(), certificates)
-    metrics = Metrics("shuffler", Stage)
+    counts, metrics = _metrics(settings)
     troubles = Troubles()
     store = SqliteStore(settings.data, metrics.stage(Stage.STORE), troubles=troubles)
     openers = Openers(settings.processes, metrics.stage(Stage.OPEN))
+    room = Room(settings.data, settings.disk_reserve, troubles)
     credentials, enrolment = _enrolment(settings, store, identity, tasks, clock)
     rounds = Rounds(
         tasks,
@@ -119,23 +129,42 @@ async def _assembled(settings: Settings, clock: Callable[[], float]) -> AsyncIte
         troubles=troubles,
     )
     try:
-        admission = Admission(tasks, store, openers, clock, settings.queue, credentials)
+        admission = Admission(tasks, store, openers, clock, settings.queue, credentials, room, rounds.damaged_keys)
         waiting = {"opening": lambda: openers.waiting, "store": lambda: store.waiting}
-        collector = ShufflerCollector(tasks, store, rounds, {"admission": lambda: admission.in_work, **waiting}, clock)
+        queues = waiting | {"admission": lambda: admission.in_work}
+        collector = ShufflerCollector(tasks, store, rounds, queues, clock, counts)
         for each in (collector, Disk("shuffler", settings.data), Conditions("shuffler", troubles), certificates):
             metrics.registry.register(each)
         openers.warm_up()
         await enrolment.start()
         timed = TimedAdmission(admission, enrolment, metrics.stage(Stage.ADMIT))
         async with certificates.watched():
-            control = Control(tasks, store, rounds, clock, enrolment)
-            yield _Shuffler(settings, timed, control, rounds, metrics, certificates, devices)
+            control = Control(tasks, store, rounds, clock, enrolment, counts)
+            yield _Shuffler(settings, tasks, timed, control, rounds, metrics, certificates, devices)
     finally:
         # Rounds first, as they use all the others; the store last, as it still writes what waits.
         await rounds.stop()
         await analyzer.close()
         await openers.close()
         await asyncio.to_thread(store.close)
+
+
+def own_tasks(settings: Settings) -> tuple[Identity, Tasks]:
+    """Return the shuffler's identity and the tasks that it runs by its settings.
+
+    Raises:
+        HubbubError: where a file of them cannot be used.
+    """
+    successions = load_successions(settings.successions)
+    identity = own_identity(settings.identity, Role.SHUFFLER, successions)
+    tasks = load_tasks(settings.tasks, load_public(settings.operator_key), identity.public, successions)
+    check_devices(settings, tasks)
+    return identity, tasks
+
+
+def _metrics(settings: Settings) -> tuple[Counts, Metrics]:
+    counts = Counts(settings.count_step)
+    return counts, Metrics("shuffler", Stage, CoarseRegistry(counts, is_exact))
 
 
 def _certificates(settings: Settings, clock: Callable[[], float]) -> tuple[Certificates, DevicesAuthority | None]:

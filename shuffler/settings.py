@@ -6,7 +6,16 @@ from pathlib import Path
 
 from pydantic import Field
 
-from hubbub.service.settings import Address, File, Listen, LogSettings, OptionalListen, Table, TLSSettings
+from hubbub.service.settings import (
+    Address,
+    DeviceLimitSettings,
+    File,
+    Listen,
+    LogSettings,
+    OptionalListen,
+    Table,
+    TLSSettings,
+)
 from hubbub.service.settings import load as load_table
 
 
@@ -16,6 +25,11 @@ class Settings(Table):
     listen: Listen = Field(
         default="127.0.0.1:7301",
         description="host:port where devices submit; port 0 takes a free one",
+    )
+    behind_proxy: bool = Field(
+        default=False,
+        description="whether a proxy with limits by address is in front of the devices' ports; "
+        "without one the service warns where they are beyond loopback",
     )
     devices_listen: OptionalListen = Field(
         default="",
@@ -46,6 +60,15 @@ class Settings(Table):
     queue: int = Field(
         default=20_000, ge=1, le=10_000_000, description="submissions in work at once; more are answered OVERLOADED"
     )
+    disk_reserve: int = Field(
+        default=2**28, ge=0, description="bytes of the store's disk kept free: below, new submissions are refused"
+    )
+    count_step: int = Field(
+        default=100,
+        ge=1,
+        le=1_000_000,
+        description="submissions in status and metrics are rounded down to multiples of this until a round is cut",
+    )
     enrolments_per_second: int = Field(
         default=2000,
         ge=1,
@@ -53,6 +76,7 @@ class Settings(Table):
         description="tickets checked in a second at most; more are answered OVERLOADED",
     )
     tls: TLSSettings
+    limits: DeviceLimitSettings = DeviceLimitSettings()
     log: LogSettings = LogSettings()
 
 

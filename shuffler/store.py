@@ -86,12 +86,17 @@ class Store(Protocol):
         A round has one key set for good: the first that is installed.
         """
 
-    async def hold(self, round_: Round, submissions: Sequence[Opened], unopenable: int = 0) -> list[Held]:
+    async def mend_key(self, round_: Round, private: bytes) -> Round:
+        """Store the private key of a round as it was, where it was damaged; one that was destroyed stays so."""
+
+    async def hold(
+        self, round_: Round, submissions: Sequence[Opened], unopenable: int = 0, most: int | None = None
+    ) -> list[Held]:
         """Hold submissions, each by itself, and say of each what became of it, in order.
 
-        The first under an id is held (NEW) while the round is OPEN. The same bytes again are a retry (SAME), whenever
-        they come; other bytes are a CONFLICT. In the same transaction, what is not new is counted, and `unopenable`
-        more that did not open.
+        The first under an id is held (NEW) while the round is OPEN and holds fewer than `most`, where that is given;
+        beyond, it is FULL. The same bytes again are a retry (SAME), whenever they come; other bytes are a CONFLICT. In
+        the same transaction, what is not new is counted, and `unopenable` more that did not open.
         """
 
     async def cut(self, round_: Round, closed_by: Close, minimum: int) -> Round:

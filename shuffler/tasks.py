@@ -5,14 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+import structlog
+
 from hubbub.accountant.certificate.minimum import check_minimum
 from hubbub.accountant.certificate.terms import Terms
+from hubbub.protos.deltas import delta_warning
 from hubbub.protos.signed_task import SignedTask
 from hubbub.protos.successions import Succession
 from hubbub.protos.task import Schedule, Task
 from hubbub.protos.times import at as at
 from hubbub.protos.times import first_not_cut
 from hubbub.service.tasks import read_tasks
+
+_LOG = structlog.get_logger(__name__)
 
 Tasks = Mapping[bytes, Task]
 """Checked tasks by their ids."""
@@ -34,7 +39,12 @@ def load_tasks(
         check_promise(signed.check(operator, shuffler, successions))
 
     found = read_tasks(paths, check)
-    return {task_id: signed.check(operator, shuffler, successions) for task_id, signed in found.items()}
+    tasks = {task_id: signed.check(operator, shuffler, successions) for task_id, signed in found.items()}
+    for task in tasks.values():
+        warning = delta_warning(task)
+        if warning is not None:
+            _LOG.warning("a task promises little", task=task.name, why=warning.removeprefix("warning: "))
+    return tasks
 
 
 def check_promise(task: Task) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any
@@ -37,25 +37,55 @@ def lone_part(terms: Terms, mechanism: LocalMechanism, reports: int) -> Part:
     return Part(one_round(mechanism), reports, dummies=terms.dummies if mechanism.counts_dummies else 0)
 
 
-def part_that_came(terms: Terms, query: QueryCount) -> Part:
-    """Return the batch as one of several rounds, at its honest number of valid reports."""
-    return linked_part(terms, query.mechanism, max(1, honest(terms, query)))
-
-
-def part_at_minimum(terms: Terms, query: QueryCount) -> Part:
-    """Return the same at the minimum fixed beforehand, or at what came where that is less (`is_short`).
-
-    How many came may depend on earlier releases, and pairs at such a number need not compose; the minimum does not.
-    """
-    return linked_part(terms, query.mechanism, max(1, min(_least(terms), honest(terms, query))))
-
-
-def linked_part(terms: Terms, mechanism: LocalMechanism, reports: int) -> Part:
+def linked_part(terms: Terms, mechanism: LocalMechanism, reports: int, missing: int | None = None) -> Part:
     """Return a batch of so many honest reports as one of several rounds: where these are linked, the steady ones hide.
 
-    Dummies are made anew in each round, so that nobody's reports over linked rounds hide among them.
+    `missing` is what all the rounds together lack (`missing_people`); where it is None, what this batch lacks. Dummies
+    are made anew in each round, so that nobody's reports over linked rounds hide among them.
     """
-    return Part(mechanism, hiding_reports(mechanism, reports), dummies=terms.dummies if mechanism.counts_dummies else 0)
+    lacked = missing_people(terms, [reports]) if missing is None else missing
+    hiding = hiding_reports(mechanism, reports, lacked)
+    return Part(mechanism, hiding, dummies=terms.dummies if mechanism.counts_dummies else 0)
+
+
+def missing_people(terms: Terms, reports: Iterable[int]) -> int:
+    """Return how many people rounds of so many honest `reports` lack together of the honest minimum of each.
+
+    `steady` people of one level are among the honest minimum of every round: that is what a task states. A round that
+    surely has fewer honest people, of all levels, may lack any of these, and another round others. So of the steady
+    ones all but the sum are surely honest in every round: each person who is not was counted in the sum at least once.
+    """
+    least = max(1, _least(terms))
+    return sum(max(0, least - each) for each in reports)
+
+
+def linked_rounds(terms: Terms, history: Sequence[RoundCounts], reports_of: Callable[[QueryCount], int]) -> list[Part]:
+    """Return what rounds cost a person together, at so many honest reports of each batch; one at least."""
+    reports = [[max(1, reports_of(query)) for query in counts.queries] for counts in history]
+    missing = [missing_people(terms, of_query) for of_query in zip(*reports, strict=True)]
+    return parts_over_rounds(
+        [
+            [
+                linked_part(terms, query.mechanism, each, lacked)
+                for query, each, lacked in zip(counts.queries, of_round, missing, strict=True)
+            ]
+            for counts, of_round in zip(history, reports, strict=True)
+        ]
+    )
+
+
+def short_parts(terms: Terms, counted: Iterable[tuple[int, QueryCount]]) -> dict[tuple[int, str], Part]:
+    """Return the batches that are short (`is_short`), by round and query, at what came: dearer than the minimum."""
+    batches = list(counted)
+    reports: dict[str, list[int]] = {}
+    for _, query in batches:
+        reports.setdefault(query.name, []).append(max(1, honest(terms, query)))
+    missing = {name: missing_people(terms, each) for name, each in reports.items()}
+    return {
+        (number, query.name): linked_part(terms, query.mechanism, max(1, honest(terms, query)), missing[query.name])
+        for number, query in batches
+        if is_short(terms, query)
+    }
 
 
 def parts_over_rounds(parts: Sequence[Sequence[Part]]) -> list[Part]:
@@ -94,12 +124,16 @@ def any_short(terms: Terms, history: Sequence[RoundCounts]) -> bool:
 
 def paid_that_came(terms: Terms, history: Sequence[RoundCounts]) -> list[Part]:
     """Return what rounds cost a person together, at the reports that came."""
-    return parts_over_rounds([[part_that_came(terms, query) for query in counts.queries] for counts in history])
+    return linked_rounds(terms, history, lambda query: honest(terms, query))
 
 
 def paid_at_minimum(terms: Terms, history: Sequence[RoundCounts]) -> list[Part]:
-    """Return what rounds cost a person together, at the minimum that was fixed beforehand."""
-    return parts_over_rounds([[part_at_minimum(terms, query) for query in counts.queries] for counts in history])
+    """Return what rounds cost a person together, at the minimum that was fixed beforehand.
+
+    A batch that is short stands at what came. How many came may depend on earlier releases, and pairs at such a number
+    need not compose; the minimum does not.
+    """
+    return linked_rounds(terms, history, lambda query: min(_least(terms), honest(terms, query)))
 
 
 def _least(terms: Terms) -> int:

@@ -7,9 +7,20 @@ statement may say more than is needed (a larger ε), never less.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from types import MappingProxyType
 from typing import Any
 
 from hubbub.accountant.bounds import delta_bracket
+from hubbub.accountant.certificate.attested import (
+    horizon_attested,
+    lone_attested,
+    lone_if_minimum,
+    reached_by,
+    rounds_attested,
+    rounds_if_minimum,
+    says_fewer,
+)
 from hubbub.accountant.certificate.batches import (
     any_short,
     bracket,
@@ -22,23 +33,39 @@ from hubbub.accountant.certificate.batches import (
     part_of_round,
     settled,
 )
-from hubbub.accountant.certificate.members import CERTIFICATE_FORMAT, check_members
+from hubbub.accountant.certificate.members import (
+    ATTESTED,
+    CERTIFICATE_FORMAT,
+    IF_MINIMUM_VALID,
+    check_members,
+    is_attested,
+)
 from hubbub.accountant.certificate.minimum import parts_of_horizon
 from hubbub.accountant.certificate.terms import QueryCount, RoundCounts, Terms
 from hubbub.accountant.errors import CertificateError, shown
 from hubbub.accountant.mechanisms import LocalMechanism
 from hubbub.accountant.pairs import Part
 
+NONE_UNCOUNTED: Mapping[int, int] = MappingProxyType({})
+"""The rounds of a history all of which were counted."""
 
-def check_statement(terms: Terms, queries: Sequence[tuple[str, LocalMechanism]], content: Mapping[str, Any]) -> None:
+
+def check_statement(
+    terms: Terms,
+    queries: Sequence[tuple[str, LocalMechanism]],
+    content: Mapping[str, Any],
+    uncounted: Mapping[int, int] = NONE_UNCOUNTED,
+) -> None:
     """Return only if every number of a statement holds for a task of those `terms` and `queries` (name, mechanism).
+
+    `uncounted` are the rounds that are said never to have been counted, with the reports that each was released with.
 
     Raises:
         CertificateError: naming the first member that does not hold.
     """
     try:
         check_members(content)
-        history = _read_history(queries, content)
+        history = _read_history(queries, content, uncounted)
         _check_share_and_counts(terms, history, content)
         latest = history[-1].queries
         for query, stated in zip(latest, content["queries"], strict=True):
@@ -47,21 +74,26 @@ def check_statement(terms: Terms, queries: Sequence[tuple[str, LocalMechanism]],
         _check_total(terms, parts, content["round_total"], "round_total")
         _check_all_rounds(terms, history, content["all_rounds"])
         _check_horizon(terms, history, content)
+        if is_attested(content):
+            _check_words(terms, history, content)
     except CertificateError:
         raise
     except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:
         raise CertificateError(f"the certificate is not of {CERTIFICATE_FORMAT}: {error!r}") from error
 
 
-def _read_history(queries: Sequence[tuple[str, LocalMechanism]], content: Mapping[str, Any]) -> list[RoundCounts]:
+def _read_history(
+    queries: Sequence[tuple[str, LocalMechanism]], content: Mapping[str, Any], uncounted: Mapping[int, int]
+) -> list[RoundCounts]:
     history = []
     for entry in content["all_rounds"]["history"]:
         if len(entry["queries"]) != len(queries):
             raise CertificateError(
                 f"round {entry['round']} counts {len(entry['queries'])} queries, the task {len(queries)}"
             )
+        released = uncounted.get(_count(entry["round"]))
         counts = [
-            QueryCount(name, mechanism, _count(stated["reports"]), _count(stated["valid"]), {})
+            QueryCount(name, mechanism, _count(stated["reports"]), _count(stated["valid"]), {}, released)
             for (name, mechanism), stated in zip(queries, entry["queries"], strict=True)
         ]
         history.append(RoundCounts(_count(entry["round"]), tuple(counts)))
@@ -201,3 +233,52 @@ def _check_horizon(terms: Terms, history: Sequence[RoundCounts], content: Mappin
     # No number fixed beforehand covers a batch that was short, so none may be stated.
     if (stated["epsilon_upper"] is None) != any_short(terms, history):
         raise CertificateError("horizon: epsilon_upper must be null where a batch was short of the minimum, else not")
+
+
+def _check_words(terms: Terms, history: Sequence[RoundCounts], content: Mapping[str, Any]) -> None:
+    """Check what is stated to be left of each ε where the numbers of valid reports are not true."""
+    latest = history[-1].queries
+    groups = [(query.name, [query], stated) for query, stated in zip(latest, content["queries"], strict=True)]
+    for where, queries, stated in [*groups, ("round_total", latest, content["round_total"])]:
+        _check_reached(
+            f"{where}, {ATTESTED}", terms, [lone_attested(terms, each) for each in queries], stated[ATTESTED]
+        )
+        parts = [lone_if_minimum(terms, each) for each in queries]
+        _check_if_minimum(where, terms, parts, stated, says_fewer(terms, queries))
+    stated, fewer = content["all_rounds"], any(says_fewer(terms, counts.queries) for counts in history)
+    _check_reached(f"all_rounds, {ATTESTED}", terms, rounds_attested(terms, history), stated[ATTESTED])
+    _check_if_minimum("all_rounds", terms, rounds_if_minimum(terms, history), stated, fewer)
+    if terms.horizon is not None:
+        whole = horizon_attested(terms, [query.mechanism for query in latest], terms.horizon)
+        _check_reached(f"horizon, {ATTESTED}", terms, whole, content["horizon"][ATTESTED])
+        _check_order("horizon", content["horizon"])
+
+
+def _check_if_minimum(where: str, terms: Terms, parts: Sequence[Part], stated: Mapping[str, Any], fewer: bool) -> None:
+    """Check what is stated where the minimum is valid; null where, and only where, `fewer` are stated to be."""
+    epsilon = stated[IF_MINIMUM_VALID]
+    if (epsilon is None) != fewer:
+        raise CertificateError(
+            f"{where}: {IF_MINIMUM_VALID} must be null where fewer valid reports than the minimum are stated, else not"
+        )
+    if epsilon is not None:
+        _check_reached(f"{where}, {IF_MINIMUM_VALID}", terms, parts, epsilon)
+    _check_order(where, stated)
+
+
+def _check_order(where: str, stated: Mapping[str, Any]) -> None:
+    """Check that what is left where less is believed is stated to be no less: a reader takes it as the careful one."""
+    names = ("epsilon_upper", IF_MINIMUM_VALID, ATTESTED)
+    numbers = [(name, stated[name]) for name in names if stated.get(name) is not None]
+    for (name, number), (careful, other) in pairwise(numbers):
+        if not other >= number:
+            raise CertificateError(f"{where}: {careful} is {other}, below {name}, which is {number}")
+
+
+def _check_reached(where: str, terms: Terms, parts: Sequence[Part], epsilon: float) -> None:
+    # The local ε holds whatever the batch, and there is nothing to compose.
+    if epsilon >= local_of(parts):
+        return
+    reached = reached_by(terms, parts)
+    if not reached <= epsilon:
+        raise CertificateError(f"{where}: the epsilon stated is {epsilon}, {reached:.6g} is what can be certified")

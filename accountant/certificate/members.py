@@ -8,8 +8,14 @@ from hubbub.accountant.bounds import BOUNDS
 from hubbub.accountant.errors import AccountingError, CertificateError, shown
 from hubbub.accountant.mechanisms import mechanism_members
 
-CERTIFICATE_FORMAT = "hubbub-certificate/2"
+CERTIFICATE_FORMAT = "hubbub-certificate/3"
 """The name and version of what is described here; a certificate carries it."""
+
+UNATTESTED_FORMATS = ("hubbub-certificate/1", "hubbub-certificate/2")
+"""Earlier versions, which do not say what is left where the counts of valid reports are not true."""
+
+ATTESTED, IF_MINIMUM_VALID = "epsilon_upper_attested", "epsilon_upper_if_minimum_valid"
+"""The members that say so, beside each `epsilon_upper` (`certificate.attested`)."""
 
 Kind = Callable[[Any], bool]
 
@@ -72,11 +78,37 @@ QUERY_MEMBERS: Mapping[str, Kind] = {
 }
 """What is stated of every query; the members of its mechanism's content come on top."""
 
+VALID_REPORTS: Mapping[str, str] = {
+    "rests_on": "analyzer",
+    "words": (
+        "How many reports are valid, and which rounds were never counted, is the word of the analyzer, which alone "
+        "opens them. Each epsilon_upper holds where that is true; epsilon_upper_if_minimum_valid where at least the "
+        "task's minimum is valid in each batch; epsilon_upper_attested whatever is valid, by the shuffler's record of "
+        "its reports and dummies, where hops pass these on. The first two also rest on honest_share and on steady "
+        "people, and over rounds on numbers of reports that do not depend on earlier releases. Which rounds came "
+        "before is attested where the certificate has releases, and is else the analyzer's word in all three."
+    ),
+}
+"""What is said of the numbers of valid reports, in each certificate from version 3 on: a fixed sentence."""
+
+_WORD: Mapping[str, Kind] = {ATTESTED: _number, IF_MINIMUM_VALID: _number_or_none}
+"""What is stated beside every ε of a batch and of a total, from version 3 on."""
+
 _FLOAT_KINDS = (_number, _number_or_none)
 FLOATS = frozenset(
-    ["honest_share", *(name for kinds in (_ALL_ROUNDS, QUERY_MEMBERS) for name in kinds if kinds[name] in _FLOAT_KINDS)]
+    [
+        "honest_share",
+        *_WORD,
+        *(name for kinds in (_ALL_ROUNDS, QUERY_MEMBERS) for name in kinds if kinds[name] in _FLOAT_KINDS),
+    ]
 )
 """Members that are floats wherever they occur. Version 2 writes 4.0 as 4: who reads it makes these floats again."""
+
+
+def is_attested(content: Mapping[str, Any]) -> bool:
+    """Whether a statement says what is left where the counts of valid reports are not true, as of version 3 on."""
+    # A statement that is no certificate yet names no format, and is one of this version.
+    return content.get("format", CERTIFICATE_FORMAT) not in UNATTESTED_FORMATS
 
 
 def check_members(content: Mapping[str, Any]) -> None:
@@ -87,19 +119,22 @@ def check_members(content: Mapping[str, Any]) -> None:
     Raises:
         CertificateError: naming the first member that is missing, unknown or of another kind.
     """
-    _check("all_rounds", _ALL_ROUNDS, content["all_rounds"])
+    word = _WORD if is_attested(content) else {}
+    _check("all_rounds", {**_ALL_ROUNDS, **word}, content["all_rounds"])
     for entry in content["all_rounds"]["history"]:
         _check("a round so far", {"queries": _list, "round": _count}, entry)
         for stated in entry["queries"]:
             _check("a round so far", _BATCH, stated)
     if "horizon" in content:
-        _check("horizon", _HORIZON, content["horizon"])
-    _check("round_total", _TOTAL, content["round_total"])
+        _check("horizon", {**_HORIZON, **({ATTESTED: _number} if word else {})}, content["horizon"])
+    _check("round_total", {**_TOTAL, **word}, content["round_total"])
     for stated in content["queries"]:
-        _check("a query", {**QUERY_MEMBERS, **_mechanism_members(stated)}, stated)
+        _check("a query", {**QUERY_MEMBERS, **word, **_mechanism_members(stated)}, stated)
         bound = BOUNDS.get(stated["bound"])
         if bound is None or bound.source != stated["source"]:
             raise CertificateError(f"a query: the source of bound {shown(stated['bound'])} is another than stated")
+    if word and content["valid_reports"] != VALID_REPORTS:
+        raise CertificateError("valid_reports does not say on whose word the numbers of valid reports rest, in full")
     if type(content["honest_share"]) is bool or not _count(content["round"]):
         raise CertificateError("honest_share or round is not of its kind: a number, and a whole number")
 

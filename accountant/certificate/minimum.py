@@ -18,7 +18,11 @@ def parts_at_minimum(terms: Terms, mechanisms: Sequence[LocalMechanism]) -> tupl
 
     Of reports that are linked over the rounds, all rounds are paid for with one.
     """
-    return tuple(linked_part(terms, mechanism, _least(terms)) for mechanism in mechanisms)
+    return _parts_at(terms, mechanisms, _least(terms))
+
+
+def _parts_at(terms: Terms, mechanisms: Sequence[LocalMechanism], reports: int) -> tuple[Part, ...]:
+    return tuple(linked_part(terms, mechanism, reports) for mechanism in mechanisms)
 
 
 def _least(terms: Terms) -> int:
@@ -27,8 +31,15 @@ def _least(terms: Terms) -> int:
 
 def parts_of_horizon(terms: Terms, mechanisms: Sequence[LocalMechanism], rounds: int) -> tuple[Part, ...]:
     """Each query over so many rounds at the minimum: what they cost at most together, fixed before."""
+    return parts_of_horizon_at(terms, mechanisms, rounds, _least(terms))
+
+
+def parts_of_horizon_at(
+    terms: Terms, mechanisms: Sequence[LocalMechanism], rounds: int, reports: int
+) -> tuple[Part, ...]:
+    """Each query over so many rounds, at so many honest reports in each of them."""
     return tuple(
-        replace(part, rounds=paid_rounds(part.mechanism, rounds)) for part in parts_at_minimum(terms, mechanisms)
+        replace(part, rounds=paid_rounds(part.mechanism, rounds)) for part in _parts_at(terms, mechanisms, reports)
     )
 
 

@@ -12,6 +12,8 @@ What is stated, for one person whose reports are honest (δ is the task's, every
   beforehand (`epsilon_upper_at_minimum`): the second holds even where how many came depends on earlier releases. It is
   null where a batch held fewer valid honest reports than the minimum gives: then it would not hold. `budget` is the
   task's cap on ε over all its rounds, null where it has none;
+- beside each ε of these, `epsilon_upper_attested` and `epsilon_upper_if_minimum_valid`: what is left of it where the
+  numbers of valid reports, which are the analyzer's word, are not true (`certificate.attested`);
 - `horizon`, where a question is over time: all `rounds` of the task at the minimum, those to come included, for who
   takes part in every one of them. Its `epsilon_upper` is null where a batch was short, as above.
 """
@@ -23,6 +25,16 @@ from collections.abc import Sequence
 from decimal import ROUND_FLOOR, Context, Decimal
 from typing import Any
 
+from hubbub.accountant.certificate.attested import (
+    SIGNIFICANT_DIGITS,
+    horizon_attested,
+    lone_attested,
+    lone_if_minimum,
+    rounds_attested,
+    rounds_if_minimum,
+    says_fewer,
+    word_of,
+)
 from hubbub.accountant.certificate.batches import (
     any_short,
     bracket,
@@ -35,13 +47,11 @@ from hubbub.accountant.certificate.batches import (
     part_of_round,
     settled,
 )
+from hubbub.accountant.certificate.members import ATTESTED, VALID_REPORTS
 from hubbub.accountant.certificate.minimum import parts_of_horizon
 from hubbub.accountant.certificate.terms import QueryCount, RoundCounts, Terms
 from hubbub.accountant.numbers import round_up_significant
 from hubbub.accountant.pairs import Part
-
-SIGNIFICANT_DIGITS = 6
-"""Digits of the ε that are stored; the rounding is always to the safe side."""
 
 
 def statement(terms: Terms, history: Sequence[RoundCounts]) -> dict[str, Any]:
@@ -56,25 +66,40 @@ def statement(terms: Terms, history: Sequence[RoundCounts]) -> dict[str, Any]:
         **_horizon(terms, history),
         "honest_share": terms.honest_share,
         "queries": [_query(terms, query) for query in latest.queries],
-        "round_total": _total(terms, [part_of_round(terms, query) for query in latest.queries]),
+        "round_total": _round_total(terms, latest.queries),
+        "valid_reports": dict(VALID_REPORTS),
     }
 
 
 def _query(terms: Terms, query: QueryCount) -> dict[str, Any]:
     part = part_of_round(terms, query)
     found = bracket(part, terms.delta)
+    upper = round_up_significant(found.epsilon_upper, SIGNIFICANT_DIGITS)
     members = {
         **settled(terms, query),
+        **_word_of_batches(terms, [query], upper),
         "bound": found.bound,
         "epsilon_local": round_up_significant(part.mechanism.epsilon_local, SIGNIFICANT_DIGITS),
         "epsilon_lower": _round_down(found.epsilon_lower),
-        "epsilon_upper": round_up_significant(found.epsilon_upper, SIGNIFICANT_DIGITS),
+        "epsilon_upper": upper,
         "left_out": dict(query.left_out),
         "numerical_slack": found.numerical_slack,
         "source": found.source,
     }
     # Counts first, as people read it; signing sorts the members anyway.
     return {**counts_of(terms, query), **dict(sorted(members.items()))}
+
+
+def _word_of_batches(terms: Terms, queries: Sequence[QueryCount], stated: float) -> dict[str, Any]:
+    """Return what is left of an ε of these batches of one round where their valid reports are not those stated."""
+    attested = [lone_attested(terms, query) for query in queries]
+    minimum = None if says_fewer(terms, queries) else [lone_if_minimum(terms, query) for query in queries]
+    return word_of(terms, stated, attested, minimum)
+
+
+def _round_total(terms: Terms, queries: Sequence[QueryCount]) -> dict[str, Any]:
+    total = _total(terms, [part_of_round(terms, query) for query in queries])
+    return {**total, **_word_of_batches(terms, queries, total["epsilon_upper"])}
 
 
 def _round_down(value: float | None) -> float | None:
@@ -108,7 +133,10 @@ def _at_minimum(terms: Terms, history: Sequence[RoundCounts], came: float) -> fl
 
 def _all_rounds(terms: Terms, history: Sequence[RoundCounts]) -> dict[str, Any]:
     total = _total(terms, paid_that_came(terms, history))
+    fewer = any(says_fewer(terms, counts.queries) for counts in history)
+    minimum = None if fewer else rounds_if_minimum(terms, history)
     return {
+        **word_of(terms, total["epsilon_upper"], rounds_attested(terms, history), minimum),
         "bound": total["bound"],
         "budget": terms.epsilon_total,
         "delta": terms.delta,
@@ -127,7 +155,12 @@ def _horizon(terms: Terms, history: Sequence[RoundCounts]) -> dict[str, Any]:
     """Return what all rounds of a task cost at the minimum, as a member, where a question of it is over time."""
     if terms.horizon is None:
         return {}
-    total = _total(terms, parts_of_horizon(terms, [query.mechanism for query in history[-1].queries], terms.horizon))
+    mechanisms = [query.mechanism for query in history[-1].queries]
+    total = _total(terms, parts_of_horizon(terms, mechanisms, terms.horizon))
+    attested = word_of(terms, total["epsilon_upper"], horizon_attested(terms, mechanisms, terms.horizon), None)[
+        ATTESTED
+    ]
     epsilon = None if any_short(terms, history) else total["epsilon_upper"]
     members = {name: total[name] for name in ("bound", "delta", "epsilon_local", "source")}
-    return {"horizon": {**members, "epsilon_upper": epsilon, "rounds": terms.horizon}}
+    stated = {"epsilon_upper": epsilon, ATTESTED: attested, "rounds": terms.horizon}
+    return {"horizon": {**members, **stated}}

@@ -57,6 +57,8 @@ class QueryCount:
 
     `valid` is the number of reports that opened and could be read, as the analyzer tallied them. It is not a sum of
     counts: a unary report adds to as many counts as it has bits set, so their sum says nothing about how many came.
+    A round that was never counted stands at the task's minimum in both; `released` is then how many reports the
+    shuffler released it with, None of any other.
     """
 
     name: str
@@ -64,6 +66,7 @@ class QueryCount:
     reports: int
     valid: int
     left_out: Mapping[str, int]
+    released: int | None = None
 
 
 @dataclass(frozen=True)

@@ -39,9 +39,12 @@ def costliest(mechanism: LocalMechanism, rounds: Several[T], reports: Callable[[
     return list(rounds) if paid == len(rounds) else sorted(rounds, key=reports)[:paid]
 
 
-def hiding_reports(mechanism: LocalMechanism, reports: int) -> int:
-    """Return how many of a batch's honest `reports` hide a person over rounds: the steady ones, if linked."""
-    return min(reports, mechanism.steady) if isinstance(mechanism, Sequence) else reports
+def hiding_reports(mechanism: LocalMechanism, reports: int, missing: int = 0) -> int:
+    """Return how many of a batch's honest `reports` hide a person over rounds: the steady ones, if linked.
+
+    Any of the people who are `missing` of the honest minimum may be a steady one. The person is always there.
+    """
+    return max(1, min(reports, mechanism.steady - missing)) if isinstance(mechanism, Sequence) else reports
 
 
 def left_out(mechanism: LocalMechanism) -> float:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from hubbub.accountant.certificate.batches import linked_part, lone_part, parts_over_rounds
+from hubbub.accountant.certificate.batches import linked_part, lone_part, missing_people, parts_over_rounds
 from hubbub.accountant.certificate.minimum import parts_of_horizon
 from hubbub.accountant.certificate.terms import Terms
 from hubbub.accountant.errors import CertificateError
@@ -95,19 +95,18 @@ def _so_far(
     terms: Terms, queries: Sequence[tuple[str, LocalMechanism]], history: Sequence[Mapping[str, Any]], least: int | None
 ) -> list[Part]:
     """What the rounds of a history cost together, at the reports that came or at the `least` of them."""
-    rounds = [zip(queries, entry["queries"], strict=True) for entry in history]
-    return parts_over_rounds([[_part(terms, of, counts, least) for (_, of), counts in each] for each in rounds])
+    reports = [[_reports(terms, counts, least) for counts in entry["queries"]] for entry in history]
+    missing = [missing_people(terms, of_query) for of_query in zip(*reports, strict=True)]
+    of = [mechanism for _, mechanism in queries]
+    return parts_over_rounds(
+        [[linked_part(terms, *each) for each in zip(of, of_round, missing, strict=True)] for of_round in reports]
+    )
 
 
 def _horizon(terms: Terms, queries: Sequence[tuple[str, LocalMechanism]]) -> Iterator[Sequence[Part]]:
     """Yield what all rounds cost at the minimum, where a question is over time."""
     if terms.horizon is not None:
         yield parts_of_horizon(terms, [mechanism for _, mechanism in queries], terms.horizon)
-
-
-def _part(terms: Terms, mechanism: LocalMechanism, counts: Mapping[str, Any], minimum: int | None = None) -> Part:
-    """A batch as one of several rounds."""
-    return linked_part(terms, mechanism, _reports(terms, counts, minimum))
 
 
 def _reports(terms: Terms, counts: Mapping[str, Any], minimum: int | None = None) -> int:

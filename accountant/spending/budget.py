@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from hubbub.accountant.certificate.batches import is_short, part_at_minimum
+from hubbub.accountant.certificate.batches import short_parts
 from hubbub.accountant.certificate.minimum import parts_at_minimum, parts_of_horizon
 from hubbub.accountant.certificate.terms import QueryCount, Terms
 from hubbub.accountant.composition import compose_upper
@@ -32,10 +32,7 @@ def ledger(terms: Terms, task: str, records: Iterable[tuple[str, str]] = (), cou
     """
     # Charges are kept without a budget too: what was spent is shown, and a cap may be asked about later.
     budget = math.inf if terms.epsilon_total is None else terms.epsilon_total
-    dearer = {
-        (number, query.name): part_at_minimum(terms, query) for number, query in counted if is_short(terms, query)
-    }
-    return Ledger.from_records(task, budget, terms.delta, records, dearer)
+    return Ledger.from_records(task, budget, terms.delta, records, short_parts(terms, counted))
 
 
 def epsilon_spent(terms: Terms, task: str, records: Iterable[tuple[str, str]], counted: Counted = ()) -> float:

@@ -10,9 +10,14 @@ import sqlite3
 
 from hubbub.protos.stored import Layout, statements
 from hubbub.service.chain_table import CHAIN_TABLE
+from hubbub.service.errors import StoreError
 from hubbub.service.ledger_table import LEDGER_TABLE
 
 FILE_NAME = "analyzer.db"
+
+_ATTESTATIONS = """
+CREATE TABLE attestations (batch INTEGER PRIMARY KEY REFERENCES batches, signature BLOB NOT NULL);
+"""
 
 
 def _one_ledger_for_both_services(connection: sqlite3.Connection) -> None:
@@ -33,11 +38,31 @@ def _releases(connection: sqlite3.Connection) -> None:
         connection.execute(statement)
 
 
+def _attestations(connection: sqlite3.Connection) -> None:
+    """Version 5: each batch has the analyzer's signature of what was counted; without it a round is not certified.
+
+    Version 4 signed nothing, so rounds that it counted are certified before it is left: nothing is changed else.
+    """
+    row = connection.execute(
+        "SELECT name, rounds.round FROM rounds JOIN tasks ON tasks.id = rounds.task"
+        " JOIN private_keys ON private_keys.round = rounds.id, (SELECT unixepoch() AS now)"
+        " WHERE EXISTS (SELECT 1 FROM batches WHERE batches.round = rounds.id AND valid IS NOT NULL)"
+        " AND (not_after > now OR tasks.queries ="
+        " (SELECT count(*) FROM batches WHERE batches.round = rounds.id AND valid IS NOT NULL)) LIMIT 1"
+    ).fetchone()
+    if row is not None:
+        raise StoreError(
+            f"round {row[1]} of task {row[0]} is counted and not certified, by a hubbub that signed no counts; nothing "
+            "was changed: run the version that wrote the store until `hubbub status` shows it certified, then this one"
+        )
+    connection.execute(_ATTESTATIONS.strip())
+
+
 LAYOUT = Layout(
     what="analyzer's store",
-    version=4,
+    version=5,
     older="run the version that wrote it until its tasks are over, and start new tasks in a store of another folder",
-    migrations={2: _one_ledger_for_both_services, 3: _releases},
+    migrations={2: _one_ledger_for_both_services, 3: _releases, 4: _attestations},
     script=f"""
 CREATE TABLE tasks (id INTEGER PRIMARY KEY, task_id BLOB NOT NULL UNIQUE, name TEXT NOT NULL, queries INTEGER NOT NULL,
     document BLOB NOT NULL);
@@ -52,6 +77,7 @@ CREATE TABLE stretches (id INTEGER PRIMARY KEY, batch INTEGER NOT NULL REFERENCE
     envelopes BLOB NOT NULL, UNIQUE (batch, first));
 CREATE TABLE certificates (id INTEGER PRIMARY KEY, round INTEGER NOT NULL UNIQUE REFERENCES rounds,
     document BLOB NOT NULL);
+{_ATTESTATIONS}
 {LEDGER_TABLE}
 {CHAIN_TABLE}
 """,

@@ -90,9 +90,11 @@ class SqliteStore(InboxStore[Tables, StoredBatch]):
 
     # Counting
 
-    async def commit(self, batch: BatchId, counts: bytes, committed: Committed, charges: Charges) -> Committed:
+    async def commit(
+        self, batch: BatchId, counts: bytes, attestation: bytes, committed: Committed, charges: Charges
+    ) -> Committed:
         """Store what was counted of a batch, and charge for it; return what the batch is committed with."""
-        return await self._do(lambda tables: tables.commit(batch, counts, committed, charges))
+        return await self._do(lambda tables: tables.commit(batch, counts, attestation, committed, charges))
 
     async def charges(self, task_id: bytes) -> Charges:
         """Return a task's ledger, oldest charge first."""

@@ -17,6 +17,7 @@ from hubbub.protos.signed import SignedDocument
 from hubbub.protos.signed_task import SignedTask
 from hubbub.service.chain_table import insert_releases, releases_of
 from hubbub.service.charges import Charges
+from hubbub.service.errors import damage_in
 from hubbub.service.inbox_tables import InboxTables
 from hubbub.service.ledger_table import insert_charges
 
@@ -28,15 +29,17 @@ class Tables(InboxTables[StoredBatch]):
     """The operations, beside those of receiving; what one of them writes is stored when its transaction ends."""
 
     BATCHES = (
-        "SELECT query, record, signature, reports, dummies, digest, next, valid, left_out, counts FROM batches"
+        "SELECT query, record, signature, reports, dummies, digest, next, valid, left_out, counts,"
+        " (SELECT signature FROM attestations WHERE batch = batches.id) FROM batches"
         " WHERE round = ?"
     )
 
     def _delivery(self, batch: BatchId, row: Sequence[Any]) -> StoredBatch:
-        _, body, signature, reports, dummies, digest, following, valid, left_out, counts = row
-        committed = None if valid is None else Committed(valid, json.loads(left_out))
+        _, body, signature, reports, dummies, digest, following, valid, left_out, counts, attestation = row
+        with damage_in("a batch's"):
+            committed = None if valid is None else Committed(valid, json.loads(left_out))
         document = SignedDocument(body, signature)
-        return StoredBatch(batch, document, reports, dummies, digest, following, committed, counts)
+        return StoredBatch(batch, document, reports, dummies, digest, following, committed, counts, attestation)
 
     # Keys
 
@@ -100,7 +103,9 @@ class Tables(InboxTables[StoredBatch]):
 
     # Counting
 
-    def commit(self, batch: BatchId, counts: bytes, committed: Committed, charges: Charges) -> Committed:
+    def commit(
+        self, batch: BatchId, counts: bytes, attestation: bytes, committed: Committed, charges: Charges
+    ) -> Committed:
         """Store what was counted of a batch, and what is added to the ledger, unless it is committed already."""
         known = self.batch(batch)
         if known is None:
@@ -112,6 +117,7 @@ class Tables(InboxTables[StoredBatch]):
         left_out = json.dumps(dict(committed.left_out), sort_keys=True)
         statement = "UPDATE batches SET valid = ?, left_out = ?, counts = ? WHERE id = ?"
         self._run(statement, committed.counted, left_out, counts, self._batch(batch))
+        self._run("INSERT INTO attestations (batch, signature) VALUES (?, ?)", self._batch(batch), attestation)
         return committed
 
     def progress(self, task_id: bytes | None) -> list[RoundProgress]:
@@ -120,8 +126,9 @@ class Tables(InboxTables[StoredBatch]):
         for row, query, body, reports, dummies, arrived, valid, left_out in self._all(
             "SELECT round, query, record, reports, dummies, next, valid, left_out FROM batches ORDER BY query"
         ):
-            committed = None if valid is None else Committed(valid, json.loads(left_out))
-            envelopes = reports + dummies - sum(left_out_by_hops(SignedDocument(body, b"")).values())
+            with damage_in("a batch's"):
+                committed = None if valid is None else Committed(valid, json.loads(left_out))
+                envelopes = reports + dummies - sum(left_out_by_hops(SignedDocument(body, b"")).values())
             batches.setdefault(row, []).append(BatchProgress(query, reports, envelopes, arrived, committed))
         rounds = self._all(
             "SELECT rounds.id, task_id, name, rounds.round, queries,"

@@ -29,10 +29,13 @@ from hubbub.protos.admission import ENROLLED, OPEN
 from hubbub.protos.draft import MINIMUM_DELTA
 from hubbub.protos.keys import Role
 from hubbub.protos.signed_task import SignedTask
-from hubbub.protos.task import Draft, Identities, Task
+from hubbub.protos.task import Draft, Identities, Task, is_large
 
 MOST_EPSILON = 100.0
 """Largest ε that a task may state."""
+
+AUDITED = "an audit's own task, which is asked of nobody"
+"""Why the task that is played may have a large δ."""
 
 SHORT_SHARE = 8
 """One round in so many is played under the minimum, unless it was said how many are."""
@@ -139,7 +142,10 @@ def audited_task(task: Task, options: Options) -> Task:
     privacy = replace(task.privacy, epsilon=MOST_EPSILON, delta=delta, honest_share=1.0, epsilon_total=None)
     # Whoever is admitted otherwise is enrolled here, by the audit's own operator alone.
     stated = None if task.stated is None else OPEN if task.stated.assumed else ENROLLED
-    played = replace(task, minimum_reports=people, privacy=privacy, stated=stated)
+    most = None if task.maximum_reports is None else max(task.maximum_reports, people)
+    reason = AUDITED if most is not None and is_large(delta, people) else None
+    privacy = replace(privacy, large_delta=reason)
+    played = replace(task, minimum_reports=people, privacy=privacy, stated=stated, maximum_reports=most)
     found = compose(parts_at_minimum(Terms.of(played), [query.mechanism for query in task.queries]), delta)
     if not found.epsilon_upper < MOST_EPSILON:
         raise BadUse(f"{people} people give ε = {found.epsilon_upper:g}, a task states less than {MOST_EPSILON:g}")

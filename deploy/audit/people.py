@@ -1,4 +1,4 @@
-"""The people of a round: a victim, whose device has to try again, and everyone else, through a gateway."""
+"""The people of a round: a victim, whose device has to try again, and everyone else, through a fleet."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import grpc
 
-from hubbub.client import Device, Gateway
+from hubbub.client import Device, Fleet
 from hubbub.client.submit import Link, Pacing, Patience
 from hubbub.deploy.local import LocalPipeline
 from hubbub.protos.envelope import Destination
@@ -85,9 +85,9 @@ class People:
         Raises:
             HubbubError: where one of them was refused.
         """
-        gateway = Gateway(task.encode(), tickets=self.pipeline.ticket, **self._common())
-        async with gateway:
-            summary = await gateway.submit_many(((str(place), others) for place in range(count)), 0)
+        fleet = Fleet(task.encode(), tickets=self.pipeline.ticket, **self._common())
+        async with fleet:
+            summary = await fleet.submit_many(((str(place), others) for place in range(count)), 0)
         if summary.accepted != count:
             raise HubbubError(f"of {count} devices some were refused: {dict(summary.messages)}; see the logs")
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -29,6 +28,7 @@ from hubbub.protos.signed_task import SignedTask
 from hubbub.protos.task import Identities, Schedule, Task
 from hubbub.protos.transport import open_channel
 from hubbub.protos.wire import ControlCaller, ResultsCaller
+from hubbub.service import children
 
 AT_ONCE = 8
 """Rounds that are played at the same time."""
@@ -43,7 +43,7 @@ before that; where they were too slow, all is played again with the next number.
 STALLED_SECONDS = 120.0
 """How long nothing may be heard of a round that was closed."""
 
-WITNESS = (sys.executable, "-m", "hubbub.deploy.audit.witness")
+WITNESS = children.command("hubbub.deploy.audit.witness")
 """What is run in the place of the analyzer, and is given the file that it writes what it opens to."""
 
 POLL_SECONDS = 0.5

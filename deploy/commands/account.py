@@ -104,10 +104,14 @@ def epsilon(
         # Gaussian noise has no local ε, so it cannot be composed: it is answered for one batch only.
         if isinstance(known, Gaussian):
             people = noise_reports(reports, honest_share, rounds, sampling_rate)
-            _show(asdict(epsilon_bracket(known, people, delta, bound=bound, dummies=dummies)), started, as_json)
+            alone = epsilon_bracket(known, people, delta, bound=bound, dummies=dummies)
+            _hold_delta(delta, reports, alone.epsilon_upper)
+            _show(asdict(alone), started, as_json)
             return
         part = _part(known, reports, honest_share, dummies, rounds, sampling_rate)
-        _show(asdict(epsilon_of(part, delta, bound)), started, as_json)
+        found = epsilon_of(part, delta, bound)
+        _hold_delta(delta, reports, found.epsilon_upper)
+        _show(asdict(found), started, as_json)
 
 
 @app.command()
@@ -217,6 +221,7 @@ def compose(
         started = time.perf_counter()
         with option_values():
             found = composed(parts, delta)
+            _hold_delta(delta, min(part.reports for part in parts), found.epsilon_upper)
         _show(asdict(found), started, as_json)
 
 
@@ -259,11 +264,13 @@ def calibrate(
 
         started = time.perf_counter()
         if query is QueryKind.TEXT or randomizer == "auto":
+            _hold_delta(delta, reports)
             aim = alternatives.Aim(epsilon, delta, reports, local_epsilon_cap, honest_share)
             _compare(query, categories, optional, share, aim, dummies, started, as_json)
             return
         with bad_use(FieldError):
             design = Design(question_for(query.value, categories, optional, randomizer))
+        _hold_delta(delta, reports)
         (chosen,) = choose(
             [design],
             epsilon,
@@ -274,6 +281,12 @@ def calibrate(
             dummies=dummies,
         )
         _show(_chosen(design, chosen), started, as_json)
+
+
+def _hold_delta(delta: float, reports: int, epsilon_upper: float | None = None) -> None:
+    from hubbub.deploy.views.deltas import hold_delta
+
+    hold_delta(delta, reports, epsilon_upper)
 
 
 def _compare(

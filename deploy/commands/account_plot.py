@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.progress import Progress
 
 from hubbub.accountant.errors import OutsideConditions
+from hubbub.deploy.bars import progress_bars
 from hubbub.deploy.commands.account_options import (
     Categories,
     Dummies,
@@ -25,7 +25,7 @@ from hubbub.deploy.commands.account_options import (
     Truthful,
 )
 from hubbub.deploy.errors import BadUse
-from hubbub.deploy.output import Json, console, failures, print_json, progress_console
+from hubbub.deploy.output import Json, console, failures, print_json
 from hubbub.deploy.pictures.plan import Picture, PicturePlan, Scale, document, evaluate
 from hubbub.deploy.pictures.variables import Range, Variable
 
@@ -173,7 +173,7 @@ def _check_output(out: Path | None, as_json: bool) -> None:
 
 
 def _evaluated(plan: PicturePlan) -> Picture:
-    with Progress(console=progress_console()) as bars:
+    with progress_bars() as bars:
         bar = bars.add_task("bounds", total=plan.points)
         return evaluate(plan, lambda: bars.advance(bar))
 

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.progress import Progress
 
-from hubbub.deploy.output import EXIT_FAILURE, Json, console, failures, print_json, progress_console
+from hubbub.deploy.bars import progress_bars
+from hubbub.deploy.output import EXIT_FAILURE, Json, console, failures, print_json
 
 if TYPE_CHECKING:
     from hubbub.deploy.audit.audit import Audit, Options
@@ -109,7 +109,7 @@ def _audited(task: Task, options: Options, out: Path | None) -> tuple[Audit, dic
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     started = time.perf_counter()
-    with Progress(console=progress_console()) as bars:
+    with progress_bars() as bars:
         bar = bars.add_task("rounds played and attacked", total=options.rounds)
         audit = asyncio.run(run_and_keep(task, options, out, lambda: bars.advance(bar)))
     return audit, audit_document(audit, time.perf_counter() - started)

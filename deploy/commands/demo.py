@@ -31,7 +31,9 @@ Sums = Annotated[
     list[str] | None, typer.Option("--sum", metavar="COLUMN:LOWER:UPPER", help="Column to sum; repeatable.")
 ]
 Epsilon = Annotated[float, typer.Option("--epsilon", help="What everything a device sends in a round may cost.")]
-Delta = Annotated[float, typer.Option("--delta", help="Together with this δ.")]
+Delta = Annotated[
+    float | None, typer.Option("--delta", help="Together with this δ. [default: 1e-6, or 0.1 / people if that is less]")
+]
 LocalEpsilon = Annotated[float, typer.Option("--local-epsilon", help="Cap if all services collude.")]
 Rounds = Annotated[
     int | None, typer.Option("--rounds", min=1, max=100, help="Rounds in which every device answers. [default: 1]")
@@ -90,7 +92,7 @@ def command(
     histogram: Histograms = None,
     total: Sums = None,
     epsilon: Epsilon = 1.0,
-    delta: Delta = 1e-6,
+    delta: Delta = None,
     epsilon_local: LocalEpsilon = 8.0,
     rounds: Rounds = None,
     dummies: Dummies = 0,

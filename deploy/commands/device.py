@@ -165,6 +165,7 @@ def _document(found: DeviceStatus) -> dict[str, Any]:
         "epsilon_local_spent": spending.epsilon_local,
         "epsilon_local_left": spending.epsilon_local_left,
         "promise": {"epsilon": found.epsilon, "delta": found.delta, "epsilon_total": found.epsilon_total},
+        "delta_warning": found.delta_warning,
     }
 
 
@@ -188,6 +189,7 @@ def _lines(found: DeviceStatus) -> list[str]:
         f"opted out {'yes: nothing is taken or sent' if found.opted_out else 'no'}",
         f"local ε   {spent}; at most {spending.epsilon_local_left:.6g} more in the rounds to come",
         f"promise   ε = {found.epsilon:g} at δ = {found.delta:g} a round{cap}, if the services do as they should",
+        *(() if found.delta_warning is None else (found.delta_warning,)),
     ]
 
 

@@ -97,5 +97,9 @@ def _what(service: Service, settings: Path, failing: list[str]) -> str:
 
 
 def _said(part: str) -> str:
-    said = {"log": "lines of its log are lost", "peer": "the other service does not answer, or refuses"}
+    said = {
+        "log": "lines of its log are lost",
+        "peer": "the other service does not answer, or refuses",
+        "ports": "calls are refused, as a limit of a port is full",
+    }
     return f"{said.get(part, f'its {part} is in trouble')}; `hubbub status` says more"

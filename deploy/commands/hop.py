@@ -8,14 +8,15 @@ from typing import Annotated
 import typer
 
 from hubbub.deploy.announcing import announcer
-from hubbub.deploy.output import Json, console, failures, print_json
+from hubbub.deploy.output import Json, failures
+from hubbub.deploy.stores import AcceptLostLog, CheckStore, CreateStore, Kept, kept_up
 
 
 def command(
     settings: Annotated[Path, typer.Argument(metavar="SETTINGS.toml", help="The settings file `hubbub init` made.")],
-    create_store: Annotated[
-        bool, typer.Option("--create-store", help="Make the store, once, before the first start; then exit.")
-    ] = False,
+    create_store: CreateStore = False,
+    check_store: CheckStore = False,
+    accept_lost_log: AcceptLostLog = False,
     as_json: Json = False,
 ) -> None:
     """Run a hop, a shuffler behind the first one, until SIGTERM or Ctrl-C, then drain.
@@ -23,7 +24,8 @@ def command(
     With --json it prints its addresses once it serves.
 
     It starts only on a store that is there: one that went missing is never replaced in silence. The first one is made
-    by --create-store, which serves nothing and refuses where there is a store.
+    by --create-store, which serves nothing and refuses where there is a store. One whose write-ahead log was deleted or
+    cut is refused, until --accept-lost-log is given once.
 
     SIGHUP, SIGUSR1 and SIGUSR2 are ignored: settings are read at the start.
 
@@ -35,15 +37,11 @@ def command(
 
         from hubbub.shuffler.hop.server import serve
         from hubbub.shuffler.hop.settings import load
-        from hubbub.shuffler.hop.sqlite import SqliteStore
+        from hubbub.shuffler.hop.sqlite import FILE_NAME, LAYOUT, SqliteStore
 
         found = load(settings)
-        if create_store:
-            made = SqliteStore.create(found.data)
-            if as_json:
-                print_json({"service": "hop", "store": str(made)})
-            else:
-                console().print(f"made {made}, empty; now start the hop", markup=False, soft_wrap=True)
-            return
-
-        asyncio.run(serve(found, announce=announcer("hop", as_json)))
+        kept = Kept(
+            "hop", found.data, FILE_NAME, LAYOUT, SqliteStore.create, lambda folder: SqliteStore(folder).close()
+        )
+        if not kept_up(kept, create=create_store, check=check_store, accept=accept_lost_log, as_json=as_json):
+            asyncio.run(serve(found, announce=announcer("hop", as_json)))

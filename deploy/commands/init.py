@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from hubbub.deploy.output import Json, console, failures, print_json
+
+if TYPE_CHECKING:
+    from hubbub.deploy.initialise import Placement
 
 Hosts = list[str] | None
 ShufflerHost = Annotated[Hosts, typer.Option(help="Name or address the shuffler is called by; repeatable.")]
@@ -39,6 +42,9 @@ HopKeys = Annotated[
     list[Path] | None,
     typer.Option("--hop-key", metavar="PUB.pem", help="Public key of hop-2, from `hubbub identity` there; repeat."),
 ]
+WithProxy = Annotated[
+    bool, typer.Option("--proxy", help="Put a proxy in front of the shuffler's public port: a folder for HAProxy.")
+]
 
 
 def command(
@@ -54,14 +60,16 @@ def command(
     hop_host: HopHosts = None,
     hop_listen: HopListens = None,
     hop_key: HopKeys = None,
+    proxy: WithProxy = False,
     as_json: Json = False,
 ) -> None:
     """Make a folder for each party, with only what that party may know.
 
     Each of operator/, shuffler/, analyzer/ and client/ gets its keys (private ones with mode 0600), certificates,
-    settings documented line by line, and the public keys it trusts; operator/ also a sample task. A party whose public
-    key is handed over keeps its private key to itself, and its folder holds no identity. Hosts are names (international
-    ones too) or addresses, without ports. Where anything is wrong, nothing is made.
+    settings documented line by line, and the public keys it trusts; operator/ also a sample task. With --proxy there is
+    proxy/ too, for HAProxy, which devices then call in the shuffler's place. A party whose public key is handed over
+    keeps its private key to itself, and its folder holds no identity. Hosts are names (international ones too) or
+    addresses, without ports. Where anything is wrong, nothing is made.
 
     Example: hubbub init deployment
     """
@@ -87,14 +95,14 @@ def command(
             data=data,
             public_keys={role: key for role, key in keys.items() if key is not None},
             hops=Hops(hops - 1, hosts_given("--hop-host", hop_host), hop_key or (), hop_bound),
+            proxy=proxy,
         )
         folder = initialise(directory, placement)
-        named = identities_in(folder.trust_of("operator")).named
-        signers = {name: fingerprint(identity) for name, identity in named.items()}
+        signers = {name: fingerprint(key) for name, key in identities_in(folder.trust_of("operator")).named.items()}
         if as_json:
             print_json({"directory": str(directory), "fingerprints": signers})
         else:
-            _print(signers, _next_steps(directory, shuffler_key is not None, placement.hops.names))
+            _print(signers, _next_steps(directory, shuffler_key is not None, placement))
 
 
 def _print(signers: dict[str, str], steps: str) -> None:
@@ -104,7 +112,7 @@ def _print(signers: dict[str, str], steps: str) -> None:
     out.print(steps, markup=False, soft_wrap=True)
 
 
-def _next_steps(directory: Path, shuffler_signs_elsewhere: bool, hops: list[str]) -> str:
+def _next_steps(directory: Path, shuffler_signs_elsewhere: bool, placement: Placement) -> str:
     parties = ("operator", "shuffler", "analyzer", "client")
     # The lines are to be copied into a shell, whatever the folder is called.
     operator, shuffler, analyzer, client = (shlex.quote(str(directory / name)) for name in parties)
@@ -113,10 +121,11 @@ def _next_steps(directory: Path, shuffler_signs_elsewhere: bool, hops: list[str]
         if shuffler_signs_elsewhere
         else ("", f"{shuffler}/identity.pem")
     )
-    folders = [shlex.quote(str(directory / name)) for name in hops]
+    folders = [shlex.quote(str(directory / name)) for name in placement.hops.names]
     given = "".join(f"\n  cp {operator}/task.json {folder}/tasks/" for folder in folders)
     stores = "".join(f"\n  hubbub hop {folder}/hop.toml --create-store" for folder in folders)
     runs = "".join(f"\n  hubbub hop {folder}/hop.toml" for folder in folders)
+    proxy = f"\n  haproxy -W -f {shlex.quote(str(directory / 'proxy'))}/haproxy.cfg" if placement.proxy else ""
     return f"""
 next: plan the task, sign it as operator and as shuffler, and give it to everyone
   hubbub plan {operator}/task.toml --out {operator}/task.json
@@ -131,4 +140,4 @@ then make each service's store, once, and run the services
   hubbub analyzer {analyzer}/analyzer.toml --create-store
   hubbub shuffler {shuffler}/shuffler.toml --create-store{stores}
   hubbub analyzer {analyzer}/analyzer.toml{runs}
-  hubbub shuffler {shuffler}/shuffler.toml"""
+  hubbub shuffler {shuffler}/shuffler.toml{proxy}"""

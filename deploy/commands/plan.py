@@ -36,9 +36,7 @@ def command(
         import time
 
         from hubbub.deploy.files import draft_in, naming
-        from hubbub.deploy.planning import candidates_of, check_not_over, expected_errors, outlook_of, plan, steps_of
-        from hubbub.deploy.views.flood import flood_document
-        from hubbub.deploy.views.prefixes import steps_document
+        from hubbub.deploy.planning import check_not_over, outlook_of, plan
 
         draft = draft_in(task)
         with naming(task):
@@ -47,20 +45,34 @@ def command(
         task_id = _write(planned, out, trust or task.parent / "trust") if out is not None else None
         budget = outlook_of(planned)
         if as_json:
-            members: dict[str, object] = {
-                "task": planned.draft.name,
-                "task_id": task_id,
-                "suite": planned.draft.suite,
-                "submission_bytes": planned.submission_bytes,
-                "queries": expected_errors(planned.queries),
-            }
-            compared = {name: [each.as_json() for each in found] for name, found in candidates_of(planned).items()}
-            members |= {"compared": compared} if compared else {}
-            prefixes = {name: steps_document(steps) for name, steps in steps_of(planned).items()}
-            members |= {"prefixes": prefixes} if prefixes else {}
-            print_json(members | {"budget": _budget_document(planned, budget), "flood": flood_document(planned)})
+            print_json(_document(planned, task_id) | {"budget": _budget_document(planned, budget)})
         else:
             _print(planned, budget, out)
+
+
+def _document(planned: Plan, task_id: str | None) -> dict[str, object]:
+    from hubbub.deploy.full_rounds import worthless_when_full
+    from hubbub.deploy.planning import candidates_of, expected_errors, steps_of
+    from hubbub.deploy.views.flood import flood_document
+    from hubbub.deploy.views.prefixes import steps_document
+    from hubbub.protos.task import largest_delta
+
+    members: dict[str, object] = {
+        "task": planned.draft.name,
+        "task_id": task_id,
+        "suite": planned.draft.suite,
+        "submission_bytes": planned.submission_bytes,
+        "maximum_reports": planned.draft.most_reports,
+        "maximum_disk_bytes": planned.most_disk_bytes,
+        "largest_delta": largest_delta(planned.draft.minimum_reports),
+        "worthless_when_full": worthless_when_full(planned),
+        "queries": expected_errors(planned.queries),
+    }
+    compared = {name: [each.as_json() for each in found] for name, found in candidates_of(planned).items()}
+    members |= {"compared": compared} if compared else {}
+    prefixes = {name: steps_document(steps) for name, steps in steps_of(planned).items()}
+    members |= {"prefixes": prefixes} if prefixes else {}
+    return members | {"flood": flood_document(planned)}
 
 
 def _write(planned: Plan, out: Path, trust: Path) -> str:
@@ -106,6 +118,16 @@ def _sealing_text(planned: Plan) -> str:
     )
 
 
+def _most_text(planned: Plan) -> str:
+    draft = planned.draft
+    usual = "" if draft.maximum_reports is not None else ", as the task names no maximum_reports"
+    return (
+        f"a round takes at most {draft.most_reports:,} submissions{usual}, which need "
+        f"{planned.most_disk_bytes / 1e9:.2g} GB of the shuffler's disk until it is mixed; further ones are refused as "
+        "round_full"
+    )
+
+
 def _randomizer(query: Query) -> str:
     """Say a randomizer's kind and its probabilities, to six digits."""
     from hubbub.deploy.planning import sent_by
@@ -141,6 +163,8 @@ def _words(query: Query) -> str:
 
 
 def _print(planned: Plan, budget: Outlook, out: Path | None) -> None:
+    from hubbub.deploy.full_rounds import worthless_when_full
+    from hubbub.deploy.views.deltas import delta_text, full_warning
     from hubbub.deploy.views.flood import print_flood
 
     draft, privacy = planned.draft, planned.draft.privacy
@@ -162,6 +186,11 @@ def _print(planned: Plan, budget: Outlook, out: Path | None) -> None:
     _print_steps(planned, budget)
     print_flood(printer, planned)
     printer.print(_sealing_text(planned), markup=False, soft_wrap=True)
+    printer.print(_most_text(planned), markup=False, soft_wrap=True)
+    printer.print(delta_text(privacy, draft.minimum_reports), markup=False, soft_wrap=True)
+    warning = full_warning(privacy, draft.most_reports, worthless_when_full(planned))
+    if warning is not None:
+        printer.print(warning, markup=False, soft_wrap=True)
     if out is not None:
         printer.print(
             f"written to {out}; next, operator and shuffler sign it: hubbub sign {shlex.quote(str(out))} --key …",

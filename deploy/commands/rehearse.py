@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.progress import Progress
 
+from hubbub.deploy.bars import progress_bars
 from hubbub.deploy.output import Json, console, fail, failures, print_json, progress_console
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def command(
         task = signed_task_in(files.task).task
         count, answers = _answers(task, devices, answer or [], data, column or [])
         enrolled, certified = _tickets(task, tickets, count), _certificates(task, certificates, count)
-        with Progress(console=progress_console()) as bars:
+        with progress_bars() as bars:
             bar = bars.add_task("devices encode, randomize, seal, submit", total=count)
             advance = functools.partial(bars.advance, bar)
             summary = asyncio.run(send(files, answers, round_number, advance, enrolled, certified))

@@ -9,19 +9,29 @@ import typer
 
 from hubbub.deploy.announcing import announcer
 from hubbub.deploy.output import Json, console, failures, print_json
+from hubbub.deploy.stores import AcceptLostLog, CheckStore, CreateStore, Kept, kept_up
 
 
 def command(
     settings: Annotated[Path, typer.Argument(metavar="SETTINGS.toml", help="The settings file `hubbub init` made.")],
-    create_store: Annotated[
-        bool, typer.Option("--create-store", help="Make the store, once, before the first start; then exit.")
+    create_store: CreateStore = False,
+    check_store: CheckStore = False,
+    accept_lost_log: AcceptLostLog = False,
+    give_up: Annotated[
+        str,
+        typer.Option("--give-up", metavar="TASK:ROUND", help="Erase a round that cannot be delivered; then exit."),
+    ] = "",
+    though_whole: Annotated[
+        bool, typer.Option("--though-whole", help="With --give-up: also a round of which nothing here is damaged.")
     ] = False,
     as_json: Json = False,
 ) -> None:
     """Run the shuffler until SIGTERM or Ctrl-C, then drain. With --json it prints its addresses once it serves.
 
     It starts only on a store that is there: one that went missing is never replaced in silence. The first one is made
-    by --create-store, which serves nothing and refuses where there is a store.
+    by --create-store, which serves nothing and refuses where there is a store. One whose write-ahead log was deleted or
+    cut is refused, until --accept-lost-log is given once. A round that status says cannot be delivered is ended by
+    --give-up, while the shuffler is stopped; one of which nothing in the store is damaged only with --though-whole.
 
     SIGHUP, SIGUSR1 and SIGUSR2 are ignored: settings are read at the start.
 
@@ -31,17 +41,28 @@ def command(
     with failures(as_json):
         import asyncio
 
-        from hubbub.shuffler.server import serve
+        from hubbub.protos.errors import HubbubError
+        from hubbub.shuffler.server import own_tasks, serve
         from hubbub.shuffler.settings import load
         from hubbub.shuffler.sqlite import SqliteStore
+        from hubbub.shuffler.sqlite.schema import FILE_NAME, LAYOUT
 
         found = load(settings)
-        if create_store:
-            made = SqliteStore.create(found.data)
-            if as_json:
-                print_json({"service": "shuffler", "store": str(made)})
-            else:
-                console().print(f"made {made}, empty; now start the shuffler", markup=False, soft_wrap=True)
-            return
+        if though_whole and not give_up:
+            raise HubbubError("--though-whole is for --give-up alone: say which round")
+        if give_up:
+            from hubbub.shuffler.giving_up import give_up as given_up
 
-        asyncio.run(serve(found, announce=announcer("shuffler", as_json)))
+            ended = asyncio.run(
+                # Tasks are what a round is compared with; they need not load where nothing is.
+                given_up(found.data, give_up, {} if though_whole else own_tasks(found)[1], though_whole=though_whole)
+            )
+            report = {"service": "shuffler", "task_id": ended.task_id.hex(), "round": ended.number}
+            said = f"round {ended.number} was given up and erased; what it was charged stays charged"
+            print_json(report) if as_json else console().print(said, markup=False, soft_wrap=True)
+            return
+        kept = Kept(
+            "shuffler", found.data, FILE_NAME, LAYOUT, SqliteStore.create, lambda folder: SqliteStore(folder).close()
+        )
+        if not kept_up(kept, create=create_store, check=check_store, accept=accept_lost_log, as_json=as_json):
+            asyncio.run(serve(found, announce=announcer("shuffler", as_json)))

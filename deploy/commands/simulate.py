@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.progress import Progress
 
+from hubbub.deploy.bars import progress_bars
 from hubbub.deploy.errors import BadUse
 from hubbub.deploy.output import Json, console, failures, print_json, progress_console
 
@@ -133,7 +133,7 @@ def _simulate(task: Path, data: Path, words: Sequence[str], as_json: bool) -> No
     _say_unusable(dataset)
     planned = plan(draft)
     reports = reports_drawn(planned, dataset.devices)
-    with Progress(console=progress_console()) as bars:
+    with progress_bars() as bars:
         bar = bars.add_task("devices encode and randomize", total=reports)
         document = simulate(planned, dataset, lambda devices: bars.advance(bar, devices))
         bars.update(bar, completed=reports)
@@ -246,7 +246,7 @@ def _compared(
 
     question = dataset.questions[place]
     values = dataset.answers[question.name].to_pylist()
-    with Progress(console=progress_console()) as bars:
+    with progress_bars() as bars:
         planning = bars.add_task(f"{question.name}: planning", total=None)
         planned = contenders(question, kinds, sizes, privacy)
         bars.update(planning, total=1, completed=1)

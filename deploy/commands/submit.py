@@ -19,18 +19,29 @@ if TYPE_CHECKING:
 STDIN = Path("-")
 """The name that stdin has as a file of answers."""
 
+IN_SIGHT = (
+    "warning: --answer shows an answer to every account of this machine while this runs, and leaves it in the shell's "
+    "history; give a person's answers on stdin or by --answers FILE"
+)
+ASKED = "answers, NAME=VALUE a line; Ctrl-D ends them"
+
 
 def command(
     settings: Annotated[Path, typer.Argument(metavar="CLIENT.toml", help="The client's settings file.")],
     answer: Annotated[
-        list[str] | None, typer.Option("--answer", metavar="NAME=VALUE", help="An answer; repeat for each query.")
+        list[str] | None,
+        typer.Option(
+            "--answer",
+            metavar="NAME=VALUE",
+            help="An answer, in sight of every account of this machine: for trying out. Repeat for each query.",
+        ),
     ] = None,
     answers: Annotated[
         Path | None,
         typer.Option(
             "--answers",
             metavar="FILE",
-            help="Answers in a file, or - for stdin, NAME=VALUE a line: nobody else sees them there.",
+            help="Answers in a file, or - for stdin, NAME=VALUE a line: nobody else sees them there; default: -.",
         ),
     ] = None,
     round_number: Annotated[
@@ -45,21 +56,21 @@ def command(
 ) -> None:
     """Send one device's answers: randomized and stored here, then sealed and sent until they are acknowledged.
 
-    A query that is not named is answered with "no answer", where the task allows that. Where nobody can be reached the
-    answers are kept, and sent by the next call or by `hubbub device resend`. A round is answered once: where it was
-    before, the first answers stand and those given now are not used, as the output says; the exit status is 1 where
-    they had been acknowledged, so that there was nothing left to send. Answers that would spend more than the limits of
-    the settings, or of --limit, are refused.
+    Answers are lines NAME=VALUE of stdin, or of the file that --answers names. A query that is not named is answered
+    with "no answer", where the task allows that. Where nobody can be reached the answers are kept, and sent by the next
+    call or by `hubbub device resend`. A round is answered once: where it was before, the first answers stand and those
+    given now are not used, as the output says; the exit status is 1 where they had been acknowledged, so that there was
+    nothing left to send. Answers that would spend more than the limits of the settings, or of --limit, are refused.
 
     They are sent at once, and whoever sees them arrive knows when they were given. With --spread the moment is drawn
     uniformly from what is left of the round, once: it is stored with the answers, and this waits for it. If it is ended
     before, `hubbub submit --spread`, or `hubbub device resend` at that time, goes on.
 
     The words of a command can be seen by everybody on this machine, for as long as it runs, and shells remember them.
-    For answers of a real person use --answers.
+    So --answer is for made-up answers alone, and warns of it.
 
-    Examples: hubbub submit deployment/client/client.toml --answer theme=dark --answer session=12.5;
-    hubbub submit deployment/client/client.toml --answers answers.txt
+    Examples: hubbub submit deployment/client/client.toml < answers.txt; hubbub submit deployment/client/client.toml
+    --answers answers.txt
     """
     with failures(as_json):
         from hubbub.deploy.devices import checked_timeout, load_device
@@ -68,7 +79,11 @@ def command(
 
         seconds = checked_timeout(timeout)
         device = load_device(settings, limit or [])
-        words = [*(answer or []), *([] if answers is None else lines_in(answers))]
+        if answer:
+            progress_console().print(IN_SIGHT, soft_wrap=True)
+        elif answers is None and sys.stdin.isatty():
+            progress_console().print(ASKED, soft_wrap=True)
+        words = [*(answer or []), *([] if answer and answers is None else lines_in(answers or STDIN))]
         given = read_answers(device.task, words)
         if spread:
             waits = "waits for a moment drawn from what is left of the round; `hubbub device status` tells it"

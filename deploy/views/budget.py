@@ -26,6 +26,7 @@ def budget_document(budget: Budget) -> dict[str, Any]:
         "today": _amounts(budget.today),
         "tasks": [_task(each) for each in budget.tasks],
         "limits": {name: {"limit": limit, "left": budget.left[name]} for name, limit in given.items()},
+        "most_promised": dict(budget.limits.promised),
     }
 
 
@@ -59,7 +60,9 @@ def print_budget(console: Console, budget: Budget) -> None:
         words = UNKNOWN if left is None else f"{left:.6g}"
         frees_up = f", frees up at {_time(budget.frees_up)}" if name.endswith("_per_day") else ""
         console.print(f"{name} = {limit:g}: {words} left{frees_up}", markup=False, soft_wrap=True)
-    if not budget.limits.given:
+    for name, limit in budget.limits.promised.items():
+        console.print(f"{name} = {limit:g}: the most that a task may promise", markup=False, soft_wrap=True)
+    if not budget.limits.any:
         console.print("no limit is set: [limits] in the client's settings, or --limit", markup=False, soft_wrap=True)
 
 

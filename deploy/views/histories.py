@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from rich.table import Table
 
+from hubbub.accountant.certificate.members import ATTESTED, IF_MINIMUM_VALID
 from hubbub.deploy.histories import Held, Histories, History, Problem
+from hubbub.deploy.views.deltas import epsilon_warning
+from hubbub.deploy.views.word import word_over_rounds
+from hubbub.protos.deltas import delta_warning
+
+_LEFT = (IF_MINIMUM_VALID, ATTESTED)
 
 
 def document_of(found: Histories) -> dict[str, Any]:
@@ -18,6 +25,7 @@ def document_of(found: Histories) -> dict[str, Any]:
         "histories": [_history(history) for history in found.histories],
         "problems": [_problem(problem) for problem in found.problems],
         "skipped": [str(path) for path in found.skipped],
+        "results": [each.as_json() for each in found.results],
     }
 
 
@@ -42,6 +50,7 @@ def _history(history: History) -> dict[str, Any]:
         "uncounted": last.uncounted,
         "rounds": [_round(each) for each in history.certificates],
         "all_rounds": last.verified.content["all_rounds"],
+        "delta_warning": delta_warning(task),
         **({} if chain is None else {"holds_while": chain}),
     }
 
@@ -55,6 +64,10 @@ def _round(held: Held) -> dict[str, Any]:
         "epsilon_upper": content["round_total"]["epsilon_upper"],
         "all_rounds_epsilon_upper": content["all_rounds"]["epsilon_upper"],
         "all_rounds_epsilon_local": content["all_rounds"]["epsilon_local"],
+        # None in certificates of earlier versions, which do not say what is left without the analyzer's word.
+        **{name: content["round_total"].get(name) for name in _LEFT},
+        **{f"all_rounds_{name}": content["all_rounds"].get(name) for name in _LEFT},
+        "epsilon_warning": epsilon_warning(content),
     }
 
 
@@ -90,6 +103,20 @@ def in_words(history: History) -> str:
         else "those that they name; the task's records do not attest that no other was released"
     )
     return f"one history of {rounds} rounds, {attested}: epsilon <= {total} over all of them{assumed}"
+
+
+def left_lines(history: History) -> Iterator[str]:
+    """Yield what is left of all rounds together where the analyzer's word is not true, of the last certificate."""
+    verified = history.last.verified
+    hops = bool(verified.task.identities.hops)
+    for line in word_over_rounds(verified.content, verified.task.minimum_reports, hops=hops):
+        yield f"  {line}"
+
+
+def epsilon_warnings(history: History) -> list[str]:
+    """Return the warnings of those certificates whose ε is worth nothing."""
+    warnings = (epsilon_warning(each.verified.content) for each in history.certificates)
+    return [warning for warning in warnings if warning is not None]
 
 
 def chain_lines(history: History) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from hubbub.accountant.certificate.members import ATTESTED, IF_MINIMUM_VALID
 from hubbub.deploy.views.tables import print_table
 
 
@@ -38,6 +39,15 @@ def print_privacy(console: Console, certificate: Mapping[str, Any]) -> None:
         markup=False,
         soft_wrap=True,
     )
+    if "valid_reports" in certificate:
+        least = total[IF_MINIMUM_VALID]
+        minimum = "" if least is None else f"ε ≤ {least:.6g} if the task's minimum is, "
+        console.print(
+            "how many reports are valid is the analyzer's word: for all queries of the round, "
+            f"{minimum}ε ≤ {total[ATTESTED]:.6g} whatever is valid",
+            markup=False,
+            soft_wrap=True,
+        )
     # The last line, where it is read: what all of the above rests on.
     warning = "ASSUMED, not checked. " if assumed else ""
     console.print(f"admission {admission['mode']}: {warning}{admission['words']}", markup=False, soft_wrap=True)

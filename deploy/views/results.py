@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from rich.table import Table
 from hubbub.deploy.views.digits import significant
 from hubbub.deploy.views.tables import print_table
 from hubbub.protos.results import QueryResult, RoundResults
-from hubbub.queries.rows import Estimate, Group, Row
+from hubbub.queries.rows import Estimate, Estimates, Group, Row
 
 COLUMNS = (
     *("task", "round", "query", "kind", "category", "statistic", "estimate", "standard_error"),
@@ -79,7 +80,9 @@ def results_document(results: RoundResults) -> dict[str, Any]:
     return {
         "task": {"id": results.id.task_id.hex(), "name": results.id.task_name},
         "round": results.id.round,
-        "queries": [{**counts_document(query), **_estimates_document(query)} for query in results.queries],
+        "queries": [
+            {**counts_document(query), **_tally_document(query), **_estimates_of(query)} for query in results.queries
+        ],
         "certificate": json.loads(results.certificate),
     }
 
@@ -95,11 +98,19 @@ def counts_document(result: QueryResult) -> dict[str, Any]:
     }
 
 
-def _estimates_document(result: QueryResult) -> dict[str, Any]:
-    """Return rows by statistic, those of groups in `groups`, an object with the group's own statistics each."""
-    estimates = result.estimates
-    if estimates is None:
+def _tally_document(result: QueryResult) -> dict[str, Any]:
+    """Return what the estimates follow from, so that they can be made again (`deploy.recomputing`)."""
+    if not result.tallied:
         return {}
+    return {"tally": {"counts": base64.b64encode(result.tallied).decode(), "rounds": list(result.rounds)}}
+
+
+def _estimates_of(result: QueryResult) -> dict[str, Any]:
+    return {} if result.estimates is None else estimates_document(result.estimates)
+
+
+def estimates_document(estimates: Estimates) -> dict[str, Any]:
+    """Return rows by statistic, those of groups in `groups`, an object with the group's own statistics each."""
     document: dict[str, Any] = {"kind": estimates.kind}
     if estimates.clipped_to is not None:
         document |= {"unit": estimates.unit, "range": list(estimates.clipped_to)}

@@ -270,16 +270,26 @@ class QueryResult(_message.Message):
     VALID_FIELD_NUMBER: _builtins.int
     LEFT_OUT_FIELD_NUMBER: _builtins.int
     ESTIMATES_FIELD_NUMBER: _builtins.int
+    COUNTS_FIELD_NUMBER: _builtins.int
+    ROUNDS_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     state: Global___QueryState.ValueType
     reports: _builtins.int
     """Reports delivered, and those of them that were counted."""
     valid: _builtins.int
+    counts: _builtins.bytes
+    """What the estimates follow from, as queries/randomizer.py writes a tally: the counts, eight bytes each, or the sorted
+    cells of hashed reports. Empty where the query is withheld, and where the estimates have the same bytes as `table`.
+    """
     @_builtins.property
     def left_out(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]: ...
     @_builtins.property
     def estimates(self) -> Global___Estimates:
         """Absent where the query is withheld."""
+
+    @_builtins.property
+    def rounds(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """The earlier rounds whose counts the estimates follow from too, rising, where the question is over time."""
 
     def __init__(
         self,
@@ -290,10 +300,12 @@ class QueryResult(_message.Message):
         valid: _builtins.int = ...,
         left_out: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
         estimates: Global___Estimates | None = ...,
+        counts: _builtins.bytes = ...,
+        rounds: _abc.Iterable[_builtins.int] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_estimates", b"_estimates", "estimates", b"estimates"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_estimates", b"_estimates", "estimates", b"estimates", "left_out", b"left_out", "name", b"name", "reports", b"reports", "state", b"state", "valid", b"valid"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_estimates", b"_estimates", "counts", b"counts", "estimates", b"estimates", "left_out", b"left_out", "name", b"name", "reports", b"reports", "rounds", b"rounds", "state", b"state", "valid", b"valid"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__estimates: _TypeAlias = _typing.Literal["estimates"]  # noqa: Y015
     _WhichOneofArgType__estimates: _TypeAlias = _typing.Literal["_estimates", b"_estimates"]  # noqa: Y015

@@ -4,6 +4,7 @@ from hubbub.protos.wire.calling import ControlCaller, DeliveryCaller, ResultsCal
 from hubbub.protos.wire.handlers import ControlHandler, DeliveryHandler, ResultsHandler, SubmissionHandler
 from hubbub.protos.wire.health import HealthCaller
 from hubbub.protos.wire.serving import serve_certified, serve_control, serve_delivery, serve_results, serve_submissions
+from hubbub.protos.wire.sizes import largest_submissions
 
 SUBMISSION_SERVICE = "hubbub.v1.SubmissionService"
 CONTROL_SERVICE = "hubbub.v1.RoundControlService"
@@ -24,6 +25,7 @@ __all__ = [
     "ResultsHandler",
     "SubmissionCaller",
     "SubmissionHandler",
+    "largest_submissions",
     "serve_certified",
     "serve_control",
     "serve_delivery",

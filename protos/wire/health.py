@@ -11,7 +11,7 @@ from google.protobuf.wrappers_pb2 import Int32Value, StringValue
 
 from hubbub.protos.wire.statuses import call
 
-PARTS = ("store", "rounds", "peer", "log")
+PARTS = ("store", "rounds", "peer", "log", "ports")
 """The kinds of parts that a service can be asked about, beside whether it serves (`service.troubles.Kind`)."""
 
 _SERVING = 1

@@ -34,6 +34,8 @@ def _write_query(result: QueryResult) -> results_pb2.QueryResult:
         reports=result.reports,
         valid=result.valid,
         left_out=result.left_out,
+        counts=result.counts,
+        rounds=result.rounds,
     )
     if result.estimates is not None:
         message.estimates.CopyFrom(_write_estimates(result.estimates))
@@ -45,8 +47,16 @@ def _read_query(message: results_pb2.QueryResult) -> QueryResult:
     if message.state not in states:
         raise MessageError(f"a query's state {message.state} is unknown to this version")
     estimates = _read_estimates(message.estimates) if message.HasField("estimates") else None
-    left_out = dict(message.left_out)
-    return QueryResult(message.name, states[message.state], message.reports, message.valid, left_out, estimates)
+    return QueryResult(
+        codec.plain(message.name),
+        states[message.state],
+        message.reports,
+        message.valid,
+        codec.plain_counts(message.left_out),
+        estimates,
+        message.counts,
+        tuple(message.rounds),
+    )
 
 
 def _write_estimate(estimate: Estimate) -> results_pb2.Estimate:

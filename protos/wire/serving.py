@@ -1,4 +1,4 @@
-"""Serving: gRPC servicers that decode a request, call a handler, and encode its answer or its `Refusal`."""
+"""Serving: servicers that read a request, call a handler and write its answer; `intake` calls them."""
 
 from __future__ import annotations
 
@@ -34,19 +34,15 @@ from hubbub.protos.wire.handlers import (
     ResultsHandler,
     SubmissionHandler,
 )
+from hubbub.protos.wire.intake import Intake, Method
 from hubbub.protos.wire.releases import read_begin, write_known
 from hubbub.protos.wire.results import write_results
+from hubbub.protos.wire.sizes import Call, calls_of
 from hubbub.protos.wire.standings import write_standing
-from hubbub.protos.wire.statuses import Context, answer
+from hubbub.protos.wire.statuses import Context
 
-
-def _check_peer(context: Context, allowed: Collection[str]) -> None:
-    # TLS has already checked that the deployment's authority issued the certificate; here it is checked for whom.
-    names = context.auth_context().get("x509_common_name", [])
-    if not any(name.decode(errors="replace") in allowed for name in names):
-        raise Refusal(
-            Reason.NOT_ALLOWED, f"this port answers {' and '.join(sorted(allowed))} only; show that certificate"
-        )
+_OF_SUBMISSIONS = frozenset({"Submit", "SubmitBatch"})
+"""Calls whose requests are submissions, which are counted where they are none."""
 
 
 class _SubmissionServicer(submission_pb2_grpc.SubmissionServiceServicer):
@@ -60,44 +56,32 @@ class _SubmissionServicer(submission_pb2_grpc.SubmissionServiceServicer):
     async def GetRound(  # noqa: N802 - gRPC's name
         self, request: submission_pb2.GetRoundRequest, context: Context
     ) -> submission_pb2.GetRoundResponse:
-        async def work() -> submission_pb2.GetRoundResponse:
-            key_set = await self._handler_of(context).get_round(codec.read_task_id(request.task_id), request.round)
-            return submission_pb2.GetRoundResponse(key_set=codec.write_key_set(key_set))
-
-        return await answer(context, work)
+        key_set = await self._handler_of(context).get_round(codec.read_task_id(request.task_id), request.round)
+        return submission_pb2.GetRoundResponse(key_set=codec.write_key_set(key_set))
 
     async def Submit(  # noqa: N802 - gRPC's name
         self, request: submission_pb2.SubmitRequest, context: Context
     ) -> submission_pb2.SubmitResponse:
-        async def work() -> submission_pb2.SubmitResponse:
-            handler = self._handler_of(context)
-            destination = _destination(handler, request.destination, 1)
-            (answer,) = await _answer_each(handler, destination, [request.submission])
-            if isinstance(answer, Refusal):
-                # One of its own: several calls may share theirs, and as an error it would hold on to what each brought.
-                raise Refusal(answer.reason, answer.message, answer.retry_after)
-            return submission_pb2.SubmitResponse(receipt=codec.write_receipt(answer))
-
-        return await answer(context, work)
+        handler = self._handler_of(context)
+        destination = _destination(handler, request.destination, 1)
+        (answer,) = await _answer_each(handler, destination, [request.submission])
+        if isinstance(answer, Refusal):
+            # One of its own: several calls may share theirs, and as an error it would hold on to what each brought.
+            raise Refusal(answer.reason, answer.message, answer.retry_after)
+        return submission_pb2.SubmitResponse(receipt=codec.write_receipt(answer))
 
     async def SubmitBatch(  # noqa: N802 - gRPC's name
         self, request: submission_pb2.SubmitBatchRequest, context: Context
     ) -> submission_pb2.SubmitBatchResponse:
-        async def work() -> submission_pb2.SubmitBatchResponse:
-            handler = self._handler_of(context)
-            destination = _destination(handler, request.destination, len(request.submissions))
-            answers = await _answer_each(handler, destination, request.submissions)
-            return codec.write_answers(answers)
-
-        return await answer(context, work)
+        handler = self._handler_of(context)
+        destination = _destination(handler, request.destination, len(request.submissions))
+        answers = await _answer_each(handler, destination, request.submissions)
+        return codec.write_answers(answers)
 
     async def Enrol(  # noqa: N802 - gRPC's name
         self, request: submission_pb2.EnrolRequest, context: Context
     ) -> submission_pb2.EnrolResponse:
-        async def work() -> submission_pb2.EnrolResponse:
-            return write_enrolled(await self._handler_of(context).enrol(read_redemptions(request)))
-
-        return await answer(context, work)
+        return write_enrolled(await self._handler_of(context).enrol(read_redemptions(request)))
 
 
 class _CertifiedServicer(_SubmissionServicer):
@@ -134,12 +118,16 @@ async def _answer_each(
         raise MessageError(f"{len(messages)} submissions in one call; send at most {MAXIMUM_SUBMISSIONS}")
     answers: list[Answer | None] = []
     submissions = []
+    # One for all that have the same fault: many would cost far more than it takes to send them.
+    faults: dict[int, Refusal] = {}
     for message in messages:
-        try:
-            submissions.append(codec.read_submission(message))
-            answers.append(None)
-        except MessageError as error:
-            answers.append(Refusal(Reason.MALFORMED, str(error)))
+        fault = faults.get(len(message.id))
+        if fault is None:
+            try:
+                submissions.append(codec.read_submission(message))
+            except MessageError as error:
+                fault = faults[len(message.id)] = Refusal(Reason.MALFORMED, str(error))
+        answers.append(fault)
     if len(submissions) < len(messages):
         handler.refused(destination, Reason.MALFORMED, len(messages) - len(submissions))
     handled = await handler.submit(destination, submissions) if submissions else []
@@ -151,101 +139,63 @@ async def _answer_each(
 
 
 class _ControlServicer(control_pb2_grpc.RoundControlServiceServicer):
-    def __init__(self, handler: ControlHandler, allowed: Collection[str]) -> None:
+    def __init__(self, handler: ControlHandler) -> None:
         self._handler = handler
-        self._allowed = allowed
 
     async def CloseRound(  # noqa: N802 - gRPC's name
-        self, request: control_pb2.CloseRoundRequest, context: Context
+        self, request: control_pb2.CloseRoundRequest, _context: Context
     ) -> control_pb2.CloseRoundResponse:
-        async def work() -> control_pb2.CloseRoundResponse:
-            _check_peer(context, self._allowed)
-            status = await self._handler.close_round(codec.read_task_id(request.task_id), request.round)
-            return control_pb2.CloseRoundResponse(status=codec.write_status(status))
-
-        return await answer(context, work)
+        status = await self._handler.close_round(codec.read_task_id(request.task_id), request.round)
+        return control_pb2.CloseRoundResponse(status=codec.write_status(status))
 
     async def GetStatus(  # noqa: N802 - gRPC's name
-        self, request: control_pb2.GetStatusRequest, context: Context
+        self, request: control_pb2.GetStatusRequest, _context: Context
     ) -> control_pb2.GetStatusResponse:
-        async def work() -> control_pb2.GetStatusResponse:
-            _check_peer(context, self._allowed)
-            statuses = await self._handler.get_status(_optional_task(request.task_id))
-            return control_pb2.GetStatusResponse(rounds=[codec.write_status(status) for status in statuses])
-
-        return await answer(context, work)
+        statuses = await self._handler.get_status(_optional_task(request.task_id))
+        return control_pb2.GetStatusResponse(rounds=[codec.write_status(status) for status in statuses])
 
     async def GetCondition(  # noqa: N802 - gRPC's name
-        self, _request: condition_pb2.GetConditionRequest, context: Context
+        self, _request: condition_pb2.GetConditionRequest, _context: Context
     ) -> condition_pb2.GetConditionResponse:
-        async def work() -> condition_pb2.GetConditionResponse:
-            _check_peer(context, self._allowed)
-            return write_condition(await self._handler.get_condition())
-
-        return await answer(context, work)
+        return write_condition(await self._handler.get_condition())
 
     async def ManageCredentials(  # noqa: N802 - gRPC's name
-        self, request: control_pb2.ManageCredentialsRequest, context: Context
+        self, request: control_pb2.ManageCredentialsRequest, _context: Context
     ) -> control_pb2.ManageCredentialsResponse:
-        async def work() -> control_pb2.ManageCredentialsResponse:
-            _check_peer(context, self._allowed)
-            return write_credential_status(await self._handler.manage_credentials(*read_step(request)))
-
-        return await answer(context, work)
+        return write_credential_status(await self._handler.manage_credentials(*read_step(request)))
 
 
 class _DeliveryServicer(delivery_pb2_grpc.DeliveryServiceServicer):
-    def __init__(self, handler: DeliveryHandler, allowed: Collection[str]) -> None:
+    def __init__(self, handler: DeliveryHandler) -> None:
         self._handler = handler
-        self._allowed = allowed
 
     async def GetKey(  # noqa: N802 - gRPC's name
-        self, request: delivery_pb2.GetKeyRequest, context: Context
+        self, request: delivery_pb2.GetKeyRequest, _context: Context
     ) -> delivery_pb2.GetKeyResponse:
-        async def work() -> delivery_pb2.GetKeyResponse:
-            _check_peer(context, self._allowed)
-            record = await self._handler.get_key(codec.read_task_id(request.task_id), request.round)
-            return delivery_pb2.GetKeyResponse(record=codec.write_key_record(record))
-
-        return await answer(context, work)
+        record = await self._handler.get_key(codec.read_task_id(request.task_id), request.round)
+        return delivery_pb2.GetKeyResponse(record=codec.write_key_record(record))
 
     async def GetReleases(  # noqa: N802 - gRPC's name
-        self, request: delivery_pb2.GetReleasesRequest, context: Context
+        self, request: delivery_pb2.GetReleasesRequest, _context: Context
     ) -> delivery_pb2.GetReleasesResponse:
-        async def work() -> delivery_pb2.GetReleasesResponse:
-            _check_peer(context, self._allowed)
-            return write_known(await self._handler.get_releases(codec.read_task_id(request.task_id)))
-
-        return await answer(context, work)
+        return write_known(await self._handler.get_releases(codec.read_task_id(request.task_id)))
 
     async def BeginDelivery(  # noqa: N802 - gRPC's name
-        self, request: delivery_pb2.BeginDeliveryRequest, context: Context
+        self, request: delivery_pb2.BeginDeliveryRequest, _context: Context
     ) -> delivery_pb2.BeginDeliveryResponse:
-        async def work() -> delivery_pb2.BeginDeliveryResponse:
-            _check_peer(context, self._allowed)
-            return delivery_pb2.BeginDeliveryResponse(next_offset=await self._handler.begin(*read_begin(request)))
-
-        return await answer(context, work)
+        return delivery_pb2.BeginDeliveryResponse(next_offset=await self._handler.begin(*read_begin(request)))
 
     async def PutEnvelopes(  # noqa: N802 - gRPC's name
-        self, request: delivery_pb2.PutEnvelopesRequest, context: Context
+        self, request: delivery_pb2.PutEnvelopesRequest, _context: Context
     ) -> delivery_pb2.PutEnvelopesResponse:
-        async def work() -> delivery_pb2.PutEnvelopesResponse:
-            _check_peer(context, self._allowed)
-            offset = await self._handler.put(codec.read_envelopes(request))
-            return delivery_pb2.PutEnvelopesResponse(next_offset=offset)
-
-        return await answer(context, work)
+        offset = await self._handler.put(codec.read_envelopes(request))
+        return delivery_pb2.PutEnvelopesResponse(next_offset=offset)
 
     async def CommitDelivery(  # noqa: N802 - gRPC's name
-        self, request: delivery_pb2.CommitDeliveryRequest, context: Context
+        self, request: delivery_pb2.CommitDeliveryRequest, _context: Context
     ) -> delivery_pb2.CommitDeliveryResponse:
-        async def work() -> delivery_pb2.CommitDeliveryResponse:
-            _check_peer(context, self._allowed)
-            batch, digest = codec.read_batch_id(request.batch), codec.read_digest(request.digest)
-            return codec.write_committed(await self._handler.commit(batch, digest))
-
-        return await answer(context, work)
+        batch, digest = codec.read_batch_id(request.batch), codec.read_digest(request.digest)
+        return codec.write_committed(await self._handler.commit(batch, digest))
 
 
 def _sendable(response: results_pb2.GetResultsResponse) -> results_pb2.GetResultsResponse:
@@ -261,76 +211,96 @@ def _sendable(response: results_pb2.GetResultsResponse) -> results_pb2.GetResult
 
 
 class _ResultsServicer(results_pb2_grpc.ResultsServiceServicer):
-    def __init__(self, handler: ResultsHandler, allowed: Collection[str]) -> None:
+    def __init__(self, handler: ResultsHandler) -> None:
         self._handler = handler
-        self._allowed = allowed
 
     async def GetResults(  # noqa: N802 - gRPC's name
-        self, request: results_pb2.GetResultsRequest, context: Context
+        self, request: results_pb2.GetResultsRequest, _context: Context
     ) -> results_pb2.GetResultsResponse:
-        async def work() -> results_pb2.GetResultsResponse:
-            _check_peer(context, self._allowed)
-            task_id = codec.read_task_id(request.task_id)
-            wait = codec.read_wait(request.wait_seconds)
-            results = await self._handler.get_results(task_id, request.round, wait)
-            return _sendable(results_pb2.GetResultsResponse(results=write_results(results)))
-
-        return await answer(context, work)
+        task_id = codec.read_task_id(request.task_id)
+        wait = codec.read_wait(request.wait_seconds)
+        results = await self._handler.get_results(task_id, request.round, wait)
+        return _sendable(results_pb2.GetResultsResponse(results=write_results(results)))
 
     async def ListResults(  # noqa: N802 - gRPC's name
-        self, request: results_pb2.ListResultsRequest, context: Context
+        self, request: results_pb2.ListResultsRequest, _context: Context
     ) -> results_pb2.ListResultsResponse:
-        async def work() -> results_pb2.ListResultsResponse:
-            _check_peer(context, self._allowed)
-            rounds = await self._handler.list_results(_optional_task(request.task_id))
-            return results_pb2.ListResultsResponse(rounds=[codec.write_round_id(round_id) for round_id in rounds])
-
-        return await answer(context, work)
+        rounds = await self._handler.list_results(_optional_task(request.task_id))
+        return results_pb2.ListResultsResponse(rounds=[codec.write_round_id(round_id) for round_id in rounds])
 
     async def GetStandings(  # noqa: N802 - gRPC's name
-        self, request: results_pb2.GetStandingsRequest, context: Context
+        self, request: results_pb2.GetStandingsRequest, _context: Context
     ) -> results_pb2.GetStandingsResponse:
-        async def work() -> results_pb2.GetStandingsResponse:
-            _check_peer(context, self._allowed)
-            rounds = await self._handler.get_standings(_optional_task(request.task_id))
-            return results_pb2.GetStandingsResponse(rounds=[write_standing(standing) for standing in rounds])
-
-        return await answer(context, work)
+        rounds = await self._handler.get_standings(_optional_task(request.task_id))
+        return results_pb2.GetStandingsResponse(rounds=[write_standing(standing) for standing in rounds])
 
     async def GetCondition(  # noqa: N802 - gRPC's name
-        self, _request: condition_pb2.GetConditionRequest, context: Context
+        self, _request: condition_pb2.GetConditionRequest, _context: Context
     ) -> condition_pb2.GetConditionResponse:
-        async def work() -> condition_pb2.GetConditionResponse:
-            _check_peer(context, self._allowed)
-            return write_condition(await self._handler.get_condition())
-
-        return await answer(context, work)
+        return write_condition(await self._handler.get_condition())
 
 
 def _optional_task(task_id: bytes) -> bytes | None:
     return codec.read_task_id(task_id) if task_id else None
 
 
-def serve_submissions(server: grpc.aio.Server, handler: SubmissionHandler) -> None:
-    """Answer devices on this server."""
-    submission_pb2_grpc.add_SubmissionServiceServicer_to_server(_SubmissionServicer(handler), server)
+def serve_submissions(
+    server: grpc.aio.Server, handler: SubmissionHandler, intake: Intake | None = None, envelope_bytes: int | None = None
+) -> None:
+    """Answer devices on this server; `envelope_bytes` is the length of the longest envelope that they send."""
+    _serve_devices(server, _SubmissionServicer(handler), handler, intake, envelope_bytes)
 
 
-def serve_certified(server: grpc.aio.Server, handler: CertifiedHandler) -> None:
+def serve_certified(
+    server: grpc.aio.Server, handler: CertifiedHandler, intake: Intake | None = None, envelope_bytes: int | None = None
+) -> None:
     """Answer devices on this server, whose credentials must ask for certificates."""
-    submission_pb2_grpc.add_SubmissionServiceServicer_to_server(_CertifiedServicer(handler), server)
+    _serve_devices(server, _CertifiedServicer(handler), handler, intake, envelope_bytes)
 
 
-def serve_control(server: grpc.aio.Server, handler: ControlHandler, allowed: Collection[str]) -> None:
+def _serve_devices(
+    server: grpc.aio.Server,
+    servicer: _SubmissionServicer,
+    handler: SubmissionHandler,
+    intake: Intake | None,
+    envelope_bytes: int | None,
+) -> None:
+    def malformed(call: str, count: int) -> None:
+        if call in _OF_SUBMISSIONS:
+            handler.refused(None, Reason.MALFORMED, count)
+
+    methods = methods_of("SubmissionService", servicer, envelope_bytes)
+    (intake or Intake()).serve(server, "hubbub.v1.SubmissionService", methods, malformed=malformed)
+
+
+def serve_control(
+    server: grpc.aio.Server, handler: ControlHandler, allowed: Collection[str], intake: Intake | None = None
+) -> None:
     """Answer those whose certificate's common name is among `allowed`."""
-    control_pb2_grpc.add_RoundControlServiceServicer_to_server(_ControlServicer(handler, allowed), server)
+    _serve(server, "RoundControlService", _ControlServicer(handler), allowed, intake)
 
 
-def serve_delivery(server: grpc.aio.Server, handler: DeliveryHandler, allowed: Collection[str]) -> None:
+def serve_delivery(
+    server: grpc.aio.Server, handler: DeliveryHandler, allowed: Collection[str], intake: Intake | None = None
+) -> None:
     """Answer those whose certificate's common name is among `allowed`."""
-    delivery_pb2_grpc.add_DeliveryServiceServicer_to_server(_DeliveryServicer(handler, allowed), server)
+    _serve(server, "DeliveryService", _DeliveryServicer(handler), allowed, intake)
 
 
-def serve_results(server: grpc.aio.Server, handler: ResultsHandler, allowed: Collection[str]) -> None:
+def serve_results(
+    server: grpc.aio.Server, handler: ResultsHandler, allowed: Collection[str], intake: Intake | None = None
+) -> None:
     """Answer those whose certificate's common name is among `allowed`."""
-    results_pb2_grpc.add_ResultsServiceServicer_to_server(_ResultsServicer(handler, allowed), server)
+    _serve(server, "ResultsService", _ResultsServicer(handler), allowed, intake)
+
+
+def _serve(
+    server: grpc.aio.Server, service: str, servicer: object, allowed: Collection[str], intake: Intake | None
+) -> None:
+    (intake or Intake()).serve(server, f"hubbub.v1.{service}", methods_of(service, servicer), allowed=allowed)
+
+
+def methods_of(service: str, servicer: object, envelope_bytes: int | None = None) -> dict[str, tuple[Call, Method]]:
+    """Return each call of a service with what answers it."""
+    calls = calls_of(service, envelope_bytes)
+    return {name: (call, getattr(servicer, name)) for name, call in calls.items()}

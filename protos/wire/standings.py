@@ -54,5 +54,7 @@ def _write_query(query: QueryStanding) -> results_pb2.QueryStanding:
 def _read_query(message: results_pb2.QueryStanding) -> QueryStanding:
     # Absent means "not counted yet"; 0 means that no report was valid.
     valid = message.valid if message.HasField("valid") else None
-    left_out = dict(message.left_out)
-    return QueryStanding(message.name, message.reports, message.envelopes, message.arrived, valid, left_out)
+    left_out = codec.plain_counts(message.left_out)
+    return QueryStanding(
+        codec.plain(message.name), message.reports, message.envelopes, message.arrived, valid, left_out
+    )

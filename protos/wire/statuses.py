@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Awaitable, Callable
-from typing import Any, NoReturn, TypeVar
+from collections.abc import Awaitable
+from typing import Any, TypeVar
 
 import grpc
 
@@ -44,6 +44,9 @@ STATUS = {
     Reason.TICKET_EXPIRED: grpc.StatusCode.UNAUTHENTICATED,
     Reason.TICKET_SPENT: grpc.StatusCode.ALREADY_EXISTS,
     Reason.TOO_LARGE: grpc.StatusCode.FAILED_PRECONDITION,
+    Reason.RESULTS_DIFFER: grpc.StatusCode.FAILED_PRECONDITION,
+    Reason.ROUND_FULL: grpc.StatusCode.FAILED_PRECONDITION,
+    Reason.NO_ROOM: grpc.StatusCode.RESOURCE_EXHAUSTED,
 }
 """The gRPC status of every refusal."""
 
@@ -68,18 +71,24 @@ T = TypeVar("T")
 Context = grpc.aio.ServicerContext[Any, Any]
 
 
-async def answer(context: Context, work: Callable[[], Awaitable[T]]) -> T:
-    """Do the work. A refusal becomes a status with its reason; any other error becomes INTERNAL, without details."""
+async def answer(context: Context, work: Awaitable[T]) -> T | None:
+    """Do the work. A refusal becomes a status with its reason; any other error becomes INTERNAL, without details.
+
+    The status is set, and None returned, which gRPC then does not send. Its `abort` would keep the exception, with the
+    frames that it came through and all that they hold, in a cycle that only the garbage collector takes apart.
+    """
     try:
-        return await work()
+        return await work
     except Refusal as refusal:
-        await _abort(context, refusal)
+        _refuse(context, refusal)
     except MessageError as error:
-        await _abort(context, Refusal(Reason.MALFORMED, str(error)))
+        _refuse(context, Refusal(Reason.MALFORMED, str(error)))
     except Exception:
         # The exception's text stays in the log: it may tell a caller more about the service than it should know.
         _LOG.exception("a call failed")
-        await context.abort(grpc.StatusCode.INTERNAL, "the service failed at this call; its log says why")
+        context.set_code(grpc.StatusCode.INTERNAL)
+        context.set_details("the service failed at this call; its log says why")
+    return None
 
 
 _DISTRUSTED = (
@@ -112,12 +121,14 @@ def unreachable(what: str, details: str) -> Unreachable:
     return Unreachable(f"{what} did not answer: {details}")
 
 
-async def _abort(context: Context, refusal: Refusal) -> NoReturn:
+def _refuse(context: Context, refusal: Refusal) -> None:
     metadata = [(_REASON_KEY, refusal.reason.value)]
     retry_after_ms = codec.retry_after_ms(refusal)
     if retry_after_ms is not None:
         metadata.append((_RETRY_KEY, str(retry_after_ms)))
-    await context.abort(STATUS[refusal.reason], codec.plain(refusal.message), tuple(metadata))
+    context.set_code(STATUS[refusal.reason])
+    context.set_details(codec.plain(refusal.message))
+    context.set_trailing_metadata(tuple(metadata))
 
 
 async def call(pending: Awaitable[T], what: str) -> T:

@@ -38,6 +38,7 @@ class SendingSigns(SendingDrawn, Generic[S]):
     kind: ClassVar[str] = OneReport.kind
     most_symbols: ClassVar[int] = 64
     lists_answers: ClassVar[bool] = True
+    counts_once: ClassVar[bool] = True
     counts_on_steady: ClassVar[bool] = True
 
     strategy: S

@@ -30,6 +30,7 @@ class SendingNodes(SendingDrawn):
     kind: ClassVar[str] = TreeNodes.kind
     most_symbols: ClassVar[int] = 3
     lists_answers: ClassVar[bool] = True
+    counts_once: ClassVar[bool] = True
 
     mechanism: TreeNodes
 

@@ -1,13 +1,38 @@
-"""Capacity: a limit on the submissions in work at once, so that memory stays bounded under any load."""
+"""Capacity: limits on the submissions of a round, on the disk, and on those in work at once.
+
+So disk and memory stay bounded under any load, and whatever was sealed into the submissions.
+"""
 
 from __future__ import annotations
 
 from hubbub.protos.messages import Submission
 from hubbub.protos.refusals import Reason, Refusal
-from hubbub.shuffler.checks.check import Arrival, Verdict
+from hubbub.shuffler.checks.check import Arrival, Verdict, all_alike
 
 OVERLOADED_SECONDS = 1.0
 """When a device may try again after OVERLOADED: a full queue of 20,000 takes about a second."""
+
+
+def most(arrival: Arrival) -> Verdict:
+    """ROUND_FULL, for good: nothing leaves a round before it is cut.
+
+    A call may still pass with more than the round has room for; the store takes no more of it.
+    """
+    limit = arrival.task.maximum_reports
+    if limit is None or arrival.held < limit:
+        return all_alike(None)
+    return all_alike(full(arrival.round.number, limit))
+
+
+def full(number: int, limit: int) -> Refusal:
+    """Return the refusal of what comes to a round that holds the most its task takes."""
+    message = f"round {number} is full, with the {limit} submissions that the task takes at most; answer the next"
+    return Refusal(Reason.ROUND_FULL, message)
+
+
+def disk(arrival: Arrival) -> Verdict:
+    """NO_ROOM, until there is room again."""
+    return all_alike(arrival.no_room)
 
 
 def capacity(arrival: Arrival) -> Verdict:

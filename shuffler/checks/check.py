@@ -17,7 +17,8 @@ class Arrival:
     """A call as a check sees it: where its submissions say they go, the round there, the time, and the room for more.
 
     `now` is in seconds since 1970; `room` is how many more submissions may be in work, of `limit` at once. `revoked`
-    are the numbers of enrolled devices that are admitted no more.
+    are the numbers of enrolled devices that are admitted no more. `held` is how many submissions the round has;
+    `no_room` is the refusal where the disk has no room for more. `key_damaged`: the round's private key opens nothing.
     """
 
     task: Task
@@ -27,6 +28,9 @@ class Arrival:
     room: int
     limit: int
     revoked: Collection[bytes] = field(default=frozenset(), repr=False)
+    held: int = 0
+    no_room: Refusal | None = None
+    key_damaged: bool = False
 
 
 Verdict = Callable[[Submission], Refusal | None]

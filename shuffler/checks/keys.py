@@ -8,12 +8,17 @@ from hubbub.shuffler.checks.check import Arrival, Verdict, all_alike
 NOT_READY_SECONDS = 1.0
 """When a device may ask again for keys of a round whose analyzer has not answered yet."""
 
+DAMAGED_SECONDS = 60.0
+"""When a device may ask again for keys of a round whose key is damaged: its operator has to do something first."""
+
 
 def keys(arrival: Arrival) -> Verdict:
     """NOT_READY, KEY_SET_DIFFERS: what is sealed for other keys would not open, here or at the analyzer."""
     held = arrival.round.keys
     if held is None:
         return all_alike(not_ready(arrival.round.number))
+    if arrival.key_damaged:
+        return all_alike(damaged(arrival.round.number))
     if held.key_set.hash == arrival.destination.key_set_hash:
         return all_alike(None)
     message = "sealed for other keys than this round's; fetch the round's keys again"
@@ -26,4 +31,14 @@ def not_ready(number: int) -> Refusal:
         Reason.NOT_READY,
         f"round {number} has no keys yet, those behind the shuffler are awaited; ask again",
         NOT_READY_SECONDS,
+    )
+
+
+def damaged(number: int) -> Refusal:
+    """Return the refusal of a round whose private key is known to open nothing, before anybody answers it in vain."""
+    return Refusal(
+        Reason.NOT_READY,
+        f"the key of round {number} is damaged at the shuffler, so nothing that is sealed for it would open; ask "
+        "again, or answer the next round",
+        DAMAGED_SECONDS,
     )

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from hubbub.protos.messages import Submission
 from hubbub.protos.refusals import Refusal
-from hubbub.shuffler.checks.capacity import capacity
+from hubbub.shuffler.checks.capacity import capacity, disk, most
 from hubbub.shuffler.checks.check import Arrival, Check, Verdict, passes
 from hubbub.shuffler.checks.credential import credential
 from hubbub.shuffler.checks.keys import keys
 from hubbub.shuffler.checks.size import size
 from hubbub.shuffler.checks.time import time
 
-CHECKS: tuple[Check, ...] = (size, time, keys, credential, capacity)
+CHECKS: tuple[Check, ...] = (size, time, keys, credential, most, disk, capacity)
 """In their order: the first that refuses is the reason that is given and counted."""
 
 

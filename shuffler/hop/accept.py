@@ -24,7 +24,8 @@ from hubbub.protos.releases import Known, Stretch
 from hubbub.protos.signed import SignedDocument
 from hubbub.protos.signers import signers
 from hubbub.protos.suites import Suite
-from hubbub.protos.task import Task
+from hubbub.protos.task import Task, hop_name
+from hubbub.service.key_check import usable_key
 from hubbub.service.keys import NewKey, make_key
 from hubbub.service.receiving import FINAL, Receiver, erased
 from hubbub.service.statements import check_key_set, check_record, check_width, read_record, task_of
@@ -34,7 +35,7 @@ from hubbub.shuffler.hop.passing import opened
 from hubbub.shuffler.hop.records import Passing
 from hubbub.shuffler.hop.store import Store
 from hubbub.shuffler.mix import Random
-from hubbub.shuffler.release import CALL_SECONDS, Analyzer, Parcel, hand_over
+from hubbub.shuffler.release import CALL_SECONDS, Analyzer, Parcel, Read, Undeliverable, check_list, hand_over
 
 RETRY_SECONDS = 1.0
 """When to ask again where the next party did not answer."""
@@ -165,8 +166,8 @@ class Hop:
         return committed
 
     async def _mix(self, task: Task, stored: Passing) -> Passing:
-        key = await self._store.key(task.id, stored.id.round)
-        if key is None or key.private is None or key.key_set_hash is None:
+        key = await usable_key(self._store, task, stored.id.round, Role.HOP, self._identity)
+        if key.private is None or key.key_set_hash is None:
             raise erased(task, stored.id.round)
         place, query = self._place(task), stored.id.query
         destination = Destination(task.id, stored.id.round, key.key_set_hash)
@@ -196,8 +197,36 @@ class Hop:
         async def read(offset: int) -> Sequence[bytes]:
             return await self._store.envelopes(stored.id, offset, width)
 
-        parcel = Parcel(stored.id, stored.mixed, *self._announced[stored.id], stored.mixed_digest)
-        return await hand_over(self._taker, parcel, read, FIRST_HOP + len(task.identities.hops) - place)
+        digest = self._signed_digest(task, stored, stored.mixed)
+        parcel = Parcel(stored.id, stored.mixed, *self._announced[stored.id], digest)
+        look = functools.partial(self._look, task, stored, digest, read)
+        parties = FIRST_HOP + len(task.identities.hops) - place
+        return await hand_over(self._taker, parcel, read, parties, look=look)
+
+    def _signed_digest(self, task: Task, stored: Passing, record: SignedDocument) -> bytes:
+        """Return the digest that this hop's record signs.
+
+        Raises:
+            Refusal: NOT_READY, for the first shuffler's operator to read.
+        """
+        try:
+            return HopRecord.read(record, self._identity.public).digest
+        except HubbubError as error:
+            raise _damaged(f"the record of {self._whose(task, stored)} does not hold: {error}") from error
+
+    async def _look(self, task: Task, stored: Passing, digest: bytes, read: Read) -> None:
+        """Return only if a list is as this hop signed it: sent otherwise, it would be refused for ever.
+
+        Raises:
+            Refusal: NOT_READY, for the first shuffler's operator to read.
+        """
+        try:
+            await check_list(read, digest, self._whose(task, stored))
+        except Undeliverable as error:
+            raise _damaged(str(error)) from error
+
+    def _whose(self, task: Task, stored: Passing) -> str:
+        return f"at {hop_name(self._place(task))} query {task.queries[stored.id.query].name} of the round"
 
     async def _key_behind(self, task: Task, round_number: int) -> SignedDocument:
         """Return the signed key record of who comes after, checked to hold those of all the others."""
@@ -241,6 +270,10 @@ class Hop:
             rounds = f"task {task.name} has rounds 0 to {task.schedule.rounds - 1}, not {round_number}"
             raise Refusal(Reason.UNKNOWN_ROUND, rounds)
         return task
+
+
+def _damaged(what: str) -> Refusal:
+    return Refusal(Reason.NOT_READY, f"this hop's store is damaged: {what}", RETRY_SECONDS)
 
 
 def _names(task: Task, batch: BatchId) -> dict[str, object]:

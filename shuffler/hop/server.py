@@ -17,6 +17,8 @@ from hubbub.protos.keys import Identity, Role, load_public
 from hubbub.protos.task import MAXIMUM_HOPS, hop_name
 from hubbub.service import listening
 from hubbub.service.certificates import Certificates
+from hubbub.service.crowds import Crowds
+from hubbub.service.limits import connections_of, mutual_intake
 from hubbub.service.metrics import Conditions, Disk, Metrics
 from hubbub.service.ports import Announce, Ports
 from hubbub.service.run import run
@@ -33,9 +35,6 @@ from hubbub.shuffler.reaching import Reached
 
 DELIVERERS = frozenset({"shuffler", *(hop_name(FIRST_HOP + index) for index in range(MAXIMUM_HOPS))})
 """Common names that may deliver batches: any shuffler's. Whose batch it is its record says, which is signed."""
-
-MAXIMUM_CALLS = 64
-"""Calls in work at once; a shuffler needs one per query, and memory stays bounded."""
 
 SWEEP_SECONDS = 60.0
 """How often keys of rounds that no batch came for are looked over."""
@@ -74,9 +73,13 @@ class _Hop:
 
     async def listen(self, ports: Ports) -> None:
         settings, certificates = self.settings, self.certificates
-        server = listening.new_server(MAXIMUM_CALLS)
-        wire.serve_delivery(server, self.hop, DELIVERERS)
-        await ports.open("delivery", settings.listen, wire.DELIVERY_SERVICE, server, certificates.server(mutual=True))
+        connections = connections_of(settings.limits, 1)
+        intake = mutual_intake(settings.limits, connections)
+        self.metrics.registry.register(Crowds("hop", {"delivery": intake}, ports.full_seconds))
+        server = listening.new_server(connections)
+        wire.serve_delivery(server, self.hop, DELIVERERS, intake)
+        service, mutual = wire.DELIVERY_SERVICE, certificates.server(mutual=True)
+        await ports.open("delivery", settings.listen, service, server, mutual, intake)
         registry, tls = self.metrics.registry, settings.tls.paths()
         await ports.open_metrics(settings.metrics_listen, registry, tls, lambda: certificates.renewals)
 

@@ -18,6 +18,7 @@ from hubbub.protos.signed import SignedDocument
 from hubbub.protos.stored import Layout
 from hubbub.protos.task import Task
 from hubbub.service.commits import GroupCommit
+from hubbub.service.errors import damage_in
 from hubbub.service.inbox_store import InboxStore, TablesTransaction
 from hubbub.service.inbox_tables import InboxTables
 from hubbub.service.stages import Observe, unobserved
@@ -60,7 +61,8 @@ class Tables(InboxTables[Passing]):
 
     def _delivery(self, batch: BatchId, row: Sequence[Any]) -> Passing:
         _, body, signature, reports, dummies, digest, following, valid, left_out, mixed, mixed_signature, own = row
-        committed = None if valid is None else Committed(valid, json.loads(left_out))
+        with damage_in("a batch's"):
+            committed = None if valid is None else Committed(valid, json.loads(left_out))
         record = None if mixed is None else SignedDocument(mixed, mixed_signature)
         document = SignedDocument(body, signature)
         return Passing(batch, document, reports, dummies, digest, following, committed, record, own or b"")

@@ -95,10 +95,11 @@ class SqliteStore:
             writer = self._database.writer
             check_ledgers("shuffler", self._view.charges, tables.batches_by_round(writer))
             check_chains("shuffler", all_chains(writer), tables.all_records(writer), own=True)
+            self._database.accept()
         except StoreError:
             self._database.close()
             raise
-        except (sqlite3.Error, ValueError, SignatureError) as error:
+        except (sqlite3.Error, ValueError, TypeError, LookupError, AttributeError, SignatureError) as error:
             self._database.close()
             path = self._database.path
             # A ValueError: the rows are there, and hold what no version writes.
@@ -113,6 +114,7 @@ class SqliteStore:
             observe=observe,
             failed=self._failed,
             outcome=self._outcome,
+            committed=self._database.committed,
         )
 
     @property
@@ -208,11 +210,17 @@ class SqliteStore:
 
         return await self._writer.submit(work)
 
-    async def hold(self, round_: Round, submissions: Sequence[Opened], unopenable: int = 0) -> list[Held]:
+    async def mend_key(self, round_: Round, private: bytes) -> Round:
+        """Store the private key of a round as it was."""
+        return await self._writer.submit(lambda unit: unit.mend_key(unit.current(round_), private))
+
+    async def hold(
+        self, round_: Round, submissions: Sequence[Opened], unopenable: int = 0, most: int | None = None
+    ) -> list[Held]:
         """Hold submissions, each by itself; count what is not new, and those that did not open."""
 
         def work(unit: Unit) -> list[Held]:
-            outcomes = unit.hold(round_, submissions)
+            outcomes = unit.hold(round_, submissions, most)
             unit.count(round_, _tally(outcomes, unopenable))
             return outcomes
 
@@ -231,10 +239,9 @@ class SqliteStore:
                 return current
             held = unit.submissions(current)
             if closed_by == "operator" and held < minimum:
-                raise Refusal(
-                    Reason.BELOW_MINIMUM,
-                    f"round {round_.number} holds {held} submissions, the minimum is {minimum}; wait for more of them",
-                )
+                # Not how many: asked often enough, it would tell when each person submits.
+                fewer = f"round {round_.number} holds fewer submissions than the minimum of {minimum}"
+                raise Refusal(Reason.BELOW_MINIMUM, f"{fewer}; wait for more of them")
             refusals = {name: count for name, count in unit.tally(current).items() if name != RETRIED}
             cut = replace(current, state=RoundState.CUT, submissions=held, closed_by=closed_by)
             return unit.write_cut(replace(cut, refusals_at_cut=refusals))
@@ -346,7 +353,12 @@ class SqliteStore:
 
 
 def _tally(outcomes: Sequence[Held], unopenable: int) -> Tally:
-    names = {Held.SAME: RETRIED, Held.CONFLICT: Reason.ID_CONFLICT.value, Held.CUT: Reason.TOO_LATE.value}
+    names = {
+        Held.SAME: RETRIED,
+        Held.CONFLICT: Reason.ID_CONFLICT.value,
+        Held.CUT: Reason.TOO_LATE.value,
+        Held.FULL: Reason.ROUND_FULL.value,
+    }
     tally = Counter(names[outcome] for outcome in outcomes if outcome is not Held.NEW)
     tally[Reason.UNOPENABLE.value] += unopenable
     return +tally

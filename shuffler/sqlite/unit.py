@@ -63,8 +63,8 @@ class Unit:
         if tally:
             self._counts.setdefault((round_.task_id, round_.number), Counter()).update(tally)
 
-    def hold(self, round_: Round, submissions: Sequence[Opened]) -> list[Held]:
-        """Gather what is new, and say of each what became of it."""
+    def hold(self, round_: Round, submissions: Sequence[Opened], most: int | None = None) -> list[Held]:
+        """Gather what is new, up to `most` of the round, and say of each what became of it."""
         is_open = self.current(round_).state is RoundState.OPEN
         known = self._view.ids(round_.key)
         fresh = self._fresh.setdefault(round_.key, {})
@@ -78,6 +78,8 @@ class Unit:
                 outcomes.append(Held.SAME if digest == submission.digest else Held.CONFLICT)
             elif not is_open:
                 outcomes.append(Held.CUT)
+            elif most is not None and len(known) + len(fresh) >= most:
+                outcomes.append(Held.FULL)
             else:
                 fresh[submission.id] = submission.digest
                 inners.append(submission.inners)
@@ -93,6 +95,13 @@ class Unit:
         """Write a round's keys."""
         tables.update_keys(self._connection, round_)
         return self._note(round_)
+
+    def mend_key(self, round_: Round, private: bytes) -> Round:
+        """Write a round's private key as it was, unless it was destroyed."""
+        if round_.keys is None or not round_.keys.private_key:
+            return round_
+        tables.update_private_key(self._connection, round_, private)
+        return self._note(replace(round_, keys=replace(round_.keys, private_key=private)))
 
     def write_cut(self, round_: Round) -> Round:
         """Write a cut round."""

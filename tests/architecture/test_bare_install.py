@@ -142,12 +142,12 @@ def test_the_bare_install_is_small(bare: Installed) -> None:
 
 def test_the_command_line_brings_no_numbers_no_tables_and_no_server(cli: Installed) -> None:
     assert cli.held >= {"pydantic", "rich", "typer"}
-    unwanted = {"numpy", "scipy", "pyarrow", "grpcio-health-checking", "grpcio-reflection", "prometheus-client"}
+    unwanted = {"numpy", "scipy", "pyarrow", "grpcio-health-checking", "prometheus-client"}
     assert cli.held & (unwanted | {"structlog", "pandas"}) == set()
 
 
 def test_the_client_imports_from_the_bare_install(bare: Installed) -> None:
-    modules = ["client", "client.gateway", "queries", "accountant.mechanisms", "accountant.numbers"]
+    modules = ["client", "client.fleet", "client.gateway", "queries", "accountant.mechanisms", "accountant.numbers"]
     done = bare.run("-c", f"import {', '.join(f'hubbub.{module}' for module in modules)}; hubbub.client.Device")
     assert done.returncode == 0, done.stderr
 
@@ -222,7 +222,9 @@ async def test_a_device_submits_with_the_bare_install_and_with_the_command_line(
         settings.write_text(settings.read_text().replace("127.0.0.1:7301", pipeline.shuffler))
         done = await asyncio.to_thread(bare.run, "-c", EMBEDDED.format(client=str(client), at=pipeline.shuffler))
         assert done.returncode == 0, done.stderr
-        words = ("submit", str(settings), "--answer", "theme=dark", "--answer", "session=12.5")
+        answers = tmp_path / "answers.txt"
+        answers.write_text("theme=dark\nsession=12.5\n")
+        words = ("submit", str(settings), "--answers", str(answers))
         done = await asyncio.to_thread(cli.hubbub, *words)
         assert done.stdout.startswith("acknowledged: task usage"), done.stderr
         assert sum(status.submissions for status in await pipeline.status()) == 2

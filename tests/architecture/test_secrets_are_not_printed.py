@@ -18,8 +18,9 @@ from hubbub.client.device import DeviceReceipt
 from hubbub.client.enrolled import _Found
 from hubbub.client.enrolment_tables import Enrolment
 from hubbub.client.entry import Drawn, Entry
-from hubbub.client.gateway import _Parcel
+from hubbub.client.fleet import _Parcel
 from hubbub.client.memory import Step
+from hubbub.client.parcel import Ending, Outcome, Parcel
 from hubbub.deploy.authority import Authority
 from hubbub.deploy.ticketing import Enrolled
 from hubbub.protos.batch import BatchId
@@ -49,8 +50,10 @@ HOLDING = re.compile(r"\b(bytes|Value|Answers|Memory|Memories)\b")
 
 PUBLIC = {
     # What is signed, and published as it is.
-    "body", "signature", "signatures", "successions", "records", "certificate", "table",
+    "body", "signature", "signatures", "attestation", "successions", "records", "certificate", "table",
     "operator_signature", "shuffler_signature",
+    # How far a log goes: random numbers of SQLite's.
+    "salts",
     # Public keys.
     "public_key", "operator", "shuffler", "analyzer", "hops", "authority", "second_authority",
     "public", "identity", "old", "new", "witness",
@@ -94,6 +97,8 @@ HOLDERS: tuple[Any, ...] = (
     Moment(0, {"state": SYMBOL}),
     NewRoundKey(SECRET, SIGNED, 0),
     Opened(SECRET, bytes(16), SECRET),
+    Outcome(TO, SECRET, Ending.ACKNOWLEDGED),
+    Parcel(TO, Submission(SECRET[:16], SECRET, SECRET, SECRET)),
     Pems(b"", b"", SECRET),
     Prefix(SECRET, ended=True),
     Receipt(SECRET, 0),

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from cores import all_cores, open_bare, rate, shares
 from parts import INNER_BYTES, THEME
@@ -71,7 +72,8 @@ class _Sender:
         identities = Identities(operator.public, self.shuffler.public, analyzer.public, (hop.public,))
         schedule = Schedule(int(time.time()), 3600, 60, RUNS + 1, "operator")
         privacy = Privacy(1.0, 1e-6)
-        self.task = Task("speed", schedule, 1000, privacy, (THEME,), identities, format=TASK_FORMAT, stated=ENROLLED)
+        form: dict[str, Any] = {"format": TASK_FORMAT, "stated": ENROLLED, "maximum_reports": 10 * REPORTS}
+        self.task = Task("speed", schedule, 1000, privacy, (THEME,), identities, **form)
         SqliteStore.create(folder)
         self.store = SqliteStore(folder)
         taker = _Taker(self.task, analyzer)

@@ -36,7 +36,6 @@ from hubbub.protos.v1 import submission_pb2, submission_pb2_grpc
 from hubbub.protos.wire import SubmissionCaller
 from hubbub.service import listening
 from hubbub.shuffler.records import Master
-from hubbub.shuffler.server import SUBMISSION_CALLS
 from hubbub.shuffler.sqlite.enrolled import masters
 
 CALLS = 4000
@@ -215,7 +214,7 @@ def _serve_nothing(connection: Connection, tls: TLS) -> None:
 
 
 async def _serving_nothing(connection: Connection, tls: TLS) -> None:
-    server = listening.new_server(SUBMISSION_CALLS)
+    server = listening.new_server()
     submission_pb2_grpc.add_SubmissionServiceServicer_to_server(_Nothing(), server)
     port = listening.listen(server, "127.0.0.1:0", tls.server(mutual=False))
     await server.start()

@@ -21,6 +21,7 @@ minimum_reports = 20
 [privacy]
 epsilon = 0.5
 delta = 0.05
+large_delta = "few devices, none of them anybody's"
 epsilon_local = 4
 
 [[query]]

@@ -27,3 +27,15 @@ def test_a_store_is_made_once_and_not_replaced(tmp_path: Path, service: str) -> 
     assert f"error: {store} exists; nothing was made" in again.err
     shutil.rmtree(folder / "data")
     assert f"made {store}, empty; now start the {service}" in hubbub(*words).out
+
+
+def test_check_store_says_what_is_whole_and_what_is_not(tmp_path: Path) -> None:
+    folder = initialise(tmp_path / "deployment", Placement()).of("analyzer")
+    settings, store = folder / "analyzer.toml", folder / "data" / "analyzer.db"
+    hubbub("analyzer", settings, "--create-store")
+    assert f"{store} is whole" in hubbub("analyzer", settings, "--check-store").out
+    content = bytearray(store.read_bytes())
+    content[8192:8200] = b"\xff" * 8
+    store.write_bytes(content)
+    checked = hubbub("analyzer", settings, "--check-store")
+    assert (checked.status, f"error: {store} is damaged" in checked.err) == (1, True)

@@ -28,8 +28,11 @@ from support.command import Ran
 from support.fake_shuffler import Clock, FakeShuffler
 from support.samples import Parties, make_tls, sample_task, signed
 
-ANSWERS = ("--answer", "carrier=UA", "--answer", "delay=12.5")
-OTHERS = ("--answer", "carrier=AA")
+FILES = {"answers.txt": "carrier=UA\ndelay=12.5\n", "others.txt": "carrier=AA\n"}
+"""Files of answers in the client's folder."""
+
+ANSWERS = ("--answers", "answers.txt")
+OTHERS = ("--answers", "others.txt")
 
 
 class Client:
@@ -39,6 +42,8 @@ class Client:
         self.folder, self.task, self.parties = folder, task, parties
         self.shuffler = shuffler
         self.settings = folder / "client.toml"
+        for name, content in FILES.items():
+            (folder / name).write_text(content)
         self.is_reached(True)
 
     def is_reached(self, reached: bool) -> None:
@@ -55,7 +60,8 @@ class Client:
 
     async def run(self, *words: str, stdin: bytes | None = None) -> Ran:
         place = 2 if words[0] == "device" else 1
-        return await asyncio.to_thread(self._run, [*words[:place], str(self.settings), *words[place:]], stdin)
+        named = [str(self.folder / word) if word in FILES else word for word in words]
+        return await asyncio.to_thread(self._run, [*named[:place], str(self.settings), *named[place:]], stdin)
 
     def _run(self, words: list[str], stdin: bytes | None) -> Ran:
         done = CliRunner().invoke(build(["submit", "device"]), words, input=stdin)
@@ -104,7 +110,7 @@ async def test_answers_wait_for_a_moment_that_a_restart_does_not_change(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as ended:
-        ended.setattr("hubbub.client.device.wait_until", interrupted)
+        ended.setattr("hubbub.client.answering.wait_until", interrupted)
         assert (await client.run("submit", *ANSWERS, "--spread")).status != 0
     moment = (await client.run("device", "status", "--json")).json["current"]["moment"]
     assert f"not before {moment}" in (await client.run("device", "status")).out
@@ -116,7 +122,7 @@ async def test_answers_wait_for_a_moment_that_a_restart_does_not_change(
         waited.append(until)
         return True
 
-    monkeypatch.setattr("hubbub.client.device.wait_until", at_once)
+    monkeypatch.setattr("hubbub.client.answering.wait_until", at_once)
     assert (await client.run("submit", *ANSWERS, "--spread", "--json")).json["answers_used"] is False
     assert [time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(until)) for until in waited] == [moment]
     assert len(client.shuffler.held) == 1
@@ -128,7 +134,7 @@ async def test_what_waits_for_a_moment_is_sent_early_where_it_is_said(
     async def interrupted(*_: Any) -> bool:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("hubbub.client.device.wait_until", interrupted)
+    monkeypatch.setattr("hubbub.client.answering.wait_until", interrupted)
     assert (await client.run("submit", *ANSWERS, "--spread")).status != 0
     assert (await client.run("device", "resend", "--early", "--json")).json["acknowledged"] == [0]
 
@@ -166,6 +172,15 @@ async def test_answers_are_read_from_a_file_or_from_stdin(client: Client, tmp_pa
     assert (again.status, "the first answers stand" in again.err) == (1, True)
 
 
+async def test_no_word_of_the_command_holds_an_answer_unless_one_is_put_there(client: Client) -> None:
+    ran = await client.run("submit", "--json", stdin=b"carrier=UA\ndelay=12.5\n")
+    assert (ran.status, ran.json["answers_used"], ran.err) == (0, True, "")
+    shown = await client.run("submit", "--answer", "carrier=AA", stdin=b"not read")
+    assert "warning: --answer shows an answer to every account of this machine" in " ".join(shown.err.split())
+    assert "carrier" not in shown.err
+    assert "the first answers stand" in shown.err
+
+
 @pytest.mark.parametrize(
     ("stdin", "says"),
     [
@@ -194,7 +209,7 @@ async def test_a_file_of_answers_that_is_not_there_is_bad_use(client: Client) ->
     [("nope=1", "has no query 'nope'"), ("carrier=XX", "categories"), ("delay=x", "must be a number")],
 )
 async def test_an_answer_that_does_not_fit_is_bad_use(client: Client, answer: str, says: str) -> None:
-    ran = await client.run("submit", "--answer", answer)
+    ran = await client.run("submit", stdin=answer.encode())
     assert (ran.status, ran.out) == (2, "")
     assert says in ran.err
 
@@ -230,11 +245,20 @@ async def test_a_limit_refuses_answers_and_what_is_left_is_shown(client: Client)
     assert document["frees_up"].endswith("T00:00:00Z")
 
 
-@pytest.mark.parametrize("limit", ["epsilon=3", "epsilon_per_day", "epsilon_per_day=much", "epsilon_per_day=-1"])
+@pytest.mark.parametrize("limit", ["epsilon_total=3", "epsilon_per_day", "epsilon_per_day=much", "delta=-1"])
 async def test_a_limit_that_cannot_be_read_is_bad_use(client: Client, limit: str) -> None:
     refused = await client.run("submit", *ANSWERS, "--limit", limit)
     assert refused.status == 2
     assert "limit" in refused.err
+
+
+@pytest.mark.parametrize("limit", ["epsilon=9.5", "delta=0.001", "epsilon-local=19"])
+async def test_a_task_that_promises_too_little_privacy_is_not_answered(client: Client, limit: str) -> None:
+    refused = await client.run("submit", *ANSWERS, "--limit", limit)
+    name = limit.partition("=")[0].replace("-", "_")
+    assert refused.status == 1
+    assert f"the task promises {name} = " in refused.err
+    assert "have the operator plan a task that promises more privacy, or raise the limit" in refused.err
 
 
 async def test_a_certificate_is_learned_or_refused(client: Client) -> None:
@@ -253,6 +277,7 @@ async def test_status_says_it_in_words(client: Client) -> None:
     await client.run("submit", *ANSWERS)
     text = (await client.run("device", "status")).out
     lines = {line[:9].strip(): line[10:] for line in text.splitlines()}
+    assert lines.pop("warning:").startswith(" = 0.01 is above 0.005 = 0.1 / minimum_reports, so every ε here promises")
     assert set(lines) == {"task", "now", "next", "to send", "opted out", "local ε", "promise"}
     assert lines["now"].endswith("answered and acknowledged")
     assert lines["next"].endswith("not answered")
@@ -296,7 +321,7 @@ async def test_a_bad_authority_is_named_at_once(client: Client) -> None:
 
 PAGE = Path(__file__).parents[2] / "docs" / "client.md"
 PROGRAMS = re.findall(r"(?ms)^```python\n(.*?)^```$", PAGE.read_text())
-EXPECTED = ("0 True", "Recorded(calls=2, kept=1, repeated=1,", "0 none 1 ()", "1 3.")
+EXPECTED = ("0 True", "True", "Recorded(calls=2, kept=1, repeated=1,", "0 none 1 ()", "1 3.")
 
 
 @pytest.mark.parametrize(("program", "printed"), [*zip(PROGRAMS, EXPECTED, strict=True)])

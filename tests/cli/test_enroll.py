@@ -26,6 +26,7 @@ from hubbub.protos.transport import TLS, open_channel
 from hubbub.protos.wire import SubmissionCaller
 from hubbub.queries.histogram import Histogram
 from support.command import Ran, hubbub
+from support.samples import FEW
 
 HOUR = 3600
 
@@ -134,7 +135,7 @@ DRAFT = Draft(
     "kiosks",
     Schedule(int(time.time()), length=HOUR, grace=HOUR, rounds=1, close="operator"),
     20,
-    Privacy(epsilon=10.0, delta=1e-2, epsilon_local=16.0),
+    Privacy(epsilon=10.0, delta=1e-2, epsilon_local=16.0, large_delta=FEW),
     (Histogram("theme", ("dark", "light")),),
 )
 

@@ -41,12 +41,14 @@ def test_a_whole_history_holds(folder: Path, tmp_path: Path) -> None:
     assert (ran.status, ran.err) == (0, "")
     assert "one history of 3 rounds, all that were released, by the shuffler's records: epsilon <= " in ran.out
     assert "if the honest share was assumed rightly" in ran.out
+    assert "how many reports are valid is the analyzer's word" in ran.out
+    assert "whatever is valid, by the shuffler's record" in ran.out
     assert "not pinned" not in ran.out
     ran = hubbub("verify", *sorted(folder.iterdir()), "--json")
     assert ran.status == 0
     assert (ran.json["verified"], ran.json["signers_pinned"], ran.json["problems"]) == (True, False, [])
     assert [each["round"] for each in ran.json["histories"][0]["rounds"]] == [0, 1, 2]
-    assert set(ran.json["histories"][0]["rounds"][0]) >= {"file", "reports", "epsilon_upper"}
+    assert set(ran.json["histories"][0]["rounds"][0]) >= {"file", "reports", "epsilon_upper", "epsilon_upper_attested"}
 
 
 def test_a_gap_and_a_changed_file_are_named_with_file_and_round_and_the_status_is_1(folder: Path) -> None:

@@ -73,6 +73,7 @@ minimum_reports = 2
 [privacy]
 epsilon = 10
 delta = 0.1
+large_delta = "few devices, none of them anybody's"
 
 [[query]]
 name = "theme"

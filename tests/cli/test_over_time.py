@@ -13,7 +13,7 @@ import pytest
 from pyarrow import csv, parquet
 from typer.testing import CliRunner
 
-from hubbub.client import Gateway
+from hubbub.client import Fleet
 from hubbub.deploy.command_line import build
 from hubbub.deploy.local import LocalPipeline
 from hubbub.deploy.views.results import COLUMNS
@@ -26,19 +26,20 @@ from hubbub.queries.longitudinal.question import Longitudinal
 from hubbub.queries.question import Value
 from hubbub.queries.top import Top
 from support.command import Ran
+from support.samples import FEW
 
 pytestmark = pytest.mark.slow
 
 DEVICES = 110
 GROUPED = Grouped("session", (Histogram("region", ("north", "south")),), Distribution("session", (0.0, 5.0, 60.0)))
-ANSWERS = ("--answer", "active=no", "--answer", "site=a", "--answer", "session=north,3")
+ANSWERS = b"active=no\nsite=a\nsession=north,3\n"
 
 
 def draft() -> Draft:
     over_time = Longitudinal("active", 1, "direct", epsilon_local=20.0)
     # Both rounds began before now and are cut long after it, so that they can be answered one after the other at once.
     schedule = Schedule(int(time.time()) - 7200, 3600, 30 * 86_400, 2, "operator")
-    privacy = Privacy(epsilon=8.0, delta=1e-2, epsilon_local=20.0, epsilon_total=30.0)
+    privacy = Privacy(epsilon=8.0, delta=1e-2, epsilon_local=20.0, epsilon_total=30.0, large_delta=FEW)
     return Draft("fleet", schedule, 100, privacy, (over_time, Top("site", ("a", "b", "c")), GROUPED))
 
 
@@ -57,25 +58,26 @@ def put(settings: Path, values: Mapping[str, str]) -> None:
     settings.write_text(text)
 
 
-async def run(*words: str | Path) -> Ran:
-    done = await asyncio.to_thread(CliRunner().invoke, build([str(words[0])]), [str(word) for word in words])
+async def run(*words: str | Path, stdin: bytes | None = None) -> Ran:
+    command, given = build([str(words[0])]), [str(word) for word in words]
+    done = await asyncio.to_thread(CliRunner().invoke, command, given, stdin)
     return Ran(done.exit_code, done.stdout, done.stderr)
 
 
 async def answer_round_0(pipeline: LocalPipeline, client: Path) -> None:
-    submitted = await run("submit", client / "client.toml", "--round", "0", *ANSWERS)
+    submitted = await run("submit", client / "client.toml", "--round", "0", stdin=ANSWERS)
     assert submitted.status == 0, submitted.err
-    gateway = Gateway(
+    fleet = Fleet(
         pipeline.task.encode(),
         operator_key=pipeline.operator_key,
         shuffler_key=pipeline.shuffler_key,
-        state=client / "gateway.db",
+        state=client / "fleet.db",
         shuffler=pipeline.shuffler,
         authority=pipeline.authority,
         tickets=pipeline.ticket,
     )
-    async with gateway:
-        assert (await gateway.submit_many(answers(), 0)).accepted == DEVICES
+    async with fleet:
+        assert (await fleet.submit_many(answers(), 0)).accepted == DEVICES
     await pipeline.close_round(0)
 
 
@@ -102,14 +104,14 @@ async def learned_in_time(pipeline: LocalPipeline, client: Path, certificate: by
     task = pipeline.task.task
     again = min(2 * task.privacy.epsilon, promised + sum(query.local_cost(1) for query in task.queries))
     put(settings, {"epsilon_per_task": f"{(certified + task.privacy.epsilon + again) / 2}"})
-    refused = await run("submit", settings, "--round", "1", *ANSWERS)
+    refused = await run("submit", settings, "--round", "1", stdin=ANSWERS)
     assert refused.status == 1
     assert "epsilon_per_task" in refused.err
     (client / "certificate.json").write_bytes(certificate)
     learned = await run("device", "learn", settings, client / "certificate.json", "--json")
     assert learned.json["epsilon_all_rounds"] == certified
     assert (await run("device", "spent", settings, "--json")).json["tasks"][0]["total"]["epsilon"] == certified
-    submitted = await run("submit", settings, "--round", "1", *ANSWERS)
+    submitted = await run("submit", settings, "--round", "1", stdin=ANSWERS)
     assert submitted.status == 0, submitted.err
 
 

@@ -20,6 +20,7 @@ from hubbub.protos.messages import RoundState
 from hubbub.protos.task import Draft, Privacy, Schedule
 from hubbub.queries.histogram import Histogram
 from support.command import Ran, hubbub
+from support.samples import FEW
 
 pytestmark = pytest.mark.slow
 
@@ -27,7 +28,7 @@ DRAFT = Draft(
     "kiosks",
     Schedule(int(time.time()), length=3600, grace=86_400, rounds=1, close="operator"),
     20,
-    Privacy(epsilon=10.0, delta=1e-2, epsilon_local=16.0),
+    Privacy(epsilon=10.0, delta=1e-2, epsilon_local=16.0, large_delta=FEW),
     (Histogram("theme", ("light", "dark")),),
 )
 

@@ -37,6 +37,7 @@ TASK = sample_task(PARTIES)
 OTHER = sample_task(PARTIES, name="others")
 SIGNED, SIGNED_OTHER = signed(TASK, PARTIES), signed(OTHER, PARTIES)
 KEY_SET = bytes(range(32))
+SIGNATURE = bytes(64)
 COUNTS = b"counts of each symbol"
 
 pytestmark = pytest.mark.parametrize("implementation", ANALYZER_STORES, ids=str)
@@ -106,7 +107,7 @@ async def counted(store: Store, number: int = 0) -> list[Batch]:
     batches = [await delivered(store, query, number) for query in range(len(TASK.queries))]
     for batch in batches:
         paid = charges_for(TASK, number, await store.charges(TASK.id))
-        await store.commit(batch.id, COUNTS, Committed(6, {}), paid)
+        await store.commit(batch.id, COUNTS, SIGNATURE, Committed(6, {}), paid)
     return batches
 
 
@@ -279,7 +280,7 @@ async def test_what_arrived_can_be_forgotten_until_it_is_committed(store: Store)
     assert arrived(store, batch.id) == b""
     assert await announce(store, batch) == 0
     await store.append(batch.stretch())
-    await store.commit(batch.id, COUNTS, Committed(6, {}), charges(0))
+    await store.commit(batch.id, COUNTS, SIGNATURE, Committed(6, {}), charges(0))
     await store.forget_envelopes(batch.id)
     assert arrived(store, batch.id) == b"".join(batch.envelopes)
 
@@ -344,8 +345,8 @@ async def test_a_past_has_the_rounds_that_were_counted_in_the_order_of_their_rel
 async def test_counts_and_charges_are_stored_together_and_once(store: Store) -> None:
     batch = await delivered(store)
     first = Committed(4, {"duplicate": 1, "unopenable": 1})
-    assert await store.commit(batch.id, COUNTS, first, charges(0)) == first
-    assert await store.commit(batch.id, b"others", Committed(5, {}), charges(1, charges(0))) == first
+    assert await store.commit(batch.id, COUNTS, SIGNATURE, first, charges(0)) == first
+    assert await store.commit(batch.id, b"others", SIGNATURE, Committed(5, {}), charges(1, charges(0))) == first
     found = await store.batch(batch.id)
     assert found is not None
     assert (found.committed, found.counts, found.position) == (first, COUNTS, 6)
@@ -357,21 +358,21 @@ async def test_counts_and_charges_are_stored_together_and_once(store: Store) -> 
 
 async def test_charges_that_do_not_follow_are_refused_and_nothing_is_committed(store: Store) -> None:
     one, two = await delivered(store, 0, 0), await delivered(store, 0, 1)
-    await store.commit(one.id, COUNTS, Committed(6, {}), charges(0))
+    await store.commit(one.id, COUNTS, SIGNATURE, Committed(6, {}), charges(0))
     for wrong in (charges(1), charges(1, charges(0))[1:]):
         with pytest.raises(LedgerMoved):
-            await store.commit(two.id, COUNTS, Committed(6, {}), wrong)
+            await store.commit(two.id, COUNTS, SIGNATURE, Committed(6, {}), wrong)
     found = await store.batch(two.id)
     assert found is not None
     assert (found.committed, found.counts) == (None, None)
     assert list(await store.charges(TASK.id)) == charges(0)
-    await store.commit(two.id, COUNTS, Committed(6, {}), charges(1, charges(0)))
+    await store.commit(two.id, COUNTS, SIGNATURE, Committed(6, {}), charges(1, charges(0)))
     assert [charge.place for charge in await store.charges(TASK.id)] == [0, 1, 2, 3]
 
 
 async def test_of_rounds_that_are_charged_together_one_is_first(store: Store) -> None:
     batches = [await delivered(store, 0, number) for number in range(3)]
-    calls = [store.commit(each.id, COUNTS, Committed(6, {}), charges(each.id.round)) for each in batches]
+    calls = [store.commit(each.id, COUNTS, SIGNATURE, Committed(6, {}), charges(each.id.round)) for each in batches]
     outcomes = await asyncio.gather(*calls, return_exceptions=True)
     assert sorted(type(outcome).__name__ for outcome in outcomes) == ["Committed", "LedgerMoved", "LedgerMoved"]
     assert len(await store.counted()) == 1
@@ -392,10 +393,10 @@ async def test_a_round_that_is_abandoned_has_neither_key_nor_envelopes(store: St
 
 async def test_a_round_is_certified_when_all_its_batches_are_committed_and_once(store: Store) -> None:
     first = await delivered(store, 0)
-    await store.commit(first.id, COUNTS, Committed(6, {}), charges(0))
+    await store.commit(first.id, COUNTS, SIGNATURE, Committed(6, {}), charges(0))
     assert await store.uncertified() == []
     second = await delivered(store, 1)
-    await store.commit(second.id, COUNTS, Committed(2, {}), [])
+    await store.commit(second.id, COUNTS, SIGNATURE, Committed(2, {}), [])
     assert await store.uncertified() == [(TASK.id, 0)]
     assert await store.certificate(TASK.id, 0) is None
     for document in (b"certificate", b"another"):
@@ -495,7 +496,7 @@ def a_life() -> Story[Store]:
 
     async def commit(store: Store, query: int) -> None:
         found = await store.charges(TASK.id)
-        await store.commit(batches[query].id, COUNTS, Committed(6, {}), paid[len(found) :])
+        await store.commit(batches[query].id, COUNTS, SIGNATURE, Committed(6, {}), paid[len(found) :])
 
     steps: list[Step[Store]] = [
         Step("tasks", lambda store: store.add_tasks([SIGNED])),

@@ -216,6 +216,24 @@ async def test_each_submission_of_a_call_is_held_by_itself(store: Store) -> None
     assert await store.hold(round_, [submission(2), submission(1, b"e" * 16)]) == [Held.SAME, Held.CONFLICT]
 
 
+async def test_a_round_holds_no_more_than_its_most_and_knows_what_it_holds(store: Store) -> None:
+    round_ = await store.add_round(TASK.id, 0)
+    assert await store.hold(round_, [submission(1), submission(2), submission(3)], most=2) == [
+        *[Held.NEW] * 2,
+        Held.FULL,
+    ]
+    assert await store.hold(round_, [submission(3), submission(1), submission(2, b"e" * 16)], most=2) == [
+        Held.FULL,
+        Held.SAME,
+        Held.CONFLICT,
+    ]
+    calls = [store.hold(round_, [submission(number)], most=10) for number in range(3, 20)]
+    outcomes = [outcome for found in await asyncio.gather(*calls) for outcome in found]
+    assert (outcomes.count(Held.NEW), outcomes.count(Held.FULL)) == (8, 9)
+    assert await store.submissions(round_) == 10
+    assert (await store.tally(TASK.id, 0))["round_full"] == 11
+
+
 async def test_the_same_id_in_another_round_is_another_submission(store: Store) -> None:
     one, other = await store.add_round(TASK.id, 0), await store.add_round(TASK.id, 1)
     assert await store.hold(one, [submission(1)]) == [Held.NEW]

@@ -51,7 +51,8 @@ def deployment(tmp_path_factory: pytest.TempPathFactory) -> Folder:
         keys[role] = folder / f"{role.value}.pub.pem"
         identity.save_public(keys[role])
     hops = Hops(len(HOPS))
-    made = initialise(folder / "deployment", Placement(data=Path("/var/lib/hubbub"), public_keys=keys, hops=hops))
+    placement = Placement(data=Path("/var/lib/hubbub"), public_keys=keys, hops=hops, proxy=True)
+    made = initialise(folder / "deployment", placement)
     for role in keys:
         shutil.move(folder / f"{role.value}.pem", made.identity(role))
     return made
@@ -217,8 +218,8 @@ def test_images_expose_and_the_compose_file_publishes_the_ports_of_the_settings(
     published = [entry.split(":") for entry in compose(service)["services"][command_of(service)]["ports"]]
     assert {int(entry[-1]) for entry in published} <= ports_in_settings(service)
     everywhere = {int(entry[-1]) for entry in published if len(entry) == 2}
-    # The analyzer's shuffler is beside it in that file; a hop's is on another host.
-    assert everywhere == {"shuffler": {7301}, "analyzer": set(), "hop-2": {7501}}[service]
+    # The analyzer's shuffler is beside it in that file, and the proxy beside the shuffler; a hop's is elsewhere.
+    assert everywhere == {"shuffler": set(), "analyzer": set(), "hop-2": {7501}}[service]
     assert all(entry[0] == "127.0.0.1" for entry in published if len(entry) == 3)
 
 
@@ -353,8 +354,9 @@ def test_each_network_is_one_trust_boundary() -> None:
         for name in content["networks"]
     }
     assert on == {
-        "devices": {"shuffler"},
+        "devices": {"proxy"},
+        "inside": {"proxy", "shuffler"},
         "delivery": {"shuffler", "analyzer"},
         "operator": {"shuffler", "analyzer", "operator"},
     }
-    assert content["networks"]["delivery"] == {"internal": True}
+    assert content["networks"]["delivery"] == content["networks"]["inside"] == {"internal": True}

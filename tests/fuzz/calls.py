@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
 from types import ModuleType
-from typing import Any, NoReturn
+from typing import Any
 
-import grpc
-from google.protobuf.message import DecodeError, Message
+from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
 from hubbub.protos.credentials import CREDENTIAL_BYTES, KEY_BYTES, Credential
@@ -20,6 +19,8 @@ from hubbub.protos.messages import CredentialStatus, KeyState, MasterKey
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.v1 import control_pb2, delivery_pb2, results_pb2, submission_pb2
 from hubbub.protos.wire import serving
+from hubbub.protos.wire.intake import Method
+from hubbub.protos.wire.sizes import Call
 
 MODULES: dict[str, ModuleType] = {
     "SubmissionService": submission_pb2,
@@ -32,23 +33,11 @@ MODULES: dict[str, ModuleType] = {
 OPERATOR = "operator"
 
 
-class Aborted(Exception):
-    """A call was refused: with which status and trailers."""
-
-    def __init__(self, code: grpc.StatusCode, details: str, trailers: tuple[tuple[str, str], ...]) -> None:
-        super().__init__(details)
-        self.code = code
-        self.trailers = dict(trailers)
-
-
 class Context:
     """The context of a call by the operator."""
 
     def auth_context(self) -> dict[str, list[bytes]]:
         return {"x509_common_name": [OPERATOR.encode()]}
-
-    async def abort(self, code: grpc.StatusCode, details: str = "", trailers: Any = ()) -> NoReturn:
-        raise Aborted(code, details, trailers)
 
 
 class Willing:
@@ -108,15 +97,16 @@ class Willing:
         return self._samples["condition"]
 
 
-def servicers(samples: dict[str, Any]) -> dict[str, Any]:
-    """The adapters of `wire`, by service, over the willing handler."""
-    handler, allowed = Willing(samples), {OPERATOR}
-    return {
+def methods(samples: dict[str, Any]) -> dict[str, dict[str, tuple[Call, Method]]]:
+    """The calls of `wire`, by service, over the willing handler."""
+    handler = Willing(samples)
+    servicers = {
         "SubmissionService": serving._SubmissionServicer(handler),
-        "RoundControlService": serving._ControlServicer(handler, allowed),
-        "DeliveryService": serving._DeliveryServicer(handler, allowed),
-        "ResultsService": serving._ResultsServicer(handler, allowed),
+        "RoundControlService": serving._ControlServicer(handler),
+        "DeliveryService": serving._DeliveryServicer(handler),
+        "ResultsService": serving._ResultsServicer(handler),
     }
+    return {service: serving.methods_of(service, servicer) for service, servicer in servicers.items()}
 
 
 def requests() -> dict[str, tuple[str, type[Message]]]:
@@ -134,19 +124,14 @@ def caller(samples: dict[str, Any], name: str) -> Callable[[bytes], None]:
     Raises:
         MessageError: where the request is refused, as it may be.
     """
-    service, kind = requests()[name]
-    method = getattr(servicers(samples)[service], name)
+    service, _ = requests()[name]
+    call, method = methods(samples)[service][name]
 
     def accept(data: bytes) -> None:
+        # Anything but a refusal would be answered INTERNAL.
         try:
-            request = kind.FromString(data)
-        except DecodeError:  # gRPC answers it, before any of our code
-            raise MessageError("no message") from None
-        try:
-            answered(method(request, Context())).SerializeToString()
-        except Aborted as refusal:
-            if refusal.code is grpc.StatusCode.INTERNAL or refusal.trailers.get("hubbub-reason") not in set(Reason):
-                raise
+            answered(method(call.decode(data), Context())).SerializeToString()  # type: ignore[arg-type]
+        except Refusal as refusal:
             raise MessageError(str(refusal)) from refusal
 
     return accept

@@ -38,6 +38,7 @@ from hubbub.accountant.pairs import Part
 from hubbub.accountant.spending.entry import Entry, LedgerBroken
 from hubbub.analyzer import settings as analyzer_settings
 from hubbub.client.errors import NoRound, StateError
+from hubbub.client.parcel import Ending, Outcome, Parcel
 from hubbub.client.spent import budget_of
 from hubbub.client.standing import Memory, status_of
 from hubbub.client.state import DONE, Drawn, Round, State
@@ -104,7 +105,7 @@ from hubbub.protos.signed import (
 from hubbub.protos.signed_task import read_task
 from hubbub.protos.successions import Succession, SuccessionError
 from hubbub.protos.suites import DEFAULT
-from hubbub.protos.task import Task, task_content
+from hubbub.protos.task import STATING, TASK_FORMAT, Task, task_content
 from hubbub.protos.tickets import Ticket
 from hubbub.protos.v1 import condition_pb2, control_pb2, delivery_pb2, results_pb2, submission_pb2
 from hubbub.protos.wire.releases import write_begin
@@ -125,7 +126,7 @@ from support.bills import BILL
 from support.certificates import content_of, counts, encode
 from support.mutation import Mutator, of_bytes, of_json, of_text
 from support.queries import INNER_BYTES, krr_query, report, unary_query
-from support.samples import HALF, Parties, sample_task, signed
+from support.samples import HALF, Parties, sample_task, signed, stating
 
 STATES = Path(__file__).parents[1] / "vectors" / "stores"
 
@@ -197,6 +198,11 @@ KEY = bytes(range(1, 33))
 PUBLIC = X25519PrivateKey.from_private_bytes(KEY).public_key()
 ID = bytes(range(16))
 TICKET = Ticket(ID, PARTIES.shuffler.public, 1_800_000_000).signed_by(PARTIES.operator)
+PARCEL = Parcel(DESTINATION, Submission(ID, b"sealed", b"credential", b"proof"))
+OUTCOMES = (
+    Outcome(DESTINATION, ID, Ending.ACKNOWLEDGED),
+    Outcome(DESTINATION, ID, Ending.REFUSED, Reason.TOO_LATE, "too late"),
+)
 SUCCESSION = (
     Succession(Role.SHUFFLER, PARTIES.shuffler.public, _identity(4).public, PARTIES.operator.public, 1_800_000_000)
     .signed_by(PARTIES.shuffler)
@@ -343,6 +349,14 @@ INNERS = [INNER_BYTES, INNER_BYTES + 7]
 
 def read_ticket(data: bytes) -> None:
     same(Ticket.decode(data).encode(), data)
+
+
+def read_parcel(data: bytes) -> None:
+    same(Parcel.decode(data).encode(), data)
+
+
+def read_outcome(data: bytes) -> None:
+    same(Outcome.decode(data).encode(), data)
 
 
 def read_succession(data: bytes) -> None:
@@ -496,7 +510,17 @@ def read_draft(data: bytes) -> None:
     with in_file(data, "task.toml") as path:
         draft = draft_in(path)
     queries = tuple(_planned(question) for question in draft.questions)
-    task = Task(draft.name, draft.schedule, draft.minimum_reports, draft.privacy, queries, PARTIES.public)
+    task = Task(
+        draft.name,
+        draft.schedule,
+        draft.minimum_reports,
+        draft.privacy,
+        queries,
+        PARTIES.public,
+        format=TASK_FORMAT,
+        stated=draft.admission,
+        maximum_reports=draft.most_reports,
+    )
     content = parse_canonical(task.canonical)
     same(read_task(content), task)
     same(task_content(task), content)
@@ -559,15 +583,20 @@ def _record_again(record: Any) -> Any:
 @cache
 def _certificate(task_form: Form, form: Form) -> dict[str, Any]:
     queries = (krr_query(Histogram("carrier", ("AA", "B6", "UA")), HALF),)
-    task = replace(TASK, queries=queries, format=task_form.name, stated=OPEN if task_form is TASK_FORMS[-1] else None)
+    task = replace(TASK, queries=queries)
+    if task_form.name in STATING:
+        # The last form says more than the one before it.
+        task = stating(task, OPEN) if task_form is TASK_FORMS[-1] else replace(task, format=task_form.name, stated=OPEN)
+    else:
+        task = replace(task, format=task_form.name)
     return content_of(task, PARTIES, [counts(task, 0, 25), counts(task, 1, 30, left_out=2)], form=form.name)
 
 
 def _certificates() -> list[dict[str, Any]]:
-    """One of each version, and of the newest one for a task of version 1 and one that attests releases."""
-    (old, new), (old_task, new_task, attesting) = CERTIFICATE_FORMS, TASK_FORMS
+    """One of each version, and of the newest one for a task of version 1 and those that attest releases."""
+    (old, uncounted, new), (old_task, new_task, *attesting) = CERTIFICATE_FORMS, TASK_FORMS
     earlier = [_certificate(new_task, new), _certificate(old_task, new), _certificate(old_task, old)]
-    return [*earlier, _certificate(attesting, new)]
+    return [*earlier, _certificate(new_task, uncounted), *(_certificate(each, new) for each in attesting)]
 
 
 # Keys, settings, data
@@ -766,6 +795,8 @@ def _targets() -> list[Target]:
             tasks,
             of_json,
         ),
+        Target("parcel", read_parcel, (PARCEL.encode(),), (MessageError,), of_json),
+        Target("outcome", read_outcome, tuple(one.encode() for one in OUTCOMES), (MessageError,), of_json),
         Target(
             "ticket", read_ticket, (TICKET.encode(), TICKET.signed_by(PARTIES.analyzer).encode()), signatures, of_json
         ),

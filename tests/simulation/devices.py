@@ -15,7 +15,7 @@ from simulation.model import CARRIERS, told
 from simulation.network import DeviceLine
 from simulation.parties import Life, Party, watched
 
-from hubbub.client import Device, Gateway, Pacing, Patience
+from hubbub.client import Device, Fleet, Pacing, Patience
 from hubbub.client.memory import Step
 from hubbub.client.state import Drawn, State
 from hubbub.deploy.authority import Authority
@@ -105,12 +105,12 @@ class SimulatedDevice(_Simulated, Device):
     """A device."""
 
 
-class SimulatedGateway(_Simulated, Gateway):
-    """A gateway."""
+class SimulatedFleet(_Simulated, Fleet):
+    """A fleet."""
 
 
 class DeviceParty(Party):
-    """A device, or a gateway for several, and its state file."""
+    """A device, or a fleet for several, and its state file."""
 
     client: Any
 
@@ -138,7 +138,7 @@ class DeviceParty(Party):
         )
 
     def _tickets(self) -> dict[str, Any]:
-        if issubclass(self._kind, Gateway):
+        if issubclass(self._kind, Fleet):
             return {"tickets": lambda device: self.world.ticket(f"{self.name} {device}")}
         return {"ticket": self.world.ticket(self.name)}
 

@@ -9,7 +9,7 @@ from random import Random
 from simulation.devices import CARRIERS, MISDEEDS
 
 DEVICES = 6
-GATEWAY = "gateway"
+FLEET = "fleet"
 SERVICES = ("shuffler", "analyzer")
 LINKS = ("devices", "delivery")
 
@@ -38,7 +38,7 @@ POINTS = {
         *(f"{when} {what}" for what in ("BEGIN", "COMMIT", "VACUUM", "wal_checkpoint") for when in ("before", "after")),
         *(
             f"{when} INSERT {table}"
-            for table in ("rounds", "private_keys", "batches", "stretches", "ledger", "certificates")
+            for table in ("rounds", "private_keys", "batches", "stretches", "ledger", "attestations", "certificates")
             for when in ("before", "after")
         ),
         *(f"{when} DELETE {table}" for table in ("stretches", "private_keys") for when in ("before", "after")),
@@ -89,7 +89,7 @@ class Submit:
 
 @dataclass(frozen=True)
 class SubmitMany:
-    """A gateway submits for several devices; twice the same ones are the same devices."""
+    """A fleet submits for several devices; twice the same ones are the same devices."""
 
     devices: tuple[int, ...]
     per_call: int
@@ -227,7 +227,7 @@ def draw(pick: Pick) -> Operation:
         return items[pick(len(items))]
 
     def party() -> str:
-        return one(*SERVICES, *SERVICES, f"device {pick(DEVICES)}", GATEWAY)
+        return one(*SERVICES, *SERVICES, f"device {pick(DEVICES)}", FLEET)
 
     makers: tuple[tuple[int, Callable[[], Operation]], ...] = (
         (9, lambda: Submit(pick(DEVICES), CARRIERS[pick(3)], [None, -30.0, 15.5, 42.25, 180.0, 999.0][pick(6)])),
@@ -245,7 +245,7 @@ def draw(pick: Pick) -> Operation:
         (
             1,
             lambda: Skew(
-                one("analyzer", f"device {pick(DEVICES)}", GATEWAY), [-3600.0, -59.0, 0.0, 59.0, 3600.0][pick(5)]
+                one("analyzer", f"device {pick(DEVICES)}", FLEET), [-3600.0, -59.0, 0.0, 59.0, 3600.0][pick(5)]
             ),
         ),
         (8, lambda: Misbehave(MISDEEDS[pick(len(MISDEEDS))], pick(1000))),

@@ -269,7 +269,9 @@ class ShufflerParty(Party):
         identity = world.parties.shuffler
         self.rounds = Rounds(tasks, self.store, identity, line, "analyzer:1", clock=self.clock, random=world.random)
         credentials = Credentials()
-        self.admission = Admission(tasks, self.store, self.openers, self.clock, QUEUE, credentials)
+        self.admission = Admission(
+            tasks, self.store, self.openers, self.clock, QUEUE, credentials, damaged=self.rounds.damaged_keys
+        )
         signers = [world.parties.operator.public], [identity.public]
         rate = Rate(1000.0, self.clock)
         self.enrolment = Enrolment(credentials, self.store, *signers, self.clock, rate, world.random)

@@ -43,6 +43,7 @@ from hubbub.protos.wire import ControlCaller, DeliveryCaller, ResultsCaller, Sub
 from hubbub.queries.histogram import Histogram
 from hubbub.service.erasing import PAGE_BYTES
 from support.planted import found_in
+from support.samples import FEW
 from support.tree import ROOT
 
 pytestmark = pytest.mark.slow
@@ -54,7 +55,7 @@ DRAFT = Draft(
     "kiosks",
     Schedule(int(time.time()), length=HOUR, grace=HOUR, rounds=1, close="operator"),
     PEOPLE,
-    Privacy(epsilon=10.0, delta=1e-2, epsilon_local=16.0),
+    Privacy(epsilon=10.0, delta=1e-2, epsilon_local=16.0, large_delta=FEW),
     (Histogram("theme", ("dark", "light")),),
 )
 ROUND_KEYS = {"shuffler": "SELECT private_key FROM round", "analyzer": "SELECT private FROM private_keys"}

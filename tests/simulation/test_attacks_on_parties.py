@@ -29,7 +29,7 @@ import pytest_asyncio
 
 from hubbub.accountant.certificate.statement import statement
 from hubbub.accountant.certificate.terms import Terms
-from hubbub.client import Device, Gateway, Reason, Refusal, SignatureError, TaskError
+from hubbub.client import Device, Fleet, Reason, Refusal, SignatureError, TaskError
 from hubbub.deploy.authority import Authority
 from hubbub.deploy.histories import read_histories
 from hubbub.deploy.verification import Pins, VerificationError, verify
@@ -142,7 +142,7 @@ async def released(running: Attacked) -> Played:
 async def play(played: Played, number: int) -> None:
     """Have half of the people answer a round, look at the shuffler's files, and have the round released and erased."""
     running = played.running
-    people = Gateway(
+    people = Fleet(
         running.task.encode(),
         operator_key=running.operator_key,
         shuffler_key=running.shuffler_key,

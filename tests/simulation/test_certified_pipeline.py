@@ -18,6 +18,7 @@ from hubbub.protos.keys import Role
 from hubbub.protos.refusals import Reason
 from hubbub.protos.task import Draft, Privacy, Schedule
 from hubbub.queries.histogram import Histogram
+from support.samples import FEW
 
 HOUR = 3600
 DEVICES = 20
@@ -25,7 +26,7 @@ DRAFT = Draft(
     "kiosks",
     Schedule(int(time.time()), length=HOUR, grace=HOUR, rounds=1, close="operator"),
     DEVICES,
-    Privacy(epsilon=10.0, delta=1e-2, epsilon_local=16.0),
+    Privacy(epsilon=10.0, delta=1e-2, epsilon_local=16.0, large_delta=FEW),
     (Histogram("theme", ("dark", "light")),),
     Admission(Mode.MTLS),
 )

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from simulation import disk
-from simulation.test_processes import DEVICES, environment, everything_counts, library
+from simulation.test_processes import DEVICES, everything_counts, library
 
 from hubbub.client.learning import read_certificate
 from hubbub.deploy.local import LocalPipeline
@@ -19,6 +19,7 @@ from hubbub.protos.task import Draft, Privacy, Schedule
 from hubbub.queries.histogram import Histogram
 from hubbub.queries.number import Number
 from support.command import hubbub
+from support.samples import FEW
 from support.scrape import scrape
 
 pytestmark = pytest.mark.slow
@@ -40,7 +41,7 @@ DUMMIES = 40
 
 def draft() -> Draft:
     schedule = Schedule(int(time.time()), length=3600, grace=86_400, rounds=len(POINTS), close="operator")
-    privacy = Privacy(epsilon=8.0, delta=1e-2, epsilon_local=16.0, dummies=DUMMIES)
+    privacy = Privacy(epsilon=8.0, delta=1e-2, epsilon_local=16.0, dummies=DUMMIES, large_delta=FEW)
     queries = (Histogram("theme", ("light", "dark")), Number("session", 0.0, 60.0, "minutes", optional=True))
     return Draft("kiosks", schedule, 100, privacy, queries)
 
@@ -53,11 +54,10 @@ async def test_killed_anywhere_a_chain_counts_everyone_once_and_proves_what_each
         for number, (party, point) in enumerate(POINTS):
             data = running.folder.of(party) / "data"
             await running.stop(party)
-            with (
-                environment(disk.environment(library, data, tmp_path / "log", DISK_KILL=point)),
-                contextlib.suppress(ServiceError),
-            ):
+            running.services[party].environment = disk.environment(library, data, tmp_path / "log", DISK_KILL=point)
+            with contextlib.suppress(ServiceError):
                 await running.start(party)
+            running.services[party].environment = {}
             deaths.append(await everything_counts(running, number))
         assert deaths == [1] * len(POINTS)
         certificate = (await running.results(len(POINTS) - 1)).certificate

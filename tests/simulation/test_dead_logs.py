@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from hubbub.client import Gateway
+from hubbub.client import Fleet
 from hubbub.deploy.local import LocalPipeline
 from hubbub.protos.keys import Role
 from hubbub.protos.task import Draft, Privacy, Schedule
@@ -19,6 +19,7 @@ from hubbub.protos.transport import open_channel
 from hubbub.protos.wire import ControlCaller, ResultsCaller
 from hubbub.queries.histogram import Histogram
 from support.command import hubbub
+from support.samples import FEW
 from support.scrape import scrape
 
 pytestmark = pytest.mark.slow
@@ -31,7 +32,7 @@ SERVICES = (Role.ANALYZER, Role.SHUFFLER)
 async def logging_to(folder: Path, log: Path) -> AsyncIterator[LocalPipeline]:
     """A pipeline whose services write their logs to a file that is there already."""
     schedule = Schedule(int(time.time()), length=3600, grace=86_400, rounds=2, close="operator")
-    privacy = Privacy(epsilon=8.0, delta=1e-2, epsilon_local=16.0)
+    privacy = Privacy(epsilon=8.0, delta=1e-2, epsilon_local=16.0, large_delta=FEW)
     draft = Draft("kiosks", schedule, DEVICES, privacy, (Histogram("theme", ("light", "dark")),))
     async with LocalPipeline(draft, folder) as pipeline:
         for role in SERVICES:
@@ -43,11 +44,11 @@ async def logging_to(folder: Path, log: Path) -> AsyncIterator[LocalPipeline]:
 
 
 async def everyone_counts(pipeline: LocalPipeline, number: int) -> None:
-    carrier = Gateway(
+    carrier = Fleet(
         pipeline.task.encode(),
         operator_key=pipeline.operator_key,
         shuffler_key=pipeline.shuffler_key,
-        state=pipeline.folder.of("client") / "gateway.db",
+        state=pipeline.folder.of("client") / "fleet.db",
         shuffler=pipeline.shuffler,
         authority=pipeline.authority,
         tickets=pipeline.ticket,

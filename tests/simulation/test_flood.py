@@ -19,7 +19,7 @@ import pytest
 from scipy import stats
 
 from hubbub.accountant.bounds import epsilon_upper
-from hubbub.client import Gateway
+from hubbub.client import Fleet
 from hubbub.deploy.local import CALL_SECONDS, LocalPipeline
 from hubbub.deploy.verification import Pins, verify
 from hubbub.protos.admission import ENROLLED, OPEN, Admission
@@ -28,12 +28,13 @@ from hubbub.protos.messages import Receipt
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.results import RoundResults
 from hubbub.protos.signed_task import SignedTask
-from hubbub.protos.task import TASK_FORMAT, Identities, Privacy, Schedule, Task
+from hubbub.protos.task import Identities, Privacy, Schedule, Task
 from hubbub.protos.transport import TLS, open_channel
 from hubbub.protos.wire import ControlCaller, ResultsCaller
 from hubbub.queries.histogram import Histogram
 from support.flood import KNOWN, flood
 from support.queries import krr_query
+from support.samples import stating
 
 pytestmark = pytest.mark.slow
 
@@ -88,13 +89,13 @@ def tasks(way: Way, identities: Identities) -> tuple[Task, ...]:
     schedule = Schedule(int(time.time()) - 1, 3600, 86_400, 1, "operator")
     privacy = Privacy(20.0, DELTA, epsilon_local=20.0, dummies=way.dummies)
     return tuple(
-        Task(f"r{number}", schedule, REPORTS, privacy, queries, identities, format=TASK_FORMAT, stated=way.admission)
+        stating(Task(f"r{number}", schedule, REPORTS, privacy, queries, identities), way.admission)
         for number in range(ROUNDS)
     )
 
 
 async def answered(pipeline: LocalPipeline, task: SignedTask, people: Sequence[dict[str, str]]) -> None:
-    gateway = Gateway(
+    fleet = Fleet(
         task.encode(),
         operator_key=pipeline.operator_key,
         shuffler_key=pipeline.shuffler_key,
@@ -103,8 +104,8 @@ async def answered(pipeline: LocalPipeline, task: SignedTask, people: Sequence[d
         authority=pipeline.authority,
         tickets=pipeline.ticket,
     )
-    async with gateway:
-        summary = await gateway.submit_many(((str(place), each) for place, each in enumerate(people)), 0)
+    async with fleet:
+        summary = await fleet.submit_many(((str(place), each) for place, each in enumerate(people)), 0)
     assert summary.accepted == len(people), summary.messages
 
 

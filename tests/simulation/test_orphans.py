@@ -43,7 +43,9 @@ def test_services_end_with_the_program_that_started_them(tmp_path: Path, number:
         program.send_signal(number)
         assert program.wait(30) == -number
     for service, pid in zip(services, pids, strict=True):
-        ended, _, _ = select.select([service], [], [], 30)
+        waiting = select.poll()
+        waiting.register(service, select.POLLIN)
+        ended = waiting.poll(30_000)
         os.close(service)
         if not ended:
             os.kill(pid, signal.SIGKILL)

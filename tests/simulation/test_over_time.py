@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hubbub.client import Gateway
+from hubbub.client import Fleet
 from hubbub.deploy.local import LocalPipeline
 from hubbub.deploy.verification import Pins, VerificationError, verify
 from hubbub.protos.results import RoundResults
@@ -17,6 +17,7 @@ from hubbub.protos.task import Draft, Privacy, Schedule
 from hubbub.queries.histogram import Histogram
 from hubbub.queries.longitudinal.question import Longitudinal
 from hubbub.queries.question import Value
+from support.samples import FEW
 
 pytestmark = pytest.mark.slow
 
@@ -28,7 +29,7 @@ def draft() -> Draft:
     over_time = tuple(Longitudinal(name, 1, name, steady_share=1.0, epsilon_local=20.0) for name in STRATEGIES)
     # All rounds began before now and are cut long after it, so they can be answered one after the other at once.
     schedule = Schedule(int(time.time()) - 3600 * ROUNDS, 3600, 30 * 86_400, ROUNDS, "operator")
-    privacy = Privacy(epsilon=8.0, delta=1e-2, epsilon_local=20.0, epsilon_total=40.0)
+    privacy = Privacy(epsilon=8.0, delta=1e-2, epsilon_local=20.0, epsilon_total=40.0, large_delta=FEW)
     return Draft("fleet", schedule, 200, privacy, (*over_time, Histogram("theme", ("light", "dark"))))
 
 
@@ -43,11 +44,11 @@ def answers(number: int) -> Iterator[tuple[str, dict[str, Value]]]:
 async def test_every_strategy_runs_to_a_certificate_that_holds(tmp_path: Path) -> None:
     async with LocalPipeline(draft(), tmp_path / "pipeline") as pipeline:
         for number in range(ROUNDS):
-            carrier = Gateway(
+            carrier = Fleet(
                 pipeline.task.encode(),
                 operator_key=pipeline.operator_key,
                 shuffler_key=pipeline.shuffler_key,
-                state=pipeline.folder.of("client") / "gateway.db",
+                state=pipeline.folder.of("client") / "fleet.db",
                 shuffler=pipeline.shuffler,
                 authority=pipeline.authority,
                 tickets=pipeline.ticket,

@@ -12,7 +12,7 @@ import grpc
 import pytest
 import pytest_asyncio
 
-from hubbub.client import Gateway
+from hubbub.client import Fleet
 from hubbub.deploy.local import LocalPipeline
 from hubbub.deploy.supervise import ServiceError
 from hubbub.deploy.verification import Pins, verify
@@ -26,13 +26,14 @@ from hubbub.protos.wire import ResultsCaller
 from hubbub.queries.histogram import Histogram
 from hubbub.queries.number import Number
 from hubbub.queries.rows import Estimate
+from support.samples import FEW
 
 pytestmark = pytest.mark.slow
 
 DEVICES = 600
 
 
-PROMISE = Privacy(epsilon=2.0, delta=1e-4, epsilon_local=16.0)
+PROMISE = Privacy(epsilon=2.0, delta=1e-4, epsilon_local=16.0, large_delta=FEW)
 
 
 def draft(minimum_reports: int = 500, rounds: int = 1, privacy: Privacy = PROMISE) -> Draft:
@@ -51,8 +52,8 @@ async def pipeline(tmp_path: Path) -> AsyncIterator[LocalPipeline]:
         yield running
 
 
-def gateway(pipeline: LocalPipeline, name: str = "gateway") -> Gateway:
-    return Gateway(
+def fleet(pipeline: LocalPipeline, name: str = "fleet") -> Fleet:
+    return Fleet(
         pipeline.task.encode(),
         operator_key=pipeline.operator_key,
         shuffler_key=pipeline.shuffler_key,
@@ -71,8 +72,8 @@ def answers(first: int, last: int) -> list[tuple[str, dict[str, str | float | No
     ]
 
 
-async def submit(pipeline: LocalPipeline, first: int, last: int, name: str = "gateway") -> int:
-    async with gateway(pipeline, name) as carrier:
+async def submit(pipeline: LocalPipeline, first: int, last: int, name: str = "fleet") -> int:
+    async with fleet(pipeline, name) as carrier:
         return (await carrier.submit_many(answers(first, last), 0, per_call=50)).accepted
 
 
@@ -83,7 +84,7 @@ async def test_every_acknowledged_submission_counts_once_though_both_services_di
     await pipeline.kill(Role.ANALYZER)
     # Overlaps with what was sent: a device that was acknowledged is not sent again, and counts once.
     assert await submit(pipeline, 100, 400) == 300
-    # A gateway that lost its memory of being done resends nothing new; one that never ran is new.
+    # A fleet that lost its memory of being done resends nothing new; one that never ran is new.
     assert await submit(pipeline, 400, DEVICES, "another") == DEVICES - 400
     status = await pipeline.close_round(0)
     assert status.submissions == DEVICES
@@ -174,7 +175,7 @@ async def test_rounds_follow_each_other_and_their_epsilon_adds_up(tmp_path: Path
     async with LocalPipeline(draft(minimum_reports=200, rounds=2), tmp_path / "pipeline") as pipeline:
         epsilons = []
         for number in range(2):
-            async with gateway(pipeline) as carrier:
+            async with fleet(pipeline) as carrier:
                 assert (await carrier.submit_many(answers(0, 250), number)).accepted == 250
             await pipeline.close_round(number)
             results = await pipeline.results(number)
@@ -188,7 +189,7 @@ async def test_a_third_round_beyond_the_budget_is_erased_and_the_operator_is_tol
     privacy = replace(PROMISE, epsilon_total=3.1)
     async with LocalPipeline(draft(200, 3, privacy), tmp_path / "pipeline") as pipeline:
         for number in range(2):
-            async with gateway(pipeline) as carrier:
+            async with fleet(pipeline) as carrier:
                 assert (await carrier.submit_many(answers(0, 250), number)).accepted == 250
             await pipeline.close_round(number)
             results = await pipeline.results(number)
@@ -196,7 +197,7 @@ async def test_a_third_round_beyond_the_budget_is_erased_and_the_operator_is_tol
             assert content["all_rounds"]["epsilon_upper_at_minimum"] <= 3.1
         status = await _ended(pipeline, 2)
         assert (status.state, status.submissions) == (RoundState.EXPIRED, 0)
-        async with gateway(pipeline) as carrier:
+        async with fleet(pipeline) as carrier:
             with pytest.raises(Refusal, match=r"the budget is 3\.1") as over:
                 await carrier.submit_many(answers(0, 250), 2)
         assert over.value.reason is Reason.OVER_BUDGET
@@ -250,7 +251,7 @@ async def test_queries_through_several_randomizers_are_answered_counted_and_cert
     ]
     several = replace(draft(privacy=replace(PROMISE, dummies=150)), questions=UNARY)
     async with LocalPipeline(several, tmp_path / "pipeline") as pipeline:
-        async with gateway(pipeline) as carrier:
+        async with fleet(pipeline) as carrier:
             assert (await carrier.submit_many(devices, 0, per_call=50)).accepted == DEVICES
         await pipeline.close_round(0)
         async with asyncio.timeout(300):

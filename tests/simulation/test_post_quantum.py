@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
-from simulation.test_pipeline import gateway
+from simulation.test_pipeline import fleet
 
 from hubbub.deploy.local import LocalPipeline
 from hubbub.deploy.verification import Pins, VerificationError, verify
@@ -22,6 +22,7 @@ from hubbub.protos.transport import TLS, open_channel
 from hubbub.protos.wire import SubmissionCaller
 from hubbub.queries.histogram import Histogram
 from hubbub.queries.number import Number
+from support.samples import FEW
 
 pytestmark = pytest.mark.slow
 
@@ -30,7 +31,7 @@ DRAFT = Draft(
     "usage",
     Schedule(int(time.time()), length=3600, grace=86_400, rounds=1, close="operator"),
     DEVICES,
-    Privacy(epsilon=20.0, delta=1e-2, epsilon_local=20.0, dummies=30),
+    Privacy(epsilon=20.0, delta=1e-2, epsilon_local=20.0, dummies=30, large_delta=FEW),
     (Histogram("theme", ("light", "dark")), Number("session", 0.0, 60.0, optional=True)),
     suite=MLKEM768_X25519.name,
 )
@@ -61,7 +62,7 @@ async def test_every_layer_is_sealed_and_opened_in_the_task_s_suite(tmp_path: Pa
         task = pipeline.task.task
         assert task.outer_bytes == 3 * 1136 + sum(query.report_bytes for query in task.queries)
         answers = [(str(device), {"theme": "dark", "session": 20.0}) for device in range(DEVICES)]
-        async with gateway(pipeline, "gateway") as carrier:
+        async with fleet(pipeline, "fleet") as carrier:
             assert (await carrier.submit_many(answers, 0)).accepted == DEVICES
         # A round that has taken reports has its keys: there is nothing to wait for.
         refused = await sent_in_x25519(pipeline)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from hubbub.client import Gateway
+from hubbub.client import Fleet
 from hubbub.deploy.discovering import discovered, prefix_rounds, read_alphabet
 from hubbub.deploy.errors import BadUse
 from hubbub.deploy.local import LocalPipeline
@@ -21,6 +21,7 @@ from hubbub.protos.task import Draft, Privacy, Schedule
 from hubbub.queries.histogram import Histogram
 from hubbub.queries.text import Text
 from support.command import Ran, hubbub
+from support.samples import FEW
 
 pytestmark = pytest.mark.slow
 
@@ -33,25 +34,25 @@ CHARACTERS = "abcehmnorstß"
 def draft() -> Draft:
     # All rounds began before now and are cut long after it, so they can be answered one after the other at once.
     schedule = Schedule(int(time.time()) - 3600 * ROUNDS, 3600, 30 * 86_400, ROUNDS, "operator")
-    privacy = Privacy(epsilon=20.0, delta=1e-2, epsilon_local=20.0, dummies=100)
+    privacy = Privacy(epsilon=20.0, delta=1e-2, epsilon_local=20.0, dummies=100, large_delta=FEW)
     asked = Text("word", optional=True, prefixes=(3, 5)), Histogram("theme", ("light", "dark"))
     return Draft("searches", schedule, DEVICES, privacy, asked)
 
 
 async def answered(pipeline: LocalPipeline, number: int) -> int:
-    gateway = Gateway(
+    fleet = Fleet(
         pipeline.task.encode(),
         operator_key=pipeline.operator_key,
         shuffler_key=pipeline.shuffler_key,
-        state=pipeline.folder.of("client") / "gateway.db",
+        state=pipeline.folder.of("client") / "fleet.db",
         shuffler=pipeline.shuffler,
         authority=pipeline.authority,
         tickets=pipeline.ticket,
     )
     words = [word for word, people in HELD.items() for _ in range(people)]
-    async with gateway:
+    async with fleet:
         named = ((str(place), {"word": word, "theme": "dark"}) for place, word in enumerate(words))
-        return (await gateway.submit_many(named, number)).accepted
+        return (await fleet.submit_many(named, number)).accepted
 
 
 def operator(pipeline: LocalPipeline, path: Path) -> Path:

@@ -7,15 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 
 import pytest
 from simulation import disk
 
-from hubbub.client import Device, Gateway, Pacing, Patience
+from hubbub.client import Device, Fleet, Pacing, Patience
 from hubbub.deploy.local import LocalPipeline
 from hubbub.deploy.supervise import ServiceError
 from hubbub.protos.admission import ENROLLED, OPEN, Admission
@@ -29,6 +28,7 @@ from hubbub.protos.wire import ControlCaller, ResultsCaller
 from hubbub.queries.histogram import Histogram
 from hubbub.queries.number import Number
 from support.command import Ran, hubbub
+from support.samples import FEW
 from support.scrape import scrape
 
 pytestmark = pytest.mark.slow
@@ -45,22 +45,10 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @contextlib.asynccontextmanager
 async def pipeline(folder: Path, admission: Admission = ENROLLED) -> AsyncIterator[LocalPipeline]:
     schedule = Schedule(int(time.time()), length=3600, grace=86_400, rounds=ROUNDS, close="operator")
-    privacy = Privacy(epsilon=8.0, delta=1e-2, epsilon_local=16.0)
+    privacy = Privacy(epsilon=8.0, delta=1e-2, epsilon_local=16.0, large_delta=FEW)
     queries = (Histogram("theme", ("light", "dark")), Number("session", 0.0, 60.0, "minutes", optional=True))
     async with LocalPipeline(Draft("kiosks", schedule, 100, privacy, queries, admission), folder) as running:
         yield running
-
-
-@contextlib.contextmanager
-def environment(settings: Mapping[str, str]) -> Iterator[None]:
-    """What services are started with."""
-    before = dict(os.environ)
-    os.environ.update(settings)
-    try:
-        yield
-    finally:
-        os.environ.clear()
-        os.environ.update(before)
 
 
 def data(running: LocalPipeline, role: Role) -> Path:
@@ -69,8 +57,12 @@ def data(running: LocalPipeline, role: Role) -> Path:
 
 async def restart(running: LocalPipeline, role: Role, settings: Mapping[str, str]) -> None:
     await running.stop(role)
-    with environment(settings):
+    running.services[role].environment = dict(settings)
+    try:
         await running.start(role)
+    finally:
+        # Whoever starts it again does so as it always is.
+        running.services[role].environment = {}
 
 
 async def revived(running: LocalPipeline) -> int:
@@ -81,12 +73,12 @@ async def revived(running: LocalPipeline) -> int:
     return len(ended)
 
 
-def gateway(running: LocalPipeline, patience: Patience | None = None) -> Gateway:
-    return Gateway(
+def fleet(running: LocalPipeline, patience: Patience | None = None) -> Fleet:
+    return Fleet(
         running.task.encode(),
         operator_key=running.operator_key,
         shuffler_key=running.shuffler_key,
-        state=running.folder.of("client") / "gateway.db",
+        state=running.folder.of("client") / "fleet.db",
         shuffler=running.shuffler,
         authority=running.authority,
         tickets=running.ticket,
@@ -111,7 +103,7 @@ async def everything_counts(running: LocalPipeline, number: int) -> int:
     """Have all devices submit, close the round, and read the results, reviving what dies; return how often it did."""
     deaths = 0
     many = [(str(each), {"theme": "dark", "session": 20.0}) for each in range(DEVICES)]
-    async with gateway(running) as carrier:
+    async with fleet(running) as carrier:
         sending = asyncio.ensure_future(carrier.submit_many(many, number, per_call=10))
         while not sending.done():
             deaths += await revived(running)
@@ -197,7 +189,7 @@ async def test_a_full_disk_is_answered_with_a_hint_and_nothing_acknowledged_is_l
             settings = disk.environment(library, data(running, role), tmp_path / "log", DISK_FULL=str(file))
             await restart(running, role, settings)
         many = [(str(each), {"theme": "dark", "session": 20.0}) for each in range(DEVICES)]
-        async with gateway(running) as carrier:
+        async with fleet(running) as carrier:
             assert (await carrier.submit_many(many[:100], 0)).accepted == 100
         full[Role.SHUFFLER].touch()
         async with device(running, "one", Patience(total=2.0)) as one:
@@ -205,7 +197,7 @@ async def test_a_full_disk_is_answered_with_a_hint_and_nothing_acknowledged_is_l
                 await one.submit({"theme": "dark"}, 0)
         assert (refused.value.reason, refused.value.retry_after) == (Reason.OVERLOADED, 5.0)
         await _said_to_be_full(running, Role.SHUFFLER)
-        async with gateway(running) as carrier:
+        async with fleet(running) as carrier:
             sending = asyncio.ensure_future(carrier.submit_many(many, 0))
             await _until_refused(running)
             full[Role.SHUFFLER].unlink()
@@ -275,7 +267,7 @@ async def test_a_drain_on_sigterm_loses_nothing(tmp_path: Path) -> None:
             nonlocal told
             told += devices
 
-        async with gateway(running) as carrier:
+        async with fleet(running) as carrier:
             sending = asyncio.ensure_future(carrier.submit_many(many, 0, per_call=1, progress=progress))
             while told == 0:
                 await asyncio.wait({sending}, timeout=0.001)
@@ -300,7 +292,7 @@ async def test_services_find_each_other_again_in_whatever_order_they_restart(tmp
             await running.stop(last)
             await running.stop(first)
             await running.start(first)
-            async with gateway(running) as carrier:
+            async with fleet(running) as carrier:
                 many = [(str(each), {"theme": "dark", "session": 20.0}) for each in range(DEVICES)]
                 sending = asyncio.ensure_future(carrier.submit_many(many, number))
                 await running.start(last)

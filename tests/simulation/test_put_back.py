@@ -13,7 +13,7 @@ from simulation.test_processes import (
     condition,
     data,
     everything_counts,
-    gateway,
+    fleet,
     metric,
     pipeline,
 )
@@ -45,7 +45,7 @@ async def put_back(running: LocalPipeline, role: Role, copy: Path, newest: Path)
 async def released(running: LocalPipeline, number: int) -> None:
     """Have all devices submit and the round closed, whatever becomes of it then."""
     many = [(str(each), {"theme": "dark", "session": 20.0}) for each in range(DEVICES)]
-    async with gateway(running) as carrier:
+    async with fleet(running) as carrier:
         assert (await carrier.submit_many(many, number)).accepted == DEVICES
     await running.close_round(number)
 

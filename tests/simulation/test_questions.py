@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 import pytest
-from simulation.test_pipeline import gateway
+from simulation.test_pipeline import fleet
 
 from hubbub.deploy.local import LocalPipeline
 from hubbub.deploy.verification import Pins, verify
@@ -20,6 +20,7 @@ from hubbub.queries.question import Value
 from hubbub.queries.registry import QUESTIONS
 from hubbub.queries.top import Top
 from hubbub.queries.variance import Variance
+from support.samples import FEW
 
 pytestmark = pytest.mark.slow
 
@@ -47,9 +48,11 @@ def answers(device: int) -> dict[str, Value]:
 async def test_each_question_is_answered_estimated_near_its_truth_and_certified(tmp_path: Path) -> None:
     assert {question.kind for question in QUESTIONS_ASKED} | {"histogram", "sum"} <= set(QUESTIONS)
     schedule = Schedule(int(time.time()), length=3600, grace=86_400, rounds=1, close="operator")
-    draft = Draft("kinds", schedule, 350, Privacy(epsilon=12.0, delta=1e-2, epsilon_local=20.0), QUESTIONS_ASKED)
+    draft = Draft(
+        "kinds", schedule, 350, Privacy(epsilon=12.0, delta=1e-2, epsilon_local=20.0, large_delta=FEW), QUESTIONS_ASKED
+    )
     async with LocalPipeline(draft, tmp_path / "pipeline") as pipeline:
-        async with gateway(pipeline) as sender:
+        async with fleet(pipeline) as sender:
             await sender.submit_many((str(device), answers(device)) for device in range(DEVICES))
         await pipeline.close_round(0)
         results = await pipeline.results(0)

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from hubbub.client import Device, Gateway, Refusal
+from hubbub.client import Device, Fleet, Refusal
 from hubbub.deploy.local import LocalPipeline
 from hubbub.deploy.verification import Pins, verify
 from hubbub.protos.envelope import Destination
@@ -26,6 +26,7 @@ from hubbub.protos.task import Draft, Privacy, Schedule
 from hubbub.protos.transport import TLS, open_channel
 from hubbub.protos.wire import SubmissionCaller
 from hubbub.queries.histogram import Histogram
+from support.samples import FEW
 
 pytestmark = pytest.mark.slow
 
@@ -35,7 +36,7 @@ DRAFT = Draft(
     "usage",
     Schedule(int(time.time()), length=3600, grace=86_400, rounds=1, close="operator"),
     DEVICES,
-    Privacy(epsilon=20.0, delta=1e-2, epsilon_local=20.0),
+    Privacy(epsilon=20.0, delta=1e-2, epsilon_local=20.0, large_delta=FEW),
     (Histogram("theme", ("light", "dark")),),
 )
 
@@ -136,7 +137,7 @@ async def test_behind_a_relay_all_is_counted_and_no_address_is_kept(tmp_path: Pa
         await misbehave(pipeline, relay)
         async with Device(**device(pipeline, relay, tmp_path / "one.db"), ticket=pipeline.ticket("one")) as one:
             assert (await one.submit({"theme": "dark"})).used
-        async with Gateway(**device(pipeline, relay, tmp_path / "many.db"), tickets=pipeline.ticket) as many:
+        async with Fleet(**device(pipeline, relay, tmp_path / "many.db"), tickets=pipeline.ticket) as many:
             answers = [(str(number), {"theme": "light"}) for number in range(DEVICES)]
             assert (await many.submit_many(answers, 0)).accepted == DEVICES
         assert list(written(folder, needles(relay.ports))) == []

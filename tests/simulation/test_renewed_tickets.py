@@ -20,12 +20,11 @@ from hubbub.protos.admission import ENROLLED
 from hubbub.protos.credentials import Credential
 from hubbub.protos.messages import Answer, Receipt, Redemption, Step, Submission
 from hubbub.protos.refusals import Reason, Refusal
-from hubbub.protos.task import TASK_FORMAT
 from hubbub.protos.tickets import Ticket, new_tickets
 from hubbub.protos.times import DAY
 from hubbub.protos.transport import TLS
 from hubbub.shuffler.server import serve
-from support.samples import signed
+from support.samples import signed, stating
 
 ANSWERS = {"carrier": "UA", "delay": 12.5}
 
@@ -46,7 +45,7 @@ class World:
         self.deployment = Deployment(folder)
         # With a grace of more than a round's length, both rounds take submissions at once.
         schedule = replace(self.deployment.task.schedule, length=180 * DAY, grace=360 * DAY)
-        task = replace(self.deployment.task, format=TASK_FORMAT, stated=ENROLLED, schedule=schedule)
+        task = stating(self.deployment.task, ENROLLED, schedule=schedule)
         self.deployment.task = task
         self.document = signed(task, self.deployment.parties)
         self.deployment.write(self.document)

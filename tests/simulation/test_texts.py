@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hubbub.client import Gateway
+from hubbub.client import Fleet
 from hubbub.deploy.candidates import decoded, read_candidates
 from hubbub.deploy.errors import BadUse
 from hubbub.deploy.local import LocalPipeline
@@ -18,6 +18,7 @@ from hubbub.protos.task import Draft, Privacy, Schedule
 from hubbub.queries.histogram import Histogram
 from hubbub.queries.text import Text
 from support.rows import counts, number
+from support.samples import FEW
 
 pytestmark = pytest.mark.slow
 
@@ -27,25 +28,25 @@ DRAFT = Draft(
     "searches",
     Schedule(int(time.time()), length=3600, grace=86_400, rounds=1, close="operator"),
     DEVICES,
-    Privacy(epsilon=20.0, delta=1e-2, epsilon_local=20.0, dummies=200),
+    Privacy(epsilon=20.0, delta=1e-2, epsilon_local=20.0, dummies=200, large_delta=FEW),
     (Text("word", optional=True), Histogram("theme", ("light", "dark"), randomizer="hashed")),
 )
 
 
 async def answered(pipeline: LocalPipeline) -> int:
-    gateway = Gateway(
+    fleet = Fleet(
         pipeline.task.encode(),
         operator_key=pipeline.operator_key,
         shuffler_key=pipeline.shuffler_key,
-        state=pipeline.folder.of("client") / "gateway.db",
+        state=pipeline.folder.of("client") / "fleet.db",
         shuffler=pipeline.shuffler,
         authority=pipeline.authority,
         tickets=pipeline.ticket,
     )
     words = [word for word, people in HELD.items() for _ in range(people)]
-    async with gateway:
+    async with fleet:
         named = ((str(place), {"word": word, "theme": "dark"}) for place, word in enumerate(words))
-        return (await gateway.submit_many(named, 0)).accepted
+        return (await fleet.submit_many(named, 0)).accepted
 
 
 async def test_texts_are_looked_up_in_what_real_services_release(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from hubbub.protos.successions import Succession
 from hubbub.protos.task import Draft, Privacy, Schedule
 from hubbub.protos.times import prepared_from
 from hubbub.queries.histogram import Histogram
+from support.samples import FEW
 
 HOUR = 3600
 SERVICES = (Role.SHUFFLER, Role.ANALYZER)
@@ -32,7 +33,7 @@ WORKERS = 3
 def draft() -> Draft:
     """Two rounds that both take submissions now: the first in its grace, the second in its time."""
     schedule = Schedule(int(time.time()) - HOUR - 5, length=HOUR, grace=HOUR, rounds=2, close="operator")
-    privacy = Privacy(epsilon=10.0, delta=1e-2, epsilon_local=16.0)
+    privacy = Privacy(epsilon=10.0, delta=1e-2, epsilon_local=16.0, large_delta=FEW)
     return Draft("kiosks", schedule, 20, privacy, (Histogram("theme", ("dark", "light")),))
 
 

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 import structlog
 from simulation import operations as ops
-from simulation.devices import Answers, DeviceParty, SimulatedGateway, Stranger
+from simulation.devices import Answers, DeviceParty, SimulatedFleet, Stranger
 from simulation.model import CARRIERS, FINAL, RECEIPT, RETRIED, Model, histogram, total
 from simulation.network import DeliveryLine, Link
 from simulation.parties import QUEUE, AnalyzerParty, Life, Party, ShufflerParty
@@ -85,9 +85,9 @@ class Simulation:
         self.analyzer = AnalyzerParty("analyzer", folder / "analyzer", self)
         names = [f"device {number}" for number in range(ops.DEVICES)]
         self.devices = [DeviceParty(name, folder / name.replace(" ", ""), self) for name in names]
-        self.gateway = DeviceParty(ops.GATEWAY, folder / "gateway", self, SimulatedGateway)
+        self.fleet = DeviceParty(ops.FLEET, folder / "fleet", self, SimulatedFleet)
         self.stranger = Stranger("stranger", folder / "stranger", self)
-        everybody: list[Party] = [self.shuffler, self.analyzer, *self.devices, self.gateway, self.stranger]
+        everybody: list[Party] = [self.shuffler, self.analyzer, *self.devices, self.fleet, self.stranger]
         self.everybody = {party.name: party for party in everybody}
         self.model = Model(self.task, self.shuffler.clock, self._round, lambda: self.shuffler.full, QUEUE)
         self._running: set[asyncio.Task[Any]] = set()
@@ -237,8 +237,8 @@ class Simulation:
         assert self.model.kept.get((party.name, receipt.round), receipt.submission_id) == receipt.submission_id
 
     async def _submit_many(self, numbers: Iterable[int], per_call: int) -> None:
-        party = self.gateway
-        many = [(str(number), Answers(f"gateway {number}", "UA", 10.0 * number)) for number in numbers]
+        party = self.fleet
+        many = [(str(number), Answers(f"fleet {number}", "UA", 10.0 * number)) for number in numbers]
 
         async def work() -> None:
             summary = await party.client.submit_many(many, per_call=per_call, calls=2)

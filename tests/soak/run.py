@@ -25,8 +25,8 @@ from rich.table import Table
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from hubbub.client import Gateway, Summary
-from hubbub.client.gateway import Answers
+from hubbub.client import Fleet, Summary
+from hubbub.client.fleet import Answers
 from hubbub.deploy.local import LocalPipeline
 from hubbub.protos.envelope import Destination
 from hubbub.protos.errors import Unreachable
@@ -37,6 +37,7 @@ from hubbub.protos.transport import TLS, open_channel
 from hubbub.protos.wire import SubmissionCaller
 from hubbub.queries.histogram import Histogram
 from hubbub.queries.number import Number
+from support.samples import FEW
 from support.scrape import Scraped, scrape
 
 TICK_SECONDS = 0.5
@@ -122,7 +123,7 @@ def draft(rounds: int) -> Draft:
         "soak",
         Schedule(int(time.time()), length=60, grace=86_400, rounds=rounds, close="operator"),
         MINIMUM,
-        Privacy(epsilon=8.0, delta=1e-4, epsilon_local=16.0),
+        Privacy(epsilon=8.0, delta=1e-4, epsilon_local=16.0, large_delta=FEW),
         (Histogram("theme", ("light", "dark")), Number("session", 0.0, 60.0, "minutes", optional=True)),
     )
 
@@ -134,7 +135,7 @@ class Soak:
         self._pipeline = pipeline
         self._length = length
         self._per_tick = max(1, round(rate * TICK_SECONDS))
-        self._gateway = Gateway(
+        self._fleet = Fleet(
             pipeline.task.encode(),
             operator_key=pipeline.operator_key,
             shuffler_key=pipeline.shuffler_key,
@@ -145,8 +146,8 @@ class Soak:
         )
 
     async def close(self) -> None:
-        """Close the gateway."""
-        await self._gateway.close()
+        """Close the fleet."""
+        await self._fleet.close()
 
     async def play(self, number: int, fault: str) -> Played:
         """Play one round from its first device to its erasure."""
@@ -187,7 +188,7 @@ class Soak:
         for tick in range(ticks):
             names = range(tick * self._per_tick, (tick + 1) * self._per_tick)
             devices: list[Answers] = [(f"{name}", {"theme": "dark", "session": float(name % 60)}) for name in names]
-            total.add(await self._gateway.submit_many(devices, number, per_call=25, calls=4))
+            total.add(await self._fleet.submit_many(devices, number, per_call=25, calls=4))
             bad += await self._misbehave(number)
             await asyncio.sleep(max(0.0, begun + (tick + 1) * TICK_SECONDS - time.monotonic()))
         if total.refused:

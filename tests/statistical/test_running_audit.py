@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Mapping
-from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -23,12 +22,11 @@ from hubbub.client.device import DeviceReceipt
 from hubbub.deploy.audit.audit import Audit, Options, Parts, audited_task, run
 from hubbub.deploy.audit.inference import epsilon_shown
 from hubbub.deploy.audit.people import ASKED, People, Victim
-from hubbub.deploy.verification import VerificationError
 from hubbub.protos.admission import ENROLLED, OPEN, Admission
 from hubbub.protos.keys import Role
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.signed_task import SignedTask
-from hubbub.protos.task import TASK_FORMAT, Identities, Privacy, Schedule, Task
+from hubbub.protos.task import Identities, Privacy, Schedule, Task
 from hubbub.protos.transport import TLS
 from hubbub.queries.draws import Random
 from hubbub.queries.histogram import Histogram
@@ -36,6 +34,7 @@ from hubbub.queries.krr import KRandomizedResponse
 from support import broken
 from support.flood import flood
 from support.queries import krr_query
+from support.samples import stating
 
 pytestmark = pytest.mark.slow
 
@@ -109,9 +108,9 @@ def test_dummies_that_the_shuffler_knows_are_caught(tmp_path: Path) -> None:
 
 
 def test_dummies_that_are_left_out_are_in_no_certificate_that_verifies(tmp_path: Path) -> None:
-    """Whatever the analyzer overlooks: the shuffler's record says how many there are."""
+    """Whatever the analyzer overlooks as it takes a batch: what it counts beside dummies is bound to the task's."""
     options = Options(24, confidence=0.9, short=0)
-    with pytest.raises(VerificationError, match="dummies"):
+    with pytest.raises(Refusal, match="0 dummies are stored, the task says 32"):
         audited(HIDDEN_BY_DUMMIES, tmp_path, options, both("leave_dummies_out"))
 
 
@@ -167,7 +166,7 @@ FLOODED = Options(160, confidence=CONFIDENCE, short=0)
 
 def crowded(admission: Admission) -> Task:
     """The same question for a hundred people, who hide the victim well if they are people."""
-    return replace(task(Fraction(1, 8), 0), minimum_reports=100, format=TASK_FORMAT, stated=admission)
+    return stating(task(Fraction(1, 8), 0), admission, minimum_reports=100)
 
 
 def test_a_flood_in_an_open_task_is_caught(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -14,10 +15,11 @@ from hubbub.protos.admission import Admission
 from hubbub.protos.keys import Identity, Role
 from hubbub.protos.messages import RoundState, RoundStatus
 from hubbub.protos.signed_task import SignedTask
-from hubbub.protos.task import TASK_FORMAT, Close, Identities, Privacy, Schedule, Task
+from hubbub.protos.task import Close, Identities, Privacy, Schedule, Task
 from hubbub.protos.transport import TLS, open_channel
 from hubbub.protos.wire import ControlCaller
 from hubbub.queries.query import Query
+from support.samples import stating
 
 HOUR = 3600
 ROUNDS = 4
@@ -34,7 +36,8 @@ def task_of(
     """A frozen task as `Attacked` runs them: its last round is in its time, those before it are in their grace."""
     start = int(time.time()) - (ROUNDS - 1) * HOUR - 5
     schedule = Schedule(start, HOUR, grace=ROUNDS * HOUR, rounds=ROUNDS, close=close)
-    return Task(name, schedule, MINIMUM, PRIVACY, queries, identities, format=TASK_FORMAT, stated=admission)
+    task = Task(name, schedule, MINIMUM, PRIVACY, queries, replace(identities, hops=()))
+    return stating(task, admission, identities=identities)
 
 
 class Attacked(LocalPipeline):

@@ -5,10 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hubbub.accountant.certificate.members import CERTIFICATE_FORMAT
+from hubbub.accountant.certificate.members import (
+    ATTESTED,
+    CERTIFICATE_FORMAT,
+    IF_MINIMUM_VALID,
+    UNATTESTED_FORMATS,
+)
 from hubbub.accountant.certificate.statement import statement
 from hubbub.accountant.certificate.terms import QueryCount, RoundCounts, Terms
 from hubbub.protos.batch import BatchId, BatchRecord, HopRecord
+from hubbub.protos.counts import DIGEST
 from hubbub.protos.envelope import FIRST_HOP
 from hubbub.protos.forms import CERTIFICATE_FORMS, form_named
 from hubbub.protos.releases import Release, place_after
@@ -83,14 +89,25 @@ def content_of(
     """The content of a certificate of that form."""
     before = [] if task.stated is None else releases_of(task, parties, history[:-1])
     return {
+        **({} if form in UNATTESTED_FORMATS else {DIGEST: bytes(32).hex()}),
         "format": form,
         "task": signed(task, parties).as_json(),
         "round": history[-1].round,
         "batches": [record.as_json() for record in batch_records(task, parties, history[-1], before=before)],
         **_before(task, parties, history),
-        **statement(Terms.of(task), history),
+        **(without_words if form in UNATTESTED_FORMATS else dict)(statement(Terms.of(task), history)),
         **({} if task.stated is None else {"admission": task.admission.statement()}),
     }
+
+
+def without_words(stated: Any) -> Any:
+    """A statement as it was made before version 3, which does not say what rests on the analyzer's word."""
+    if isinstance(stated, list):
+        return [without_words(each) for each in stated]
+    if not isinstance(stated, dict):
+        return stated
+    later = {ATTESTED, IF_MINIMUM_VALID, "valid_reports"}
+    return {name: without_words(value) for name, value in stated.items() if name not in later}
 
 
 def encode(content: Mapping[str, Any], parties: Parties) -> bytes:

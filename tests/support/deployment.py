@@ -111,7 +111,7 @@ def commands_in(text: str) -> Iterator[list[str]]:
     blocks = "\n".join(_BLOCK.findall(text)).replace("\\\n", " ")
     inline = re.findall(r"`(hubbub [^`]*)`", text.replace("\n", " "))
     for line in (*blocks.splitlines(), *inline):
-        for part in line.split("&&"):
+        for part in re.split(r"&&|\|", line):
             words = shlex.split(part, comments=True)
             if words and words[0].rpartition("/")[2] == "hubbub" and len(words) > 1:
                 yield words[1:]

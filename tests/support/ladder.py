@@ -26,6 +26,7 @@ class Ladder:
     kind: ClassVar[str] = "ladder"
     most_symbols: ClassVar[int] = 16
     lists_answers: ClassVar[bool] = True
+    counts_once: ClassVar[bool] = True
 
     symbols: int
     gamma: int

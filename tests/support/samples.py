@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from hubbub.deploy.authority import Authority
 from hubbub.protos.admission import Admission
 from hubbub.protos.forms import UNSTATED
 from hubbub.protos.keys import Identity, Role
 from hubbub.protos.signed_task import SignedTask
-from hubbub.protos.task import TASK_FORMAT, Identities, Privacy, Schedule, Task
+from hubbub.protos.task import TASK_FORMAT, Identities, Privacy, Schedule, Task, is_large
 from hubbub.protos.transport import TLS
 from hubbub.queries.histogram import Histogram
 from hubbub.queries.number import Number
@@ -22,6 +23,12 @@ START = 1_767_225_600
 
 HALF = 2**31
 """γ = 1/2."""
+
+FEW = "few devices, none of them anybody's"
+"""Why a task of a test wants a large δ."""
+
+MOST = 1_000_000
+"""The most reports of a round of a sample task."""
 
 
 @dataclass(frozen=True)
@@ -62,12 +69,25 @@ def sample_task(
     queries: tuple[Query, ...] = QUERIES,
     privacy: Privacy | None = None,
     stated: Admission | None = None,
+    maximum_reports: int = MOST,
 ) -> Task:
     """A task with a histogram and an optional sum. The default privacy is weak, so that small minimums support it."""
     schedule = schedule or Schedule(START, length=3600, grace=60, rounds=3)
     privacy = privacy or Privacy(epsilon=10.0, delta=1e-2, epsilon_local=20.0)
-    form = UNSTATED.name if stated is None else TASK_FORMAT
-    return Task(name, schedule, minimum_reports, privacy, queries, parties.public, format=form, stated=stated)
+    if stated is not None and is_large(privacy.delta, minimum_reports):
+        privacy = replace(privacy, large_delta=FEW)
+    form, most = (UNSTATED.name, None) if stated is None else (TASK_FORMAT, maximum_reports)
+    parts = name, schedule, minimum_reports, privacy, queries, parties.public
+    return Task(*parts, format=form, stated=stated, maximum_reports=most)
+
+
+def stating(task: Task, admission: Admission, **changes: Any) -> Task:
+    """The task in the newest form, which states its admission, the most reports of a round, and why δ is large."""
+    wanted = {"maximum_reports": MOST, **changes}
+    privacy: Privacy = wanted.get("privacy", task.privacy)
+    if is_large(privacy.delta, wanted.get("minimum_reports", task.minimum_reports)):
+        wanted["privacy"] = replace(privacy, large_delta=FEW)
+    return replace(task, format=TASK_FORMAT, stated=admission, **wanted)
 
 
 def signed(task: Task, parties: Parties) -> SignedTask:

@@ -16,6 +16,7 @@ from hubbub.shuffler.hop.sqlite import SqliteStore as HopStore
 from hubbub.shuffler.records import FINAL
 from hubbub.shuffler.records import Round as ShufflerRound
 from hubbub.shuffler.sqlite import SqliteStore as ShufflerStore
+from hubbub.shuffler.sqlite import tables
 from support.queries import INNER_BYTES
 
 S = TypeVar("S", AnalyzerStore, HopStore, ShufflerStore)
@@ -47,9 +48,21 @@ def _releases(found: dict[str, Any]) -> dict[str, Any]:
     return {"releases": found} if any(found.values()) else {}
 
 
+def known_in(store: ShufflerStore, round_: ShufflerRound) -> list[tuple[bytes, bytes]]:
+    """The ids that the file holds of a round, each with its digest, as the store's own table of them knows them too."""
+    query = "SELECT entries FROM known WHERE key >= ? AND key < ?"
+    blocks = [entries for (entries,) in store._database.reader.execute(query, tables._stretch(round_))]
+    entries = [block[start : start + 32] for block in blocks for start in range(0, len(block), 32)]
+    known = sorted((entry[:16], entry[16:]) for entry in entries)
+    table = store._view.ids(round_.key)
+    assert len(table) == len(known)
+    assert [table.get(submission_id) for submission_id, _digest in known] == [digest for _id, digest in known]
+    return known
+
+
 async def _shuffler_round(store: ShufflerStore, round_: ShufflerRound) -> dict[str, Any]:
     batches = await store.batches(round_)
-    known = sorted(store._view.ids(round_.key).items())
+    known = known_in(store, round_)
     lists = [
         await store.envelopes(round_, batch.query, 0, INNER_BYTES) for batch in batches if round_.state not in FINAL
     ]

@@ -51,7 +51,8 @@ def vector_task() -> Task:
     Its numbers are written differently by Python and ECMAScript (1e-06, 1e+16, 4.0), and its text is not all ASCII.
     """
     first = SignedTask.decode((FOLDER / "hubbub-task-1.json").read_bytes()).task
-    return replace(first, format=TASK_FORMAT, stated=ENROLLED)
+    privacy = replace(first.privacy, large_delta="a vector – these are nobody's answers")
+    return replace(first, format=TASK_FORMAT, stated=ENROLLED, maximum_reports=2_000_000, privacy=privacy)
 
 
 def vector_succession() -> Succession:

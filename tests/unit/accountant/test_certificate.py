@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from hubbub.accountant.certificate.check import check_statement
+from hubbub.accountant.certificate.members import ATTESTED, IF_MINIMUM_VALID
 from hubbub.accountant.certificate.minimum import check_minimum
 from hubbub.accountant.certificate.statement import statement
 from hubbub.accountant.certificate.terms import QueryCount, RoundCounts, Terms
@@ -90,6 +91,17 @@ def test_what_is_stated_is_always_accepted(
         (("round_total", "epsilon_upper"), True),
         (("round_total", "bound"), "magic"),
         (("round_total", "note"), "perfectly private"),
+        (("queries", 0, "epsilon_upper_attested"), 2.5),
+        (("queries", 0, "epsilon_upper_attested"), None),
+        (("queries", 0, "epsilon_upper_if_minimum_valid"), 0.6),
+        (("queries", 0, "epsilon_upper_if_minimum_valid"), None),
+        (("round_total", "epsilon_upper_attested"), 2.5),
+        (("round_total", "epsilon_upper_if_minimum_valid"), 0.6),
+        (("all_rounds", "epsilon_upper_attested"), 5.0),
+        (("all_rounds", "epsilon_upper_if_minimum_valid"), 0.8),
+        (("all_rounds", "epsilon_upper_if_minimum_valid"), True),
+        (("valid_reports", "words"), "every report was looked at by a notary"),
+        (("valid_reports",), {}),
         (("all_rounds", "epsilon_upper"), 0.6),
         (("all_rounds", "epsilon_upper_at_minimum"), 0.6),
         (("all_rounds", "source"), 5),
@@ -116,7 +128,7 @@ def test_a_lie_about_any_number_is_refused(sound: dict[str, Any], path: tuple[st
 
 
 def test_a_missing_member_is_refused(sound: dict[str, Any]) -> None:
-    for name in ("all_rounds", "honest_share", "queries", "round_total", "round"):
+    for name in ("all_rounds", "honest_share", "queries", "round_total", "round", "valid_reports"):
         with pytest.raises(CertificateError):
             check_statement(TERMS, QUERIES, {key: value for key, value in sound.items() if key != name})
 
@@ -124,8 +136,47 @@ def test_a_missing_member_is_refused(sound: dict[str, Any]) -> None:
 def test_more_than_was_certified_may_be_stated(sound: dict[str, Any]) -> None:
     content = copy.deepcopy(sound)
     content["queries"][0]["epsilon_upper"] *= 1.01
-    content["all_rounds"]["epsilon_upper"] *= 2
+    for name in ("epsilon_upper", IF_MINIMUM_VALID, ATTESTED):
+        content["all_rounds"][name] *= 2
     check_statement(TERMS, QUERIES, content)
+
+
+@pytest.mark.parametrize("where", ["round_total", "all_rounds", "queries"])
+@pytest.mark.parametrize("member", ["epsilon_upper", IF_MINIMUM_VALID])
+def test_what_is_left_where_less_is_believed_is_never_stated_to_be_less(
+    sound: dict[str, Any], where: str, member: str
+) -> None:
+    content = copy.deepcopy(sound)
+    stated = content[where][0] if where == "queries" else content[where]
+    stated[member] = 50.0
+    with pytest.raises(CertificateError, match=r"below .*, which is 50\.0"):
+        check_statement(TERMS, QUERIES, content)
+
+
+UNCOUNTED = Terms(3.0, 0.01, 20.0, 0.9, 1000)
+TERNARY = [("drink", KRR.from_numerator(3, 2**31))]
+
+
+def test_the_dishonest_of_an_uncounted_round_are_a_share_of_all_it_was_released_with() -> None:
+    """Of 9,990 reports 1,000 are valid, and 999 of those are dishonest: one report hides nobody, whoever is believed.
+
+    Its δ at ε is exactly 2/3 − e^ε/6.
+    """
+    (name, mechanism), released = TERNARY[0], 9990
+    least, counted = UNCOUNTED.minimum_reports, QueryCount(*TERNARY[0], 2000, 2000, {})
+    never = QueryCount(name, mechanism, least, least, {}, released)
+
+    def stated(query: QueryCount) -> dict[str, Any]:
+        return {**statement(UNCOUNTED, [RoundCounts(0, (query,)), RoundCounts(1, (counted,))]), "round": 1}
+
+    content, lie = stated(never), stated(replace(never, released=None))
+    assert 2 / 3 - math.exp(lie["all_rounds"][IF_MINIMUM_VALID]) / 6 > UNCOUNTED.delta
+    assert 2 / 3 - math.exp(content["all_rounds"][IF_MINIMUM_VALID]) / 6 <= UNCOUNTED.delta
+    # It is the word of the analyzer that nobody counted it: where that is true it costs less than at the minimum.
+    assert content["all_rounds"]["epsilon_upper"] == lie["all_rounds"]["epsilon_upper"]
+    check_statement(UNCOUNTED, TERNARY, content, {0: released})
+    with pytest.raises(CertificateError, match=f"all_rounds, {IF_MINIMUM_VALID}"):
+        check_statement(UNCOUNTED, TERNARY, lie, {0: released})
 
 
 def test_a_task_that_promises_no_number_supports_nothing() -> None:

@@ -15,6 +15,7 @@ from hubbub.accountant.certificate.statement import statement
 from hubbub.accountant.certificate.terms import QueryCount, RoundCounts, Terms
 from hubbub.accountant.errors import AccountingError, CertificateError
 from hubbub.accountant.mechanisms import KRR, RAPPOR, Generic, Laplace, LocalMechanism, mechanism_members
+from support.certificates import without_words
 
 TERMS = Terms(3.0, 1e-6, 20.0, 0.9, 1000)
 UNARY = RAPPOR.from_numerators(5, 3 * 2**30, 2**30)
@@ -49,7 +50,8 @@ def made(mechanism: LocalMechanism, terms: Terms = TERMS, rounds: int = 2) -> di
 
 
 def test_krr_is_stated_as_it_always_was() -> None:
-    (query,) = made(KRR.from_numerator(4, 2**30))["queries"]
+    # What rests on the analyzer's word is stated beside it, from version 3 on.
+    (query,) = without_words(made(KRR.from_numerator(4, 2**30))["queries"])
     assert list(query) == list(STATED_BEFORE_THERE_WERE_OTHERS)
     slack = "numerical_slack"  # a width of rounding errors, so its last digits may differ between machines
     assert {**query, slack: 0} == {**STATED_BEFORE_THERE_WERE_OTHERS, slack: 0}

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
+from hubbub.accountant.certificate.members import CERTIFICATE_FORMAT
 from hubbub.analyzer.accept import Acceptor
 from hubbub.analyzer.certify import Certifier, Statement
-from hubbub.analyzer.records import Past
+from hubbub.analyzer.records import Past, StoredBatch, counted_of
 from hubbub.analyzer.results import Results
 from hubbub.analyzer.sqlite import SqliteStore
 from hubbub.protos.admission import Admission
@@ -36,9 +37,27 @@ SYMBOLS = ([0, 0, 0, 1, 1, 2, 2, 0], [0, 7, 8, 8, 3, 3, 4, 1])
 def quick_statement(task: Task, past: Past) -> dict[str, Any]:
     """The certificate's counts without its bounds, which take seconds."""
     return {
-        "all_rounds": {"history": [number for number, _ in past.history]},
-        "queries": [task.queries[batch.id.query].name for batch in past.history[-1][1]],
+        "all_rounds": {"history": [_composed(*each) for each in past.history]},
+        "format": CERTIFICATE_FORMAT,
+        "queries": [_stated(task, batch) for batch in past.history[-1][1]],
     }
+
+
+def _composed(number: int, batches: Sequence[StoredBatch]) -> dict[str, Any]:
+    valid = [batch.committed.counted if batch.committed else 0 for batch in batches]
+    return {"queries": [{"valid": each} for each in valid], "round": number}
+
+
+def rounds_in(body: dict[str, Any]) -> list[int]:
+    """The rounds that a certificate composes."""
+    return [each["round"] for each in body["all_rounds"]["history"]]
+
+
+def _stated(task: Task, batch: StoredBatch) -> dict[str, Any]:
+    counted = counted_of(task, batch)
+    state = "withheld" if counted.tally is None else "published"
+    facts = {"reports": counted.reports, "valid": counted.valid, "left_out": dict(counted.left_out), "state": state}
+    return {"name": task.queries[batch.id.query].name, **facts}
 
 
 class Bench:

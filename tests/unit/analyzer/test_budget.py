@@ -198,5 +198,5 @@ def test_a_store_of_before_the_ledger_is_refused(tmp_path: Path) -> None:
     connection.execute("PRAGMA user_version = 1")
     connection.execute("CREATE TABLE ledger (batch INTEGER PRIMARY KEY)")
     connection.close()
-    with pytest.raises(StoreError, match="version 1, this hubbub knows 4; nothing was touched: run the version that"):
+    with pytest.raises(StoreError, match="version 1, this hubbub knows 5; nothing was touched: run the version that"):
         SqliteStore(tmp_path)

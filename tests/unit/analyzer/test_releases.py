@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from unit.analyzer.conftest import SYMBOLS, Bench
+from unit.analyzer.conftest import SYMBOLS, Bench, rounds_in
 
 from hubbub.analyzer.certify import accountant_statement
 from hubbub.analyzer.metrics import REFUSED
@@ -175,13 +175,13 @@ async def test_a_certificate_waits_until_what_was_released_before_is_counted(ben
     assert bench.troubles.condition().troubles == ()
     await deliver(bench, 0, first)
     assert [round_id.round for round_id in await bench.results.list_results(None)] == [0, 1]
-    assert (await body_of(bench, 1))["all_rounds"]["history"] == [0, 1]
+    assert rounds_in(await body_of(bench, 1)) == [0, 1]
 
 
 async def test_certificates_compose_what_was_released_before_in_its_order(bench: Bench) -> None:
     for number in (1, 0, 2):
         await bench.deliver_round(number)
-    found = {number: (await body_of(bench, number))["all_rounds"]["history"] for number in range(3)}
+    found = {number: rounds_in(await body_of(bench, number)) for number in range(3)}
     assert found == {1: [1], 0: [1, 0], 2: [1, 0, 2]}
     body = await body_of(bench, 2)
     assert body["releases"] == [release.content() for release in bench.chain[:2]]

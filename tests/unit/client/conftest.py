@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from hubbub.client import Device, Gateway, Pacing, Patience
+from hubbub.client import Device, Fleet, Gateway, Pacing, Patience
 from hubbub.protos import transport
 from hubbub.protos.signed_task import SignedTask
 from hubbub.protos.task import Task
@@ -90,16 +90,24 @@ async def device(settings: dict[str, Any], shuffler: FakeShuffler) -> AsyncItera
 
 
 @pytest.fixture
-async def gateway(settings: dict[str, Any], shuffler: FakeShuffler) -> AsyncIterator[Callable[..., Gateway]]:
-    made: list[Gateway] = []
+async def fleet(settings: dict[str, Any], shuffler: FakeShuffler) -> AsyncIterator[Callable[..., Fleet]]:
+    made: list[Fleet] = []
 
-    def make(**changes: Any) -> Gateway:
-        made.append(Gateway(**{**settings, "shuffler": shuffler.address, **changes}))
+    def make(**changes: Any) -> Fleet:
+        made.append(Fleet(**{**settings, "shuffler": shuffler.address, **changes}))
         return made[-1]
 
     yield make
     for one in made:
         await one.close()
+
+
+@pytest.fixture
+async def gateway(settings: dict[str, Any], shuffler: FakeShuffler) -> AsyncIterator[Gateway]:
+    """What carries parcels; nothing of it is on disk."""
+    given = {name: settings[name] for name in ("authority", "pacing")}
+    async with Gateway(shuffler=shuffler.address, **given) as one:
+        yield one
 
 
 @pytest.fixture(autouse=True)

@@ -20,7 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hubbub.accountant.mechanisms.longitudinal import Horizon, Vector
-from hubbub.client import Device, Gateway, Limits, OverLimit, Recorder, StateError, UsageError
+from hubbub.client import Device, Fleet, Limits, OverLimit, Recorder, StateError, UsageError
 from hubbub.client.budget import PAST, Account, Bill, Charges, Proven, Tariff, check_limits, local_cost, rounded_up
 from hubbub.client.budget_tables import accounts_of
 from hubbub.client.spent import budget_of
@@ -201,10 +201,8 @@ async def test_limits_of_another_type_are_named(device: Make) -> None:
         device(limits=8.0)
 
 
-async def test_a_gateway_refuses_each_device_for_itself(
-    gateway: Callable[..., Gateway], clock: Clock, task: Task
-) -> None:
-    one = gateway(limits=Limits(epsilon_local_per_day=1.5 * each_round(task)))
+async def test_a_fleet_refuses_each_device_for_itself(fleet: Callable[..., Fleet], clock: Clock, task: Task) -> None:
+    one = fleet(limits=Limits(epsilon_local_per_day=1.5 * each_round(task)))
     assert (await one.submit_many([("a", ANSWERS)])).accepted == 1
     clock.now += 3600
     summary = await one.submit_many([("a", ANSWERS), ("b", ANSWERS), ("a", ANSWERS)])
@@ -304,7 +302,7 @@ def test_connections_that_share_a_file_stay_within_the_limit_together(path: Path
         assert state.waiting(TASK_ID, "a") == sorted(kept)
 
 
-def test_a_limit_is_looked_at_again_where_a_gateway_stores(state: State, task: Task, parties: Parties) -> None:
+def test_a_limit_is_looked_at_again_where_a_fleet_stores(state: State, task: Task, parties: Parties) -> None:
     of, fake = Round(task.id, 0), FakeShuffler(task, parties)
     state.pin(of, fake.keys(0)[2], OVER_AT)
     limited = bill("3/2", limits=Limits(epsilon_local_per_task=2.0))
@@ -488,3 +486,36 @@ def test_the_rounds_of_a_question_over_time_cost_together_what_its_law_says(
     assert costs[0] == query.mechanism.epsilon_local
     assert (costs[1] == 0) is (rounds_paid == 1)
     assert math.fsum(costs) == rounds_paid * query.mechanism.epsilon_local
+
+
+@pytest.mark.parametrize(
+    ("limits", "name", "promised"),
+    [
+        (Limits(epsilon=9.99), "epsilon", 10.0),
+        (Limits(delta=9e-3), "delta", 1e-2),
+        (Limits(epsilon_local=19.0, epsilon_local_per_day=1000.0), "epsilon_local", 20.0),
+        (Limits(delta=0), "delta", 1e-2),
+    ],
+    ids=["epsilon", "delta", "epsilon_local", "none at all"],
+)
+async def test_a_device_takes_no_part_in_a_task_that_promises_more_than_its_application_takes(
+    device: Make, parties: Parties, limits: Limits, name: str, promised: float
+) -> None:
+    """Before anything is drawn: the randomness that was handed in is not asked."""
+    task = sample_task(parties, privacy=Privacy(epsilon=10.0, delta=1e-2, epsilon_local=20.0))
+
+    def exhausted(count: int) -> bytes:
+        raise AssertionError(f"{count} bytes were drawn")
+
+    one = offline(device, task=signed(task, parties).encode(), limits=limits, random=exhausted)
+    with pytest.raises(OverLimit, match=f"the task promises {name} = {promised:g}, and this device") as refused:
+        one.keep(ANSWERS)
+    error = refused.value
+    assert (error.limit, error.value, error.cost, error.frees_up) == (name, getattr(limits, name), promised, None)
+
+
+async def test_a_promise_that_is_just_what_is_taken_is_answered(device: Make, parties: Parties) -> None:
+    document = signed(promising_one(parties), parties).encode()
+    one = offline(device, task=document, limits=Limits(epsilon=1.0, delta=0.01, epsilon_local=20.0))
+    assert one.keep(ANSWERS)
+    assert (one.budget().left, one.budget().today.rounds) == ({}, 1)

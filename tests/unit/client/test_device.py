@@ -15,7 +15,7 @@ import pytest
 from hubbub.client import (
     AnswerError,
     Device,
-    Gateway,
+    Fleet,
     HubbubError,
     KeyRecordError,
     KeySetChanged,
@@ -200,7 +200,7 @@ async def test_a_shuffler_of_another_authority_gets_nothing_and_is_not_asked_twi
     assert clock.slept == []
 
 
-@pytest.mark.parametrize("reason", [Reason.TOO_LATE, Reason.ERASED, Reason.OVER_BUDGET])
+@pytest.mark.parametrize("reason", [Reason.TOO_LATE, Reason.ERASED, Reason.OVER_BUDGET, Reason.ROUND_FULL])
 async def test_what_came_too_late_is_discarded_and_not_carried_into_another_round(
     device: Make, shuffler: FakeShuffler, clock: Clock, reason: Reason
 ) -> None:
@@ -219,6 +219,16 @@ async def test_what_came_too_late_is_discarded_and_not_carried_into_another_roun
     assert receipt.round == 1
     assert shuffler.seen[1].id != late.id
     assert shuffler.seen[1].envelope != late.envelope
+
+
+async def test_without_room_at_the_shuffler_the_same_bytes_are_sent_later(
+    device: Make, shuffler: FakeShuffler, clock: Clock
+) -> None:
+    shuffler.failures.append(Refusal(Reason.NO_ROOM, "no room", 1.0))
+    assert (await device().submit(ANSWERS)).round == 0
+    assert len(shuffler.seen) == 2
+    assert len(set(shuffler.seen)) == 1
+    assert sum(clock.slept) >= 1.0
 
 
 @pytest.mark.parametrize("reason", [Reason.TOO_EARLY, Reason.UNKNOWN_TASK, Reason.ID_CONFLICT, Reason.UNOPENABLE])
@@ -433,17 +443,17 @@ async def test_keys_and_receipts_are_verified_once_a_submission(
 @pytest.mark.parametrize("wrong", [{"submission_id": b"o" * 16}, {"round": 1}])
 async def test_a_receipt_for_something_else_is_not_taken_and_the_same_bytes_are_sent_again(
     device: Make,
-    gateway: Callable[..., Gateway],
+    fleet: Callable[..., Fleet],
     shuffler: FakeShuffler,
     monkeypatch: pytest.MonkeyPatch,
     wrong: dict[str, Any],
 ) -> None:
     answer = shuffler._answer
     monkeypatch.setattr(shuffler, "_answer", lambda *given: replace(answer(*given), **wrong))
-    for send in (device().submit(ANSWERS), gateway().submit_many([("other", ANSWERS)])):
+    for send in (device().submit(ANSWERS), fleet().submit_many([("other", ANSWERS)])):
         with pytest.raises(MessageError, match="receipt is for another submission or round; send the same bytes again"):
             await send
     monkeypatch.undo()
     await device().submit(ANSWERS)
-    assert (await gateway().submit_many([("other", ANSWERS)])).accepted == 1
+    assert (await fleet().submit_many([("other", ANSWERS)])).accepted == 1
     assert [one.id for one in shuffler.seen[:2]] == [one.id for one in shuffler.seen[2:]]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from hubbub.client import Device, Gateway, UsageError
+from hubbub.client import Device, Fleet, UsageError
 from hubbub.protos.admission import ENROLLED
 from hubbub.protos.keys import Identity
 from hubbub.protos.refusals import Reason, Refusal
@@ -20,7 +20,7 @@ from support.samples import START, Parties, sample_task, signed
 
 ANSWERS = {"carrier": "AA", "delay": 12.0}
 Make = Callable[..., Device]
-MakeGateway = Callable[..., Gateway]
+MakeFleet = Callable[..., Fleet]
 
 
 @pytest.fixture(scope="session")
@@ -173,26 +173,26 @@ async def test_wiping_leaves_the_credential(device: Make, shuffler: FakeShuffler
     assert len(shuffler.redeemed) == 1
 
 
-async def test_a_gateway_carries_each_devices_own_proof(
-    gateway: MakeGateway, shuffler: FakeShuffler, parties: Parties
+async def test_a_fleet_carries_each_devices_own_proof(
+    fleet: MakeFleet, shuffler: FakeShuffler, parties: Parties
 ) -> None:
     held = {f"device {number}": each.encode() for number, each in enumerate(tickets(parties, 20))}
     many = [(name, ANSWERS) for name in (*held, "without a ticket")]
-    summary = await gateway(tickets=held).submit_many(many, per_call=7)
+    summary = await fleet(tickets=held).submit_many(many, per_call=7)
     assert (summary.accepted, dict(summary.refused)) == (20, {"not_enrolled": 1})
     assert "has no ticket" in summary.messages["not_enrolled"]
     assert len({each.credential for each in shuffler.seen}) == len(shuffler.seen) == 20
     assert len(shuffler.redeemed) == 20
-    late = gateway(tickets=lambda _name: ticket(parties))
+    late = fleet(tickets=lambda _name: ticket(parties))
     assert (await late.submit_many([("without a ticket", ANSWERS)])).accepted == 1
 
 
-async def test_a_gateway_renews_what_a_forgotten_master_key_made(
-    gateway: MakeGateway, shuffler: FakeShuffler, parties: Parties, clock: Any
+async def test_a_fleet_renews_what_a_forgotten_master_key_made(
+    fleet: MakeFleet, shuffler: FakeShuffler, parties: Parties, clock: Any
 ) -> None:
     held = {str(number): each.encode() for number, each in enumerate(tickets(parties, 5))}
     many = [(name, ANSWERS) for name in held]
-    carrier = gateway(tickets=held)
+    carrier = fleet(tickets=held)
     await carrier.submit_many(many)
     shuffler.generation = 2
     clock.now += 3600
@@ -200,11 +200,11 @@ async def test_a_gateway_renews_what_a_forgotten_master_key_made(
     assert len(shuffler.redeemed) == 10
 
 
-def test_what_is_no_ticket_at_all_fails_where_the_device_is_made(device: Make, gateway: MakeGateway) -> None:
+def test_what_is_no_ticket_at_all_fails_where_the_device_is_made(device: Make, fleet: MakeFleet) -> None:
     with pytest.raises(UsageError, match="ticket is of type int; give its bytes, a Path, or None"):
         device(ticket=7)
     with pytest.raises(UsageError, match="tickets is of type int; give a mapping by device"):
-        gateway(tickets=7)
+        fleet(tickets=7)
 
 
 async def test_credentials_belong_to_their_shuffler(device: Make, shuffler: FakeShuffler, parties: Parties) -> None:

@@ -1,173 +1,349 @@
-"""A gateway carries many devices by a device's rules, and one device's failure is only its own."""
+"""A gateway is given no answers: it carries what devices sealed, and each submission counts once whatever is lost."""
 
 from __future__ import annotations
 
 import asyncio
+import inspect
+import os
+import subprocess
+import sys
 from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from hubbub.client import Device, Gateway, HubbubError, KeySetChanged, Reason, Refusal, Unreachable, UsageError
-from support.fake_shuffler import Clock, FakeShuffler
-from support.queries import symbol
+from hubbub.client import (
+    Answer,
+    Device,
+    Ending,
+    Gateway,
+    MessageError,
+    NoRound,
+    Outcome,
+    Parcel,
+    Reason,
+    Refusal,
+    Unreachable,
+    UsageError,
+)
+from hubbub.client.state import Round
+from hubbub.protos.admission import ENROLLED, Admission, Mode
+from hubbub.protos.envelope import Destination
+from hubbub.protos.messages import Submission
+from hubbub.protos.task import Task
+from hubbub.protos.tickets import new_tickets
+from support.fake_shuffler import FakeShuffler
+from support.samples import START, Parties, sample_task, signed
 
-Make = Callable[..., Gateway]
-TRUTH = b"\xff" * 64
-
-
-def people(count: int, start: int = 0) -> list[tuple[str, dict[str, Any]]]:
-    return [(f"device-{number}", {"carrier": "UA", "delay": float(number)}) for number in range(start, start + count)]
-
-
-async def test_every_device_is_submitted_once_in_calls_of_the_asked_size(gateway: Make, shuffler: FakeShuffler) -> None:
-    told: list[int] = []
-    summary = await gateway().submit_many(people(253), progress=told.append, per_call=20, calls=3)
-    assert (summary.accepted, summary.refused) == (253, {})
-    assert sum(told) == 253
-    assert sorted(shuffler.sizes) == [13, *[20] * 12]
-    assert len(shuffler.held) == len({submission.id for submission in shuffler.seen}) == 253
-    assert shuffler.fetched == [0]
-
-
-async def test_a_mapping_is_refused_before_anything_is_stored(gateway: Make, shuffler: FakeShuffler) -> None:
-    with pytest.raises(UsageError, match=r"answers is a mapping; give pairs .* items\(\)"):
-        await gateway().submit_many(dict(people(3)))  # type: ignore[arg-type]
-    assert not shuffler.seen
-
-
-async def test_symbols_are_those_of_the_answers(gateway: Make, shuffler: FakeShuffler) -> None:
-    await gateway(random=lambda count: TRUTH[:count]).submit_many([("a", {"carrier": "B6"})])
-    (held,) = shuffler.held
-    assert tuple(symbol(report) for report in shuffler.symbols(held)) == (1, 8)
+ANSWERS: dict[str, Any] = {"carrier": "UA", "delay": 12.5}
+TO = Destination(bytes(32), 0, bytes(32))
+Make = Callable[..., Device]
 
 
-async def test_calling_again_sends_only_what_remains(gateway: Make, shuffler: FakeShuffler) -> None:
-    await gateway().submit_many(people(50))
-    told: list[int] = []
-    summary = await gateway().submit_many(people(80), progress=told.append)
-    assert summary.accepted == sum(told) == 80
-    assert len(shuffler.seen) == len(shuffler.held) == 80
+async def prepared(device: Make, count: int) -> tuple[list[Device], list[Parcel]]:
+    """Devices that share a file, and the parcel of each."""
+    devices = [device(name=f"device {number}") for number in range(count)]
+    parcels = [await one.prepare(ANSWERS) for one in devices]
+    assert all(parcel is not None for parcel in parcels)
+    return devices, [parcel for parcel in parcels if parcel is not None]
 
 
-async def test_after_a_kill_the_stored_bytes_are_sent_again(gateway: Make, shuffler: FakeShuffler) -> None:
-    shuffler.failures.extend(["lost", RuntimeError("down"), *[RuntimeError("down")] * 99])
-    with pytest.raises(Unreachable):
-        await gateway().submit_many(people(60), per_call=30, calls=1)
-    first_seen, first_held = set(shuffler.seen), len(shuffler.held)
-    assert first_held == 30
+async def test_what_devices_seal_is_carried_in_few_calls_and_each_settles_its_own(
+    device: Make, gateway: Gateway, shuffler: FakeShuffler
+) -> None:
+    devices, parcels = await prepared(device, 25)
+    assert shuffler.seen == []
+    outcomes = await gateway.carry(parcels, per_call=10)
+    assert [one.ending for one in outcomes] == [Ending.ACKNOWLEDGED] * 25
+    assert sorted(shuffler.sizes) == [5, 10, 10]
+    for one, parcel, outcome in zip(devices, parcels, outcomes, strict=True):
+        receipt = await one.settle(Outcome.decode(outcome.encode()))
+        assert (receipt.submission_id, receipt.sent) == (parcel.submission.id, True)
+        assert one.status().current.answer is Answer.ACKNOWLEDGED  # type: ignore[union-attr]
+        assert await one.settle(outcome) == receipt
+        assert await one.prepare(ANSWERS) is None
+        assert await one.resend() == []
+    assert len(shuffler.held) == len(shuffler.seen) == 25
+
+
+def test_nothing_of_a_gateway_takes_answers_tickets_or_a_state_file() -> None:
+    taken = {*inspect.signature(Gateway).parameters, *inspect.signature(Gateway.carry).parameters}
+    assert taken == {"shuffler", "authority", "pacing", "self", "parcels", "per_call", "calls"}
+
+
+async def test_a_parcel_shows_neither_answer_nor_report(device: Make, shuffler: FakeShuffler) -> None:
+    one = device()
+    parcel = await one.prepare(ANSWERS)
+    assert parcel is not None
+    content = parcel.encode()
+    assert Parcel.decode(content) == parcel
+    keys = shuffler.keys(0)
+    shuffler.held[parcel.submission.id] = (0, parcel.submission.envelope)
+    for secret in (*shuffler.symbols(parcel.submission.id), keys[0], keys[1]):
+        assert secret not in parcel.submission.envelope
+        assert secret.hex().encode() not in content
+
+
+async def test_a_parcel_prepared_again_and_sent_by_both_ways_counts_once(
+    device: Make, gateway: Gateway, shuffler: FakeShuffler
+) -> None:
+    one = device()
+    first = await one.prepare(ANSWERS)
+    assert await one.prepare({"carrier": "AA"}) == first
+    assert await one.parcels() == [first]
+    (receipt,) = await one.resend()
+    assert first is not None
+    (outcome, again) = await gateway.carry([first, first])
+    assert (outcome, again) == (outcome, outcome)
+    assert (await one.settle(outcome)).submission_id == receipt.submission_id
+    assert await one.parcels() == []
+    assert len(shuffler.held) == len(set(shuffler.seen)) == 1
+
+
+async def test_what_was_lost_on_the_way_is_tried_again_with_the_same_bytes(
+    device: Make, gateway: Gateway, shuffler: FakeShuffler
+) -> None:
+    (one,), parcels = await prepared(device, 1)
+    shuffler.failures.extend(["lost", *[RuntimeError("down")] * 99])
+    (outcome,) = await gateway.carry(parcels)
+    assert (outcome.ending, outcome.reason) == (Ending.TRY_AGAIN, None)
+    with pytest.raises(Unreachable, match="are kept on this device"):
+        await one.settle(outcome)
     shuffler.failures.clear()
-    summary = await gateway().submit_many(people(70), per_call=30)
-    assert summary.accepted == 70
-    assert len(shuffler.held) == 70
-    assert first_seen <= set(shuffler.seen)
-    assert len({one.id for one in shuffler.seen}) == len(set(shuffler.seen)) == 70
+    (second,) = await gateway.carry(await one.parcels())
+    assert (await one.settle(second)).submission_id == parcels[0].submission.id
+    assert len(shuffler.held) == len(set(shuffler.seen)) == 1
 
 
-async def test_cancelling_leaves_a_state_to_go_on_from(gateway: Make, shuffler: FakeShuffler) -> None:
-    def stop(_: int) -> None:
-        running.cancel()
+async def test_a_shuffler_that_stays_busy_is_to_be_tried_again(
+    device: Make, gateway: Gateway, shuffler: FakeShuffler
+) -> None:
+    (one,), parcels = await prepared(device, 1)
+    shuffler.failures.extend([Refusal(Reason.OVERLOADED, "full", 2.0)] * 99)
+    (outcome,) = await gateway.carry(parcels)
+    assert (outcome.ending, outcome.message) == (Ending.TRY_AGAIN, "full")
+    with pytest.raises(Unreachable, match="full; the answers to round 0 are kept"):
+        await one.settle(outcome)
 
-    running = asyncio.create_task(gateway().submit_many(people(200), per_call=10, progress=stop, calls=1))
+
+async def test_a_refusal_for_good_discards_and_any_other_keeps(
+    device: Make, gateway: Gateway, shuffler: FakeShuffler
+) -> None:
+    (late, other), parcels = await prepared(device, 2)
+    shuffler.refuse = {0: Refusal(Reason.TOO_LATE, "late"), 1: Refusal(Reason.UNOPENABLE, "does not open")}
+    outcomes = await gateway.carry(parcels)
+    assert [one.ending for one in outcomes] == [Ending.REFUSED] * 2
+    with pytest.raises(Refusal, match=r"^late$"):
+        await late.settle(outcomes[0])
+    with pytest.raises(Refusal, match="took nothing when this submission came"):
+        await late.prepare(ANSWERS)
+    with pytest.raises(Refusal, match="does not open; the answers to round 0 are kept"):
+        await other.settle(outcomes[1])
+    assert await other.prepare(ANSWERS) == parcels[1]
+
+
+async def test_an_outcome_of_another_submission_changes_nothing(
+    device: Make, gateway: Gateway, shuffler: FakeShuffler
+) -> None:
+    (one, two), parcels = await prepared(device, 2)
+    (first, second) = await gateway.carry(parcels)
+    elsewhere = replace(first, destination=replace(first.destination, task_id=bytes(32)))
+    for wrong in (second, elsewhere, replace(first, destination=replace(first.destination, round=1))):
+        with pytest.raises(UsageError, match=r"that this device has not stored.*nothing was changed"):
+            await one.settle(wrong)
+    assert await one.prepare(ANSWERS) == parcels[0]
+    with pytest.raises(UsageError, match="outcome is of type bytes"):
+        await one.settle(first.encode())  # type: ignore[arg-type]
+    assert (await two.settle(second)).sent
+
+
+async def test_who_opted_out_meanwhile_settles_nothing(device: Make, gateway: Gateway) -> None:
+    (one,), parcels = await prepared(device, 1)
+    outcomes = await gateway.carry(parcels)
+    one.opt_out()
+    with pytest.raises(NoRound, match="what was stored of it was erased here"):
+        await one.settle(outcomes[0])
+
+
+async def test_a_parcel_that_spoils_a_call_spoils_none_of_its_neighbours(
+    device: Make, gateway: Gateway, shuffler: FakeShuffler
+) -> None:
+    _, parcels = await prepared(device, 3)
+    other = [
+        replace(parcels[0], submission=replace(parcels[0].submission, id=os.urandom(16), envelope=bytes(4_000_000))),
+        replace(parcels[0], destination=replace(parcels[0].destination, key_set_hash=bytes(32))),
+        replace(parcels[0], submission=Submission(os.urandom(16), b"", b"x", b"y")),
+    ]
+    outcomes = await gateway.carry([one for pair in zip(parcels, other, strict=True) for one in pair])
+    assert [one.ending for one in outcomes[::2]] == [Ending.ACKNOWLEDGED] * 3
+    assert outcomes[3].reason is Reason.KEY_SET_DIFFERS
+    assert 3 in shuffler.sizes
+
+
+async def test_what_is_no_parcel_is_refused_before_anything_is_sent(
+    device: Make, gateway: Gateway, shuffler: FakeShuffler
+) -> None:
+    _, parcels = await prepared(device, 1)
+    for given in ([*parcels, b"{}"], [*parcels, None]):
+        with pytest.raises(UsageError, match=r"a parcel is .*; give what Device.prepare"):
+            await gateway.carry(given)
+    for sizes in ({"per_call": 0}, {"calls": 0}):
+        with pytest.raises(UsageError, match="1 or more"):
+            await gateway.carry(parcels, **sizes)
+    assert (await gateway.carry([]), shuffler.seen) == ([], [])
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"id": b"short"}, {"credential": bytes(257)}, {"proof": bytes(257)}, {"envelope": bytes(4 * 1024 * 1024 + 1)}],
+)
+def test_a_parcel_has_the_lengths_that_devices_give_it(changes: dict[str, bytes]) -> None:
+    with pytest.raises(MessageError, match=f"a parcel's {next(iter(changes)).removesuffix('proof')}"):
+        Parcel(TO, replace(Submission(bytes(16), b"sealed"), **changes))
+
+
+@pytest.mark.parametrize("document", [b"", b"[]", b"null", b'{"format":"hubbub-parcel/2"}', b" {}", bytes(17 << 20)])
+def test_what_is_neither_parcel_nor_outcome_is_refused(document: bytes) -> None:
+    for kind in (Parcel, Outcome):
+        with pytest.raises(MessageError, match=r"not (a|an|of)"):
+            kind.decode(document)
+
+
+def test_an_outcome_has_a_reason_where_it_is_a_refusal() -> None:
+    for ending, reason in ((Ending.REFUSED, None), (Ending.ACKNOWLEDGED, Reason.TOO_LATE)):
+        with pytest.raises(MessageError, match="refusals alone have one"):
+            Outcome(TO, bytes(16), ending, reason)
+
+
+# In a task for enrolled devices
+
+
+def enrolled(
+    settings: dict[str, Any], parties: Parties, shuffler: FakeShuffler, stated: Any = ENROLLED, **changes: Any
+) -> tuple[Task, dict[str, Any]]:
+    task = sample_task(parties, stated=stated)
+    shuffler.task = task
+    return task, {**settings, "task": signed(task, parties).encode(), "shuffler": shuffler.address, **changes}
+
+
+async def test_a_gateway_carries_each_devices_own_proof_and_a_forgotten_key_is_renewed(
+    settings: dict[str, Any], parties: Parties, shuffler: FakeShuffler, gateway: Gateway
+) -> None:
+    ticket = new_tickets(1, parties.shuffler.public, START + 10_000_000, [parties.operator])[0].encode()
+    _, given = enrolled(settings, parties, shuffler, ticket=ticket)
+    async with Device(**given) as one:
+        stale = await one.prepare(ANSWERS)
+        assert stale is not None
+        assert stale.submission.proof
+        shuffler.generation = 2
+        (outcome,) = await gateway.carry([stale])
+        with pytest.raises(Refusal, match="no credential proves it; the answers to round 0 are kept"):
+            await one.settle(outcome)
+    # Another run of the program proves the same bytes with what the first one got.
+    async with Device(**given) as other:
+        (fresh,) = await other.parcels()
+        assert fresh.submission.envelope == stale.submission.envelope
+        assert fresh.submission.proof != stale.submission.proof
+        (outcome,) = await gateway.carry([fresh])
+        assert (await other.settle(outcome)).submission_id == stale.submission.id
+
+
+async def test_a_task_that_admits_by_certificates_is_carried_by_nobody(
+    settings: dict[str, Any], parties: Parties, shuffler: FakeShuffler, tls: Any
+) -> None:
+    _, given = enrolled(settings, parties, shuffler, Admission(Mode.MTLS), certificate=tls.certificate, key=tls.key)
+    async with Device(**given) as one:
+        for made in (one.prepare(ANSWERS), one.parcels()):
+            with pytest.raises(UsageError, match=r"nobody shows for them; submit\(\) instead"):
+                await made
+        assert one.status().waiting == ()
+
+
+# Killed
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("point", ["keep_reports", "pin", "seal", "settle"])
+async def test_killed_at_any_step_nothing_counts_twice(
+    device: Make,
+    gateway: Gateway,
+    settings: dict[str, Any],
+    shuffler: FakeShuffler,
+    tmp_path: Path,
+    point: str,
+    when: str,
+) -> None:
+    """A device is killed around a step of its state, by a signal that nothing of it sees; the next run goes on."""
+    before = device(random=lambda count: b"\x01" * count)
+    await asyncio.to_thread(_run_until_killed, settings, shuffler, tmp_path, point, when)
+    stored = before._state.find(Round(before.task.id, 0), [""])
+    assert bool(stored) is not ((point, when) == ("keep_reports", "before"))
+    parcel = await before.prepare({"carrier": "AA"})
+    assert (parcel is None) is ((point, when) == ("settle", "after"))
+    if parcel is not None:
+        (outcome,) = await gateway.carry([parcel])
+        assert (await before.settle(outcome)).submission_id == parcel.submission.id
+    assert len({one.id for one in shuffler.seen}) == len(set(shuffler.seen)) == len(shuffler.held) == 1
+    for entry in stored.values():
+        assert entry.submission_id in shuffler.held
+
+
+def _run_until_killed(settings: dict[str, Any], shuffler: FakeShuffler, folder: Path, point: str, when: str) -> None:
+    (folder / "task.json").write_bytes(settings["task"])
+    program = f"""
+import asyncio, os, signal
+from pathlib import Path
+from hubbub.client import Device, Gateway
+from hubbub.client.state import State
+
+step = State.{point}
+
+def killing(self, *arguments):
+    if {when!r} == "after":
+        step(self, *arguments)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+State.{point} = killing
+where = dict(shuffler={shuffler.address!r}, authority=Path({str(settings["authority"])!r}))
+device = Device(
+    Path({str(folder / "task.json")!r}).read_bytes(), operator_key={settings["operator_key"]!r},
+    shuffler_key={settings["shuffler_key"]!r}, state=Path({str(settings["state"])!r}),
+    clock=lambda: {settings["clock"].now}, **where,
+)
+
+async def main():
+    parcel = await device.prepare({ANSWERS!r})
+    (outcome,) = await Gateway(**where).carry([parcel])
+    await device.settle(outcome)
+
+asyncio.run(main())
+"""
+    done = subprocess.run([sys.executable, "-c", program], timeout=60, capture_output=True, check=False)
+    assert done.returncode == -9, done.stderr.decode()
+
+
+async def test_a_gateway_killed_with_its_parcels_loses_none_for_good(
+    device: Make, gateway: Gateway, shuffler: FakeShuffler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    devices, parcels = await prepared(device, 20)
+    submit, third = shuffler.submit, asyncio.Event()
+
+    async def told(*given: Any) -> list[Any]:
+        answers = await submit(*given)
+        if len(shuffler.held) == 3:
+            third.set()
+        return answers
+
+    monkeypatch.setattr(shuffler, "submit", told)
+    running = asyncio.create_task(gateway.carry(parcels, per_call=1, calls=1))
+    await third.wait()
+    running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
-    assert len(shuffler.held) < 200
-    assert (await gateway().submit_many(people(200))).accepted == 200
-    assert len(shuffler.held) == len({one.id for one in shuffler.seen}) == 200
-
-
-async def test_only_overloaded_devices_are_sent_again(gateway: Make, shuffler: FakeShuffler, clock: Clock) -> None:
-    overloaded = Refusal(Reason.OVERLOADED, "full", 2.0)
-    shuffler.refuse = {3: overloaded, 7: overloaded, 21: overloaded}
-    summary = await gateway().submit_many(people(20))
-    assert (summary.accepted, summary.refused) == (20, {})
-    assert shuffler.sizes == [20, 2, 1]
-    assert len(shuffler.held) == len(set(shuffler.seen)) == 20
-    assert len(clock.slept) == 2
-    assert min(clock.slept) >= 2.0
-
-
-async def test_devices_overloaded_to_the_end_are_counted_and_kept(gateway: Make, shuffler: FakeShuffler) -> None:
-    shuffler.refuse = dict.fromkeys(range(10, 1000), Refusal(Reason.OVERLOADED, "full", 2.0))
-    assert (await gateway().submit_many(people(20))).refused == {"overloaded": 10}
-    shuffler.refuse = {}
-    assert (await gateway().submit_many(people(20))).accepted == 20
-    assert len(set(shuffler.seen)) == 20
-
-
-async def test_a_refused_call_is_counted_by_reason(gateway: Make, shuffler: FakeShuffler) -> None:
-    shuffler.failures.append(Refusal(Reason.TOO_LATE, "round 1 begins soon"))
-    summary = await gateway().submit_many(people(30), per_call=10, calls=1)
-    assert (summary.accepted, summary.refused) == (20, {"too_late": 10})
-    assert summary.messages == {"too_late": "round 1 begins soon"}
-    again = await gateway().submit_many(people(30))
-    assert (again.accepted, again.refused) == (20, {"too_late": 10})
-    assert len(shuffler.seen) == 30
-
-
-async def test_other_refusals_are_counted_and_their_bytes_kept(gateway: Make, shuffler: FakeShuffler) -> None:
-    shuffler.failures.append(Refusal(Reason.UNOPENABLE, "no"))
-    assert (await gateway().submit_many(people(5))).refused == {"unopenable": 5}
-    assert (await gateway().submit_many(people(5))).accepted == 5
-    assert len(set(shuffler.seen)) == 5
-
-
-async def test_a_bad_answer_sinks_nobody_else(gateway: Make, shuffler: FakeShuffler) -> None:
-    some = [*people(3), ("bad", {"carrier": "??"}), ("worse", {"carrier": "UA", "delay": float("nan")}), *people(3, 3)]
-    summary = await gateway().submit_many([*some, ("line\nbreak", {"carrier": "UA"})])
-    assert (summary.accepted, summary.refused) == (6, {"bad_answer": 3})
-    assert summary.devices == 9
-    assert len(shuffler.held) == 6
-
-
-async def test_a_device_named_twice_submits_once(gateway: Make, shuffler: FakeShuffler) -> None:
-    told: list[int] = []
-    summary = await gateway().submit_many([*people(2), *people(2), *people(1)], progress=told.append)
-    assert summary.accepted == sum(told) == 5
-    assert len(shuffler.seen) == 2
-
-
-async def test_a_gateway_goes_on_where_a_device_ended(gateway: Make, device: Any, shuffler: FakeShuffler) -> None:
-    one: Device = device(name="device-0")
-    receipt = await one.submit({"carrier": "AA"})
-    assert (await gateway().submit_many(people(3))).accepted == 3
-    assert receipt.submission_id in shuffler.held
-    assert len(shuffler.seen) == 3
-
-
-async def test_gateways_that_share_a_state_submit_each_device_once(gateway: Make, shuffler: FakeShuffler) -> None:
-    summaries = await asyncio.gather(*(gateway().submit_many(people(150)) for _ in range(3)))
-    assert [summary.accepted for summary in summaries] == [150] * 3
-    assert len(shuffler.held) == len(set(shuffler.seen)) == 150
-
-
-async def test_one_error_is_raised_as_itself(gateway: Make, shuffler: FakeShuffler) -> None:
-    one = gateway()
-
-    def fail(*arguments: Any) -> Any:
-        raise KeySetChanged("of old")
-
-    one._state.keep = fail  # type: ignore[method-assign]  # an error in the middle
-    with pytest.raises(KeySetChanged):
-        await one.submit_many(people(3))
-
-
-async def test_nobody_is_nothing(gateway: Make, shuffler: FakeShuffler) -> None:
-    assert (await gateway().submit_many([])).devices == 0
-    assert shuffler.seen == []
-
-
-@pytest.mark.parametrize(("per_call", "calls"), [(0, 1), (1, 0), (10_001, 1)])
-async def test_sizes_that_cannot_be_are_refused(gateway: Make, per_call: int, calls: int) -> None:
-    with pytest.raises(HubbubError, match="take 1 to 10000, and 1 or more"):
-        await gateway().submit_many(people(1), per_call=per_call, calls=calls)
-
-
-async def test_a_gateway_that_stays_open_keeps_nothing_on_disk_of_what_was_acknowledged(
-    gateway: Make, shuffler: FakeShuffler, settings: dict[str, Any]
-) -> None:
-    assert (await gateway().submit_many(people(30))).accepted == 30
-    files = [path.read_bytes() for path in settings["state"].parent.glob("device.sqlite*")]
-    assert len(files) >= 2
-    assert len(shuffler.seen) == 30
-    assert not any(one.envelope[:32] in content for one in shuffler.seen for content in files)
+    again = [parcel for one in devices for parcel in await one.parcels()]
+    assert again == parcels
+    for one, outcome in zip(devices, await gateway.carry(again), strict=True):
+        assert (await one.settle(outcome)).sent
+    assert len(shuffler.held) == len({one.id for one in shuffler.seen}) == 20

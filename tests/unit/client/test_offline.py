@@ -18,7 +18,7 @@ from hubbub.client import (
     AnswerError,
     AuthorityError,
     Device,
-    Gateway,
+    Fleet,
     KeySetChanged,
     NoRound,
     OptedOut,
@@ -189,28 +189,26 @@ async def test_two_who_seal_the_same_reports_send_the_same_bytes(device: Make, s
     assert len(set(shuffler.seen)) == 1
 
 
-async def test_a_gateway_that_shares_the_file_sends_what_a_device_kept(
-    device: Make, gateway: Callable[..., Gateway], shuffler: FakeShuffler
+async def test_a_fleet_that_shares_the_file_sends_what_a_device_kept(
+    device: Make, fleet: Callable[..., Fleet], shuffler: FakeShuffler
 ) -> None:
     drawn = await kept_offline(device, name="a")
-    summary = await gateway().submit_many([("a", {"carrier": "AA"}), ("b", {"carrier": "AA"})])
+    summary = await fleet().submit_many([("a", {"carrier": "AA"}), ("b", {"carrier": "AA"})])
     assert summary.accepted == 2
     assert b"".join(shuffler.symbols(drawn.submission_id)) == drawn.reports  # type: ignore[arg-type]
 
 
-async def test_a_gateway_without_keys_says_that_it_stored_nothing(gateway: Callable[..., Gateway]) -> None:
-    one = gateway(shuffler=NOBODY)
+async def test_a_fleet_without_keys_says_that_it_stored_nothing(fleet: Callable[..., Fleet]) -> None:
+    one = fleet(shuffler=NOBODY)
     with pytest.raises(Unreachable, match="none of these answers was stored"):
         await one.submit_many([("a", ANSWERS)])
     assert one._state.find(Round(one.task.id, 0), ["a"]) == {}
 
 
-async def test_a_gateway_that_is_cut_off_says_what_is_kept(
-    gateway: Callable[..., Gateway], shuffler: FakeShuffler
-) -> None:
+async def test_a_fleet_that_is_cut_off_says_what_is_kept(fleet: Callable[..., Fleet], shuffler: FakeShuffler) -> None:
     shuffler.failures.extend([RuntimeError("down")] * 99)
     with pytest.raises(Unreachable, match="what was sealed is kept: call again to go on"):
-        await gateway().submit_many([("a", ANSWERS)])
+        await fleet().submit_many([("a", ANSWERS)])
 
 
 async def test_reports_of_another_length_are_not_sealed(device: Make, shuffler: FakeShuffler) -> None:
@@ -356,7 +354,7 @@ async def test_each_pause_is_told_before_it_begins(device: Make, settings: dict[
         ({"clock": 5}, "clock is of type int; give a function that returns seconds"),
     ],
 )
-@pytest.mark.parametrize("kind", [Device, Gateway])
+@pytest.mark.parametrize("kind", [Device, Fleet])
 def test_an_argument_of_another_type_is_named(
     settings: dict[str, Any], kind: type[Any], changes: dict[str, Any], message: str
 ) -> None:
@@ -482,15 +480,15 @@ async def test_wiping_erases_everything_but_that_rounds_were_answered(
     assert one.status().spending.rounds == 2
 
 
-async def test_a_gateway_leaves_out_who_opted_out(
-    device: Make, gateway: Callable[..., Gateway], shuffler: FakeShuffler
+async def test_a_fleet_leaves_out_who_opted_out(
+    device: Make, fleet: Callable[..., Fleet], shuffler: FakeShuffler
 ) -> None:
     device(name="a").opt_out()
     device(name="b").wipe()
-    summary = await gateway().submit_many([("a", ANSWERS), ("b", ANSWERS), ("a", ANSWERS)])
+    summary = await fleet().submit_many([("a", ANSWERS), ("b", ANSWERS), ("a", ANSWERS)])
     assert (summary.accepted, summary.refused) == (1, {"opted_out": 2})
     device(name="b").wipe()
-    assert (await gateway().submit_many([("b", ANSWERS)])).refused == {"erased_here": 1}
+    assert (await fleet().submit_many([("b", ANSWERS)])).refused == {"erased_here": 1}
     assert len(shuffler.held) == 1
 
 

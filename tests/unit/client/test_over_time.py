@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from hubbub.accountant.mechanisms.longitudinal import Horizon, Vector
-from hubbub.client import AnswerError, Device, Gateway, Unreachable
+from hubbub.client import AnswerError, Device, Fleet, Unreachable
 from hubbub.client.errors import StateError
 from hubbub.client.memory import MemoryMoved, Step
 from hubbub.client.rounds import RoundKeys
@@ -178,23 +178,23 @@ async def test_what_is_kept_is_erased_when_the_task_is_over(settings: dict[str, 
     assert kept(device) == {}
 
 
-async def test_a_gateway_keeps_each_devices_stream(
+async def test_a_fleet_keeps_each_devices_stream(
     settings: dict[str, Any], clock: Clock, parties: Parties, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    gateway = Gateway(**settings)
-    fake = FakeShuffler(gateway.task, parties)
+    fleet = Fleet(**settings)
+    fake = FakeShuffler(fleet.task, parties)
     everybody = [(name, answers(True)) for name in "abc"]
     for number in range(2):
-        of = Round(gateway.task.id, number)
-        keys = RoundKeys.read(fake.keys(number)[2], gateway.task, number)
-        gateway._state.pin(of, fake.keys(number)[2], 1e12)
+        of = Round(fleet.task.id, number)
+        keys = RoundKeys.read(fake.keys(number)[2], fleet.task, number)
+        fleet._state.pin(of, fake.keys(number)[2], 1e12)
         # The first time a step is stored, another process has made one already.
         moved = [MemoryMoved("meanwhile")]
-        keep = gateway._state.keep
-        monkeypatch.setattr(gateway._state, "keep", lambda *given, keep=keep, moved=moved: fail(moved) or keep(*given))
-        parcels, _ = gateway._prepare(of, keys.sealer(clock()), everybody)
+        keep = fleet._state.keep
+        monkeypatch.setattr(fleet._state, "keep", lambda *given, keep=keep, moved=moved: fail(moved) or keep(*given))
+        parcels, _ = fleet._prepare(of, keys.sealer(clock()), everybody)
         assert len(parcels) == 3
-        stored = gateway._kept([name for name, _ in everybody])
+        stored = fleet._kept([name for name, _ in everybody])
         assert {json.loads(each)["active"]["period"] for each in stored.values()} == {number + 1}
         clock.now += 3600
 

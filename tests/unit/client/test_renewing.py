@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from unit.client.test_following import SECOND, succession
 
-from hubbub.client import Device, Gateway
+from hubbub.client import Device, Fleet
 from hubbub.client.enrolment_tables import Enrolment, find_enrolments, keep_credentials, take_tickets
 from hubbub.client.renewing import objection
 from hubbub.client.state import State
@@ -34,7 +34,7 @@ ENDS = START + 5 * ROUND
 AUTHORITY = Identity.generate()
 NO_TICKETS = [b"no ticket", b"[]", b"\xff", b"x" * 2000]
 Make = Callable[..., Device]
-MakeGateway = Callable[..., Gateway]
+MakeFleet = Callable[..., Fleet]
 
 
 @pytest.fixture(autouse=True)
@@ -314,7 +314,7 @@ async def test_two_programs_that_share_a_state_file_take_one_new_ticket(
 
 
 async def test_a_ticket_read_before_another_program_redeemed_a_longer_one_is_left(
-    gateway: MakeGateway, shuffler: FakeShuffler, parties: Parties, first: Ticket, tmp_path: Path
+    fleet: MakeFleet, shuffler: FakeShuffler, parties: Parties, first: Ticket, tmp_path: Path
 ) -> None:
     after, at = longer(first, parties.operator), parties.shuffler.public
 
@@ -330,7 +330,7 @@ async def test_a_ticket_read_before_another_program_redeemed_a_longer_one_is_lef
         other.close()
         return first.encode()
 
-    assert (await gateway(tickets=read).submit_many([("kiosk", ANSWERS)])).accepted == 1
+    assert (await fleet(tickets=read).submit_many([("kiosk", ANSWERS)])).accepted == 1
     assert shuffler.redeemed == []
     assert CredentialId.decode(shuffler.seen[0].credential).expires == after.expires
 
@@ -370,14 +370,14 @@ def test_what_another_program_got_meanwhile_stays(state: State, parties: Parties
     assert found()["kiosk"] == Enrolment(after.encode(), begun["kiosk"].secret, new)
 
 
-async def test_a_gateway_warns_once_for_all_its_devices_and_carries_what_each_holds(
-    gateway: MakeGateway, shuffler: FakeShuffler, parties: Parties, clock: Clock, caplog: pytest.LogCaptureFixture
+async def test_a_fleet_warns_once_for_all_its_devices_and_carries_what_each_holds(
+    fleet: MakeFleet, shuffler: FakeShuffler, parties: Parties, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
     names = [f"kiosk {number}" for number in range(5)]
     given = dict(zip(names, new_tickets(5, parties.shuffler.public, ENDS, [parties.operator]), strict=True))
     held = {name: each.encode() for name, each in given.items()}
     many = [(name, ANSWERS) for name in names]
-    carrier = gateway(tickets=held)
+    carrier = fleet(tickets=held)
     await carrier.submit_many(many)
     for name in names[:3]:
         held[name] = longer(given[name], parties.operator).encode()

@@ -13,6 +13,7 @@ from hubbub.client import HubbubError, MessageError, Pacing, Patience, Reason, R
 from hubbub.client.submit import submit_batch
 from hubbub.protos.envelope import Destination
 from hubbub.protos.messages import Answer, Receipt, Submission
+from hubbub.protos.refusals import TRANSIENT
 from support.fake_shuffler import Clock
 
 TO = Destination(b"t" * 32, 1, b"h" * 32)
@@ -71,7 +72,7 @@ async def test_many_failures_do_not_overflow_the_pause() -> None:
     assert Patience(longest_pause=9.0).pause(10**6, 1.0, None) == 9.0
 
 
-@pytest.mark.parametrize("reason", [reason for reason in Reason if reason not in (Reason.OVERLOADED, Reason.NOT_READY)])
+@pytest.mark.parametrize("reason", [reason for reason in Reason if reason not in TRANSIENT])
 async def test_a_final_refusal_is_raised_at_once(clock: Clock, reason: Reason) -> None:
     attempt, deadlines = failing(Refusal(reason, "no", 1.0))
     with pytest.raises(Refusal) as caught:
@@ -191,3 +192,20 @@ async def test_cancelling_ends_the_tries(clock: Clock) -> None:
     attempt, _ = failing(asyncio.CancelledError())  # type: ignore[arg-type]  # a BaseException, on purpose
     with pytest.raises(asyncio.CancelledError):
         await paced(clock).persist(attempt)
+
+
+async def test_a_call_that_is_never_whole_in_time_is_made_smaller_until_it_is(clock: Clock) -> None:
+    """Over a slow line the same bytes would be refused for ever."""
+
+    class Slow(Caller):
+        async def submit_batch(self, to: Destination, submissions: list[Submission], deadline: float) -> list[Answer]:
+            if len(submissions) > 30:
+                self.sizes.append(len(submissions))
+                raise Refusal(Reason.OVERLOADED, "the message was not whole after 5 s", 1.0)
+            return await super().submit_batch(to, submissions, deadline)
+
+    some = submissions(100)
+    caller: Any = Slow({})
+    answers = await submit_batch(caller, TO, some, paced(clock))
+    assert answers == [Receipt(each.id, TO.round) for each in some]
+    assert caller.sizes == [100, 50, 25, 25, 25, 25]

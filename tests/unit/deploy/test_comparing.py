@@ -30,12 +30,13 @@ from hubbub.queries.histogram import Histogram
 from hubbub.queries.krr import KRandomizedResponse
 from hubbub.queries.number import Number
 from hubbub.queries.registry import RANDOMIZERS
+from support.samples import FEW
 
 if TYPE_CHECKING:
     from hubbub.queries.query import Query
     from hubbub.queries.randomizer import Vector
 
-WEAK = Privacy(epsilon=3.0, delta=1e-3)
+WEAK = Privacy(epsilon=3.0, delta=1e-3, large_delta=FEW)
 THEME = Histogram("theme", ("dark", "light", "sepia"), optional=True)
 THEMES = ["dark"] * 500 + ["light"] * 300 + [None] * 200
 MINUTES = [0.01 * number for number in range(1000)]

@@ -28,10 +28,10 @@ from hubbub.queries.histogram import Histogram
 from hubbub.queries.krr import KRandomizedResponse
 from hubbub.queries.query import Query
 from hubbub.queries.text import DIGESTS, Text
-from support.samples import START
+from support.samples import FEW, START
 
 WORD = Text("word", prefixes=(1, 2))
-PRIVACY = Privacy(8.0, 1e-4, 16.0, epsilon_total=20.0)
+PRIVACY = Privacy(8.0, 1e-4, 16.0, epsilon_total=20.0, large_delta=FEW)
 PEOPLE = {"ab": 500, "a": 400, "cäs": 300, "wilderness": 300}
 
 

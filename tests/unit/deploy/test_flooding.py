@@ -22,11 +22,11 @@ from hubbub.queries.design import Design
 from hubbub.queries.histogram import Histogram
 from hubbub.queries.longitudinal.question import Longitudinal
 from hubbub.queries.question import Question
-from support.samples import START
+from support.samples import FEW, START
 
 THEME = Histogram("theme", ("dark", "light", "system"))
 COLOUR = Histogram("colour", ("red", "green"), randomizer="krr", weight=2.0)
-PRIVACY = Privacy(1.0, 1e-4, 8.0)
+PRIVACY = Privacy(1.0, 1e-4, 8.0, large_delta=FEW)
 
 
 def planned(*questions: Question, reports: int = 600, privacy: Privacy = PRIVACY, rounds: int = 1) -> Plan:
@@ -99,7 +99,7 @@ def test_the_share_counts_one_report_at_least_and_hardly_more(reports: int, one:
 
 def test_dummies_do_not_count_for_what_is_sent_over_rounds() -> None:
     asked = Longitudinal("on", 1, strategy="tree", epsilon_local=8.0)
-    found = planned(asked, rounds=4, privacy=Privacy(3.0, 1e-3, 8.0), reports=2000)
+    found = planned(asked, rounds=4, privacy=Privacy(3.0, 1e-3, 8.0, large_delta=FEW), reports=2000)
     document = flood_document(found)
     assert document["shield"] is None
     assert [row["honest"] for row in document["left"]] == [1000, 200, 1]

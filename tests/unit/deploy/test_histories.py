@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,11 @@ import pytest
 from hubbub.accountant.certificate.terms import QueryCount, RoundCounts
 from hubbub.deploy.histories import Histories, read_histories
 from hubbub.deploy.verification import NotACertificate, Pins, VerificationError, verify
-from hubbub.deploy.views.histories import chain_lines, document_of, in_words, table_of
+from hubbub.deploy.views.histories import chain_lines, document_of, in_words, left_lines, table_of
+from hubbub.deploy.views.word import word_over_rounds
 from hubbub.protos.admission import OPEN
 from hubbub.protos.releases import Release
-from support.certificates import content_of, counts, encode, releases_of
+from support.certificates import batch_records, content_of, counts, encode, releases_of
 from support.samples import QUERIES, Parties, sample_task
 
 PARTIES = Parties.generate()
@@ -29,13 +31,14 @@ PINS = Pins(PARTIES.operator.public, PARTIES.shuffler.public, PARTIES.analyzer.p
 NAMES = ("round-0.json", "round-2.json", "round-1.json")
 
 
-def at_minimum(number: int) -> RoundCounts:
-    return RoundCounts(number, tuple(QueryCount(each.name, each.mechanism, 100, 100, {}) for each in TASK.queries))
+def at_minimum(number: int, released: int | None) -> RoundCounts:
+    queries = (QueryCount(each.name, each.mechanism, 100, 100, {}, released) for each in TASK.queries)
+    return RoundCounts(number, tuple(queries))
 
 
-def uncounted() -> dict[str, Any]:
+def uncounted(released: int | None = 130) -> dict[str, Any]:
     """The last certificate, where round 2 was released with 130 reports and never counted."""
-    content = content_of(TASK, PARTIES, [ROUNDS[0], at_minimum(2), ROUNDS[2]])
+    content = content_of(TASK, PARTIES, [ROUNDS[0], at_minimum(2, released), ROUNDS[2]])
     return {**content, **{name: CONTENTS[2][name] for name in ("batches", "releases")}, "uncounted": [2]}
 
 
@@ -111,6 +114,21 @@ def test_a_round_that_was_never_counted_stands_at_the_minimum() -> None:
     verified = verify(encode(uncounted(), PARTIES), PINS)
     assert verified.content["all_rounds"]["history"][1]["queries"][0]["valid"] == 100
     assert verified.content["all_rounds"]["epsilon_upper"] >= CONTENTS[2]["all_rounds"]["epsilon_upper"]
+
+
+def test_an_uncounted_round_whose_dishonest_are_taken_from_the_minimum_alone_is_refused() -> None:
+    """What is left if the minimum is valid must hold where the round was counted after all, and nobody says so."""
+    task = replace(TASK, privacy=replace(TASK.privacy, honest_share=0.8))
+    true, last = counts(task, 2, 400), counts(task, 1, 140)
+    releases = releases_of(task, PARTIES, [true])
+    lie = {
+        **content_of(task, PARTIES, [at_minimum(2, None), last]),
+        "batches": [record.as_json() for record in batch_records(task, PARTIES, last, before=releases)],
+        "releases": [release.content() for release in releases],
+        "uncounted": [2],
+    }
+    with pytest.raises(VerificationError, match="all_rounds, epsilon_upper_if_minimum_valid"):
+        verify(encode(lie, PARTIES), PINS)
 
 
 def test_rounds_that_nothing_attests_must_rise() -> None:
@@ -194,6 +212,32 @@ def test_a_round_without_a_certificate_is_a_gap_unless_it_was_never_counted(fold
     assert found.problems == ()
     assert table_of(found.histories[0]).row_count == 3
     assert document_of(found)["histories"][0]["uncounted"] == [2]
+
+
+def test_a_history_says_what_is_left_without_the_analyzers_word(folder: Path) -> None:
+    (folder / NAMES[1]).unlink()
+    (folder / NAMES[2]).write_bytes(encode(uncounted(), PARTIES))
+    found = read(folder)
+    stated = found.histories[0].last.verified.content["all_rounds"]
+    opening, left = left_lines(found.histories[0])
+    assert "how many reports are valid, and that rounds were never counted, is the analyzer's word" in opening
+    attested, minimum = stated["epsilon_upper_attested"], stated["epsilon_upper_if_minimum_valid"]
+    assert f"all 3 rounds so far: epsilon <= {minimum} if at least the minimum of 100 is valid, " in left
+    assert left.endswith(f"epsilon <= {attested} whatever is valid, by the shuffler's record")
+    for each in document_of(found)["histories"][0]["rounds"]:
+        assert each["epsilon_upper"] <= each["epsilon_upper_if_minimum_valid"] <= each["epsilon_upper_attested"]
+        assert each["all_rounds_epsilon_upper_attested"] <= attested
+        assert each["all_rounds_epsilon_upper_if_minimum_valid"] <= minimum
+
+
+def test_what_is_left_rests_on_who_names_the_rounds_before_and_passes_dummies_on() -> None:
+    content = copy.deepcopy(CONTENTS[2])
+    content["queries"][0]["dummies"] = 5
+    *_, chained = word_over_rounds(content, 100, hops=True)
+    assert chained.endswith("whatever is valid, by the shuffler's record, while hops pass its dummies on")
+    del content["releases"]
+    *_, named = word_over_rounds(content, 100)
+    assert named.endswith("by the shuffler's record, if the analyzer names all rounds before")
 
 
 def test_a_round_that_has_a_certificate_was_counted(folder: Path) -> None:

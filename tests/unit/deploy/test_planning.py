@@ -28,7 +28,7 @@ from hubbub.queries.number import Number
 from hubbub.queries.query import Query
 from hubbub.queries.question import Question, symbols_of
 from hubbub.queries.unary import MAXIMUM_BITS, UnaryEncoding
-from support.samples import START, Parties
+from support.samples import FEW, START, Parties
 
 PARTIES = Parties.generate()
 SCHEDULE = Schedule(START, length=3600, grace=60, rounds=3)
@@ -110,7 +110,7 @@ def krr(planned: PlannedQuery) -> tuple[int, int | None]:
 UNARY_THEME = replace(THEME, randomizer="unary")
 COLOUR = Histogram("colour", ("red", "green"))
 UNARY_MINUTES = replace(MINUTES, optional=True, randomizer="unary")
-PRIVACY = Privacy(2.0, 1e-4, 16.0)
+PRIVACY = Privacy(2.0, 1e-4, 16.0, large_delta=FEW)
 
 UNARY: dict[str, Draft] = {
     "histogram": draft(500, PRIVACY, UNARY_THEME),

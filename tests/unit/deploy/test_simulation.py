@@ -10,9 +10,9 @@ from hubbub.deploy.planning import plan
 from hubbub.deploy.simulation import simulate
 from hubbub.protos.task import Draft, Privacy, Schedule
 from hubbub.queries.histogram import Histogram
-from support.samples import START
+from support.samples import FEW, START
 
-PRIVACY = Privacy(2.0, 1e-4, 16.0, dummies=150)
+PRIVACY = Privacy(2.0, 1e-4, 16.0, dummies=150, large_delta=FEW)
 
 
 @pytest.mark.parametrize("randomizer", ["krr", "unary"])
@@ -35,7 +35,9 @@ def test_a_simulated_round_is_near_the_truth_and_names_its_randomizer(randomizer
 
 def test_a_simulated_round_under_its_minimum_is_withheld() -> None:
     theme = Histogram("theme", ("dark", "light"))
-    chosen = plan(Draft("usage", Schedule(START, 3600, 60, 3), 500, Privacy(2.0, 1e-4, 16.0), (theme,)))
+    chosen = plan(
+        Draft("usage", Schedule(START, 3600, 60, 3), 500, Privacy(2.0, 1e-4, 16.0, large_delta=FEW), (theme,))
+    )
     dataset = Dataset("usage", (theme,), pa.table({"theme": ["dark"] * 499}))
     document = simulate(chosen, dataset, lambda _count: None)
     (query,) = document["queries"]

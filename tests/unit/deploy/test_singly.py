@@ -1,4 +1,4 @@
-"""Devices that submit one by one are each dealt with once, and counted as a gateway counts them."""
+"""Devices that submit one by one are each dealt with once, and counted as a fleet counts them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every port of both services answers standard clients: gRPC health and reflection, from the start to the drain."""
+"""Every port of both services answers standard clients: gRPC health, from the start to the drain."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from pathlib import Path
 import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
-from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from unit.analyzer.test_server import Deployment as AnalyzerDeployment
 from unit.shuffler.test_server import Deployment as ShufflerDeployment
 from unit.shuffler.test_server import running
@@ -30,6 +29,12 @@ PORTS = {
     "results": wire.RESULTS_SERVICE,
 }
 DEADLINE = 10.0
+HELD = (
+    "/grpc.health.v1.Health/Watch",
+    "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
+    "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
+)
+"""Standard calls that last for as long as their caller wishes."""
 
 
 @contextlib.asynccontextmanager
@@ -42,32 +47,12 @@ async def both(folder: Path) -> AsyncIterator[tuple[dict[str, str], TLS, TLS]]:
         yield {**first, **second}, shuffler.tls["operator"], analyzer.tls["operator"]
 
 
-async def listed(channel: grpc.aio.Channel) -> set[str]:
-    """The services a port says it has."""
-    stub = reflection_pb2_grpc.ServerReflectionStub(channel)
-    call = stub.ServerReflectionInfo(timeout=DEADLINE)
-    await call.write(reflection_pb2.ServerReflectionRequest(list_services=""))
-    answer = await call.read()
-    await call.done_writing()
-    return {service.name for service in answer.list_services_response.service}
-
-
-async def described(channel: grpc.aio.Channel, symbol: str) -> bytes:
-    """The file that describes a service, as reflection gives it."""
-    stub = reflection_pb2_grpc.ServerReflectionStub(channel)
-    call = stub.ServerReflectionInfo(timeout=DEADLINE)
-    await call.write(reflection_pb2.ServerReflectionRequest(file_containing_symbol=symbol))
-    answer = await call.read()
-    await call.done_writing()
-    return b"".join(answer.file_descriptor_response.file_descriptor_proto)
-
-
 async def health(channel: grpc.aio.Channel, service: str) -> int:
     stub = health_pb2_grpc.HealthStub(channel)
     return int((await stub.Check(health_pb2.HealthCheckRequest(service=service), timeout=DEADLINE)).status)
 
 
-async def test_every_port_answers_health_and_reflection(tmp_path: Path) -> None:
+async def test_every_port_answers_health_and_holds_no_call_for_its_caller(tmp_path: Path) -> None:
     async with both(tmp_path) as (addresses, to_shuffler, to_analyzer):
         assert set(addresses) == set(PORTS)
         for name, service in PORTS.items():
@@ -77,11 +62,10 @@ async def test_every_port_answers_health_and_reflection(tmp_path: Path) -> None:
                 with pytest.raises(grpc.aio.AioRpcError) as unknown:
                     await health(channel, "no.such.Service")
                 assert unknown.value.code() is grpc.StatusCode.NOT_FOUND
-                others = {each for each in PORTS.values() if each != service}
-                found = await listed(channel)
-                assert {service, "grpc.health.v1.Health"} <= found
-                assert not found & others
-                assert service.rpartition(".")[2].encode() in await described(channel, service)
+                for endless in HELD:
+                    with pytest.raises(grpc.aio.AioRpcError) as refused:
+                        await channel.unary_unary(endless)(b"", timeout=DEADLINE)
+                    assert refused.value.code() is grpc.StatusCode.UNIMPLEMENTED
 
 
 async def test_a_port_says_not_serving_until_all_serve_and_from_the_drain_on(tmp_path: Path) -> None:
@@ -91,15 +75,20 @@ async def test_a_port_says_not_serving_until_all_serve_and_from_the_drain_on(tmp
     await ports.open("submission", "127.0.0.1:0", wire.SUBMISSION_SERVICE, server, tls.server(mutual=False))
     address = ports._addresses["submission"]
     async with transport.open_channel(address, TLS(tls.authority)) as channel:
-        stub = health_pb2_grpc.HealthStub(channel)
-        seen = stub.Watch(health_pb2.HealthCheckRequest(service=wire.SUBMISSION_SERVICE), timeout=DEADLINE)
-        assert await health(channel, "") == NOT_SERVING
-        assert (await seen.read()).status == NOT_SERVING
+        assert await health(channel, wire.SUBMISSION_SERVICE) == NOT_SERVING
         await ports.serving(None)
-        assert (await seen.read()).status == SERVING
+        assert await health(channel, wire.SUBMISSION_SERVICE) == SERVING
+        # A call whose message comes only after the drain has begun is still answered.
+        held = channel.stream_unary(
+            "/grpc.health.v1.Health/Check",
+            request_serializer=health_pb2.HealthCheckRequest.SerializeToString,
+            response_deserializer=health_pb2.HealthCheckResponse.FromString,
+        )(timeout=DEADLINE)
+        await held.wait_for_connection()
+        # On the same connection: when this one is answered, that one has been taken.
+        assert await health(channel, "") == SERVING
         draining = asyncio.create_task(ports.drain())
-        # The watch is a call in work: while the port drains it still answers.
-        assert (await seen.read()).status == NOT_SERVING
-        seen.cancel()
+        await held.write(health_pb2.HealthCheckRequest())
+        assert (await held).status == NOT_SERVING
         await draining
         assert not await is_serving(channel, 0.2)

@@ -18,6 +18,7 @@ from hubbub.deploy.data import Dataset
 from hubbub.deploy.local import LocalPipeline
 from hubbub.deploy.player import Assignment
 from hubbub.protos.admission import Mode
+from hubbub.service import children
 
 ROWS = pa.table({"theme": ["planted-answer-heliotrope", "planted-answer-vermilion"]})
 
@@ -83,4 +84,6 @@ async def test_a_player_is_told_by_its_stdin_and_by_nothing_else(
     dataset = cast(Dataset, SimpleNamespace(answers=ROWS, devices=2))
     with pytest.raises(OSError, match="not started"):
         await troupe.play(pipeline(tmp_path), dataset, 0, 1, print)
-    assert [words[1:] for words in started] == [("-m", "hubbub.deploy.player", None)]
+    assert [words[1:-1] for words in started] == [("-P", "-m", "hubbub.deploy.player")]
+    (given,) = [words[-1] for words in started]
+    assert given == children.environment()

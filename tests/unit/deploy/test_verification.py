@@ -16,9 +16,9 @@ from hubbub.deploy.verification import NotACertificate, Pins, VerificationError,
 from hubbub.protos.admission import ENROLLED, OPEN, Admission
 from hubbub.protos.batch import BatchRecord
 from hubbub.protos.signed import canonical
-from hubbub.protos.task import TASK_FORMAT, Privacy
+from hubbub.protos.task import Privacy
 from support.certificates import batch_records, content_of, counts, encode
-from support.samples import Parties, sample_task, signed
+from support.samples import Parties, sample_task, signed, stating
 
 PARTIES = Parties.generate()
 TASK = sample_task(PARTIES, minimum_reports=100)
@@ -43,7 +43,7 @@ def test_sound_certificate_holds() -> None:
 
 @pytest.mark.parametrize("stated", [ENROLLED, OPEN], ids=["enrolled", "open"])
 def test_a_certificate_says_what_its_central_numbers_rest_on(stated: Admission) -> None:
-    task = replace(TASK, format=TASK_FORMAT, stated=stated)
+    task = stating(TASK, stated)
     content = content_of(task, PARTIES, HISTORY)
     assert verify(encode(content, PARTIES), PINS).admission == stated.statement()
     other = OPEN if stated is ENROLLED else ENROLLED
@@ -124,6 +124,16 @@ LIES = {
     "a smaller epsilon of the round": (_smaller("round_total", "epsilon_upper"), "round_total"),
     "a smaller epsilon of all rounds": (_smaller("all_rounds", "epsilon_upper"), "all_rounds"),
     "a smaller epsilon at the minimum": (_smaller("all_rounds", "epsilon_upper_at_minimum"), "minimum"),
+    "a smaller epsilon by the shuffler's record": (_smaller("queries", 0, "epsilon_upper_attested"), "attested"),
+    "a smaller epsilon of the round by that record": (_smaller("round_total", "epsilon_upper_attested"), "attested"),
+    "a smaller epsilon of all rounds by it": (_smaller("all_rounds", "epsilon_upper_attested"), "attested"),
+    "a smaller epsilon if the minimum is valid": (
+        _smaller("round_total", "epsilon_upper_if_minimum_valid"),
+        "if_minimum_valid",
+    ),
+    "other words on whose word it is": (_set("trust me", "valid_reports", "words"), "on whose word"),
+    "a digest that is none": (_set("00" * 31, "counts_digest"), "counts_digest must be 64"),
+    "no digest": (lambda content: content.pop("counts_digest"), "members of hubbub-certificate/3"),
     "a larger lower end": (_set(9.0, "queries", 0, "epsilon_lower"), "epsilon_lower"),
     "a lower end nobody attains": (lambda content: _raise_lower(content), "attack"),
     "more valid reports": (_set(130, "queries", 0, "valid"), "valid"),
@@ -266,3 +276,9 @@ def test_a_certificate_that_was_cut_short_or_saved_anew_does_not_hold(document: 
     with pytest.raises(VerificationError, match=r"^the certificate does not hold: ") as refused:
         verify(document, PINS)
     assert not isinstance(refused.value, NotACertificate)
+
+
+def test_a_task_id_is_held_to_and_another_one_is_refused_and_named() -> None:
+    assert verify(CERTIFICATE, replace(PINS, task_id=TASK.id)).pinned
+    with pytest.raises(VerificationError, match=f"it is of task flights, {TASK.id.hex()}, not of the one that --task"):
+        verify(CERTIFICATE, Pins(task_id=bytes(32)))

@@ -88,6 +88,24 @@ def test_budget_and_dummies_are_read_as_written() -> None:
     assert (repr(privacy.epsilon_total), repr(privacy.dummies)) == ("3.0", "500")
 
 
+@pytest.mark.parametrize(("minimum", "delta"), [("10", "1e-2"), ("1000", "1e-4"), ("3", "0.03"), ("18000", "5.5e-6")])
+def test_a_delta_of_a_tenth_of_a_person_needs_no_words(minimum: str, delta: str) -> None:
+    """The limit is exact in decimals: 0.1 / 1000 is 1e-4, whatever floats make of it."""
+    assert read_draft(edited(("18000", minimum), ("1e-6", delta))).privacy.large_delta is None
+
+
+def test_words_allow_a_large_delta() -> None:
+    privacy = read_draft(edited(("1e-6", '0.5\nlarge_delta = "a test – on nobody"'))).privacy
+    assert (privacy.delta, privacy.large_delta) == (0.5, "a test – on nobody")
+
+
+def test_a_round_has_a_most_that_is_written_or_usual() -> None:
+    assert read_draft(edited(("rounds = 30", "maximum_reports = 18000"))).most_reports == 18_000
+    assert (read_draft(GOOD).maximum_reports, read_draft(GOOD).most_reports) == (None, 1_000_000)
+    assert read_draft(edited(("18000", "200_000"), ("1e-6", "1e-7"))).most_reports == 2_000_000
+    assert read_draft(edited(("18000", "900_000_000_000"), ("1e-6", "1e-14"))).most_reports == 10**12
+
+
 @pytest.mark.parametrize(
     ("written", "seconds"),
     [('"90s"', 90), ('"10m"', 600), ('"24h"', 86_400), ('"7d"', 604_800), ('"2w"', 1_209_600), ("45", 45)],
@@ -161,7 +179,7 @@ WRONG = [
     ('"operator"', '"never"', 9, "task.close is 'never'; it must be 'schedule' or 'operator'"),
     ('"operator"', "true", 9, "task.close is True; it must be 'schedule' or 'operator'"),
     ('"operator"', '["operator"]', 9, "it must be 'schedule' or 'operator'"),
-    ("close =", "closes =", 9, "task.closes is not a key hubbub knows; it knows close, grace, length, minimum_reports"),
+    ("close =", "closes =", 9, "task.closes is not a key hubbub knows; it knows close, grace, length, maximum_reports"),
     ("epsilon = 1", "epsilon = 0", 12, "privacy.epsilon is 0.0; it must be above 0 and at most 100"),
     ("epsilon = 1", "epsilon = -1", 12, "must be above 0"),
     ("epsilon = 1", "epsilon = 101", 12, "at most 100"),
@@ -177,6 +195,17 @@ WRONG = [
     ("1e-6", "0", 13, "at least 1e-15"),
     ("1e-6", "-1e-6", 13, "at least 1e-15"),
     ("1e-6", "nan", 13, "at least 1e-15"),
+    ("1e-6", "0.9", 13, "privacy.delta is 0.9, at most 5.55556e-06 for minimum_reports = 18000"),
+    ("1e-6", "5.6e-6", 13, 'or say in words why the task wants more: large_delta = "…"'),
+    ("honest_share = 0.9", "large_delta = 0.5", 15, "privacy.large_delta is 0.5; say in at most 300"),
+    ("honest_share = 0.9", 'large_delta = ""', 15, "privacy.large_delta is ''; say in at most 300"),
+    (
+        "rounds = 30",
+        "maximum_reports = 17999",
+        7,
+        "maximum_reports is 17999; it must be a whole number from 18000",
+    ),
+    ("rounds = 30", "maximum_reports = true", 7, "task.maximum_reports is True; it must be a whole number"),
     ("epsilon_local = 8", "epsilon_local = 21", 14, f"privacy.epsilon_local is 21.0; it {LOCAL}"),
     ("epsilon_local = 8", "epsilon_local = 0", 14, LOCAL),
     ("honest_share = 0.9", "honest_share = 0", 15, "privacy.honest_share is 0.0; it must be above 0 and at most 1"),

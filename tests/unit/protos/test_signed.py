@@ -343,7 +343,7 @@ def test_no_label_begins_another_with_its_separator() -> None:
     labels = [label.value.encode() + b"\0" for label in Label]
     for label in labels:
         assert b"\0" not in label[:-1]
-        assert label.startswith((b"hubbub/v1 ", b"hubbub/v2 ", b"hubbub/v3 "))
+        assert label.startswith((b"hubbub/v1 ", b"hubbub/v2 ", b"hubbub/v3 ", b"hubbub/v4 "))
         assert sum(other.startswith(label) for other in labels) == 1
 
 

@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 
 from hubbub.protos.admission import ENROLLED, OPEN, Admission, Mode
 from hubbub.protos.errors import HubbubError, SignatureError, TaskError
-from hubbub.protos.forms import TASK_FORMS
+from hubbub.protos.forms import TASK_FORMS, Form
 from hubbub.protos.keys import Identity
 from hubbub.protos.signed import Label, Version, canonical, canonical_v1, sign, write_canonical
 from hubbub.protos.signed_task import SignedTask, read_task
-from hubbub.protos.task import TASK_FORMAT, task_content
+from hubbub.protos.task import STATING, TASK_FORMAT, task_content
 from hubbub.queries.histogram import Histogram
 from support.queries import unary_query
-from support.samples import HALF, QUERIES, Parties, sample_task, signed
+from support.samples import HALF, QUERIES, Parties, sample_task, signed, stating
 
 PARTIES = Parties.generate()
 STRANGER = Identity.generate()
@@ -28,7 +28,7 @@ TASK = sample_task(PARTIES, queries=(*QUERIES, SEAT))
 SIGNED = signed(TASK, PARTIES)
 CONTENT = task_content(TASK)
 OLD = replace(TASK, format="hubbub-task/1")
-STATED = replace(TASK, format=TASK_FORMAT, stated=ENROLLED)
+STATED = stating(TASK, ENROLLED)
 SIGNED_OLD = signed(OLD, PARTIES)
 VERSIONS: dict[Version, SignedTask] = {1: SIGNED_OLD, 2: SIGNED}
 
@@ -185,10 +185,12 @@ def test_task_keeps_its_version_its_bytes_and_its_id() -> None:
 
 
 def test_new_tasks_have_the_newest_version_and_others_state_no_admission() -> None:
-    assert (STATED.format, TASK_FORMAT, TASK_FORMS[-1].name) == ("hubbub-task/3",) * 3
+    assert (STATED.format, TASK_FORMAT, TASK_FORMS[-1].name) == ("hubbub-task/4",) * 3
     assert (TASK.format, TASK.stated, TASK.admission) == ("hubbub-task/2", None, OPEN)
     for format_, stated in (("hubbub-task/3", None), ("hubbub-task/2", ENROLLED), ("hubbub-task/1", OPEN)):
-        with pytest.raises(TaskError, match="states its admission in the form hubbub-task/3, and in no other"):
+        with pytest.raises(
+            TaskError, match="states its admission in the form hubbub-task/3 or hubbub-task/4, and in no other"
+        ):
             replace(TASK, format=format_, stated=stated)
 
 
@@ -252,7 +254,7 @@ def test_task_of_version_2_in_a_document_of_version_1_is_refused() -> None:
         SignedTask.from_json(SIGNED.as_json(), 1)
 
 
-@pytest.mark.parametrize("format_", ["hubbub-task/4", "hubbub-task/0", "hubbub-key/1", "", None, 1, ["hubbub-task/2"]])
+@pytest.mark.parametrize("format_", ["hubbub-task/5", "hubbub-task/0", "hubbub-key/1", "", None, 1, ["hubbub-task/2"]])
 def test_unknown_version_is_refused_by_name(format_: Any) -> None:
     """In whatever form it is: a later version may have another."""
     value = {**SIGNED.as_json(), "task": {**CONTENT, "format": format_}}
@@ -260,7 +262,7 @@ def test_unknown_version_is_refused_by_name(format_: Any) -> None:
         with pytest.raises(SignatureError) as caught:
             SignedTask.decode(document)
         assert f"{format_!r} is not a form that is read here" in str(caught.value)
-        assert "hubbub-task/1 and hubbub-task/2 and hubbub-task/3" in str(caught.value)
+        assert "hubbub-task/1 and hubbub-task/2 and hubbub-task/3 and hubbub-task/4" in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -276,7 +278,7 @@ def test_unknown_member_is_refused(path: tuple[Any, ...]) -> None:
 @pytest.mark.parametrize(
     ("path", "value", "says"),
     [
-        (("format",), "hubbub-task/4", "'hubbub-task/4'.*this version reads hubbub-task/1 and hubbub-task/2"),
+        (("format",), "hubbub-task/5", "'hubbub-task/5'.*this version reads hubbub-task/1 and hubbub-task/2"),
         (("suite",), "none", "suite 'none'"),
         (("queries", 0, "gamma", 0), 0, r"gamma is \[0, 4294967296\]; it must be"),
         (("queries", 0, "gamma", 0), 2**32, "at 1 no answer"),
@@ -306,6 +308,44 @@ def test_frozen_task_is_held_to_the_limits_of_a_draft(path: tuple[Any, ...], val
     with pytest.raises(TaskError, match=says) as caught:
         read_task(content)
     assert len(str(caught.value)) < 400
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"maximum_reports": 19}, "maximum_reports is 19; it must be a whole number from 20 to"),
+        ({"maximum_reports": 10**12 + 1}, "to 1000000000000"),
+        ({"maximum_reports": 20.5}, "whole number"),
+        ({"maximum_reports": None}, "states maximum_reports"),
+        ({"privacy": {"large_delta": None}}, "members or forms of another version"),
+        ({"privacy": {"large_delta": " "}}, "say in at most 300 printable characters why"),
+        ({"privacy": {"large_delta": "x" * 301}}, "say in at most 300"),
+        ({"privacy": {"large_delta": "\x1b[31m"}}, "printable"),
+        ({"privacy": {"large_delta": 1}}, "printable"),
+    ],
+    ids=range(9),
+)
+def test_what_the_newest_form_states_is_within_limits(changes: dict[str, Any], says: str) -> None:
+    content = deepcopy(task_content(STATED))
+    privacy = content["privacy"] | changes.pop("privacy", {"delta": 1e-3})
+    # Without a large δ, it is the words that are wrong, not that they are missing.
+    with pytest.raises(TaskError, match=says):
+        read_task(content | changes | {"privacy": privacy | {"delta": 1e-3}})
+
+
+@pytest.mark.parametrize("form", TASK_FORMS, ids=lambda form: form.name)
+def test_only_tasks_of_earlier_forms_have_a_large_delta_without_words(form: Form) -> None:
+    """They were signed before anybody was held to it; their bytes and signatures stay good."""
+    task = replace(STATED, privacy=replace(TASK.privacy, delta=0.9))
+    if form is not TASK_FORMS[-1]:
+        stated = ENROLLED if form.name in STATING else None
+        old = replace(task, format=form.name, stated=stated, maximum_reports=None)
+        assert SignedTask.decode(signed(old, PARTIES).encode()).task == old
+        return
+    with pytest.raises(TaskError, match=r"delta is 0.9, at most 0.005 for minimum_reports = 20.*large_delta"):
+        SignedTask.decode(signed(task, PARTIES).encode())
+    wanted = replace(task, privacy=replace(task.privacy, large_delta="a test – on nobody"))
+    assert SignedTask.decode(signed(wanted, PARTIES).encode()).task == wanted
 
 
 def test_every_changed_character_of_a_task_file_is_refused() -> None:

@@ -12,7 +12,7 @@ from cryptography.hazmat.bindings._rust import openssl
 from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM
 from cryptography.hazmat.primitives.hpke import Suite as LibrarySuite
 
-from hubbub.client.gateway import SUBMISSION_OVERHEAD, _most_per_call
+from hubbub.client.loads import most_per_call
 from hubbub.protos.draft import read_draft
 from hubbub.protos.envelope import Destination, InnerOpener, OuterOpener, Sealer, inner_bytes, outer_bytes
 from hubbub.protos.errors import EnvelopeError, KeyRecordError, SuiteError, TaskError
@@ -20,7 +20,7 @@ from hubbub.protos.keys import Identity, KeyRecord, KeySet, Role
 from hubbub.protos.signed_task import SignedTask, read_task
 from hubbub.protos.suites import DEFAULT, MLKEM768_X25519, SUITES, X25519, Suite, suite_named
 from hubbub.protos.task import task_content
-from hubbub.protos.transport import MAXIMUM_MESSAGE_BYTES
+from hubbub.protos.transport import MAXIMUM_MESSAGE_BYTES, SUBMISSION_OVERHEAD
 from hubbub.queries.unary import MAXIMUM_BITS
 from hubbub.shuffler.mix import RELEASED_BLOCK
 from support.queries import INNER_BYTES, report
@@ -157,7 +157,7 @@ def test_blocks_and_calls_with_the_widest_envelopes_fit_into_a_message(suite: Su
     widest = inner_bytes(MAXIMUM_BITS // 8, suite)
     assert RELEASED_BLOCK * (widest + 8) + 1000 < MAXIMUM_MESSAGE_BYTES
     outer = outer_bytes([widest] * 64, suite)
-    assert 1 <= _most_per_call(outer) <= MAXIMUM_MESSAGE_BYTES // (outer + SUBMISSION_OVERHEAD)
+    assert 1 <= most_per_call(outer) <= MAXIMUM_MESSAGE_BYTES // (outer + SUBMISSION_OVERHEAD)
 
 
 @pytest.mark.parametrize("sealed", SEALED["sealed"], ids=lambda sealed: sealed["suite"])

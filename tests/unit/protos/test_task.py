@@ -14,7 +14,7 @@ from hubbub.accountant.mechanisms import KRR, RAPPOR
 from hubbub.protos.errors import TaskError
 from hubbub.protos.keys import CORE_ROLES
 from hubbub.protos.suites import DEFAULT
-from hubbub.protos.task import Schedule
+from hubbub.protos.task import MAXIMUM_REPORTS, Schedule, is_large, largest_delta
 from hubbub.queries.errors import AnswerError
 from hubbub.queries.histogram import Histogram
 from hubbub.queries.number import Number
@@ -25,6 +25,14 @@ from support.samples import HALF, START, Parties, sample_task
 SCHEDULES = st.builds(
     Schedule, st.integers(0, 2**40), st.integers(1, 10**6), st.integers(0, 10**6), st.integers(1, 1000)
 )
+
+
+@given(st.integers(2, MAXIMUM_REPORTS))
+def test_the_largest_delta_is_not_large_and_hardly_more_is(reports: int) -> None:
+    largest = largest_delta(reports)
+    assert not is_large(largest, reports)
+    assert is_large(largest * (1 + 1e-15), reports)
+    assert largest * reports == pytest.approx(0.1, rel=1e-15)
 
 
 @given(SCHEDULES, st.integers(0, 999))

@@ -39,6 +39,7 @@ from hubbub.protos.transport import (
 )
 from hubbub.protos.v1 import submission_pb2
 from hubbub.protos.wire import serving
+from hubbub.protos.wire.sizes import FEW_SHORT
 from hubbub.protos.wire.statuses import STATUS
 from hubbub.queries.rows import Estimates
 from hubbub.service.listening import listen, new_server
@@ -271,11 +272,20 @@ async def test_batch_of_nothing_well_formed_does_not_reach_the_handler(handler: 
 
 
 async def test_flood_of_empty_submissions_is_refused_as_a_whole(handler: Recorder, callers: Callers) -> None:
-    flood = [Submission(b"", b"")] * (MAXIMUM_SUBMISSIONS + 1)
+    flood = [Submission(bytes(16), b"")] * (MAXIMUM_SUBMISSIONS + 1)
     with pytest.raises(Refusal, match=f"send at most {MAXIMUM_SUBMISSIONS}") as caught:
         await callers.submissions.submit_batch(HERE, flood, DEADLINE)
     assert caught.value.reason is Reason.MALFORMED
-    assert (handler.calls, handler.counted) == ([], [(HERE, Reason.MALFORMED, MAXIMUM_SUBMISSIONS + 1)])
+    # They are counted before anything is parsed: not even where they were to go is read.
+    assert (handler.calls, handler.counted) == ([], [(None, Reason.MALFORMED, MAXIMUM_SUBMISSIONS + 1)])
+
+
+async def test_submissions_too_short_to_be_any_are_refused_as_a_whole(handler: Recorder, callers: Callers) -> None:
+    """Twenty thousand bytes would be answered by half a million, after half a tenth of a second of work."""
+    with pytest.raises(Refusal, match="none has fewer than 18") as caught:
+        await callers.submissions.submit_batch(HERE, [Submission(b"", b"")] * 5000, DEADLINE)
+    assert caught.value.reason is Reason.MALFORMED
+    assert (handler.calls, handler.counted) == ([], [(None, Reason.MALFORMED, FEW_SHORT + 1)])
 
 
 async def test_submissions_to_nowhere_are_counted_as_malformed(handler: Recorder, callers: Callers) -> None:
@@ -345,7 +355,7 @@ async def test_long_message_still_arrives(handler: Recorder, callers: Callers) -
     with pytest.raises(Refusal) as caught:
         await callers.control.close_round(TASK, 3, DEADLINE)
     assert caught.value.reason is Reason.BAD_RECORD
-    assert caught.value.message == ("é " * 50_000)[:LONGEST_MESSAGE]
+    assert caught.value.message == ("é\\n" * 50_000)[:LONGEST_MESSAGE]
 
 
 @EVERY_CALL

@@ -128,7 +128,7 @@ minimum_reports = 20
 
 [privacy]
 epsilon = 10
-delta = 1e-2
+delta = 5e-3
 
 [[query]]
 name = "carrier"

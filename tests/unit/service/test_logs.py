@@ -68,3 +68,20 @@ def test_bytes_that_are_no_message_leave_no_traceback(capsys: pytest.CaptureFixt
     text = capsys.readouterr().err
     assert text.count("Traceback") == 1
     assert "a real failure" in text
+
+
+@pytest.mark.parametrize("form", ["console", "json"])
+def test_what_others_wrote_forges_no_line_and_steers_no_terminal(form: str, capfd: pytest.CaptureFixture[str]) -> None:
+    logs.configure(LogSettings(level="info", format=form))
+    said = "a\x1b[2J\u202e\nlevel=error forged \x9b"
+    structlog.get_logger("test").info(said, name=said, many=[said])
+    logging.getLogger("library").warning("it said %s", said)
+    try:
+        raise ValueError(said)
+    except ValueError:
+        logging.getLogger("library").exception(said)
+    assert logs.flush()
+    lines = capfd.readouterr().err.splitlines()
+    assert all(line.isprintable() for line in lines)
+    assert not [line for line in lines if line.startswith("level=error")]
+    assert "\\x1b[2J" in lines[0].replace("\\\\", "\\").replace("\\u001b", "\\x1b")

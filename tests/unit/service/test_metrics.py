@@ -6,6 +6,8 @@ import contextlib
 import http.client
 import socket
 import ssl
+import threading
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +19,7 @@ from prometheus_client.registry import Collector
 
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.transport import TLS
+from hubbub.service import metrics
 from hubbub.service.collecting import Ages
 from hubbub.service.metrics import CONNECTIONS, Disk, Metrics, MetricsPort
 from support.samples import make_tls
@@ -85,19 +88,68 @@ def test_beyond_loopback_nobody_reads_without_a_certificate_of_the_authority(tmp
             fetch(local)
 
 
-def test_silent_connections_are_bounded_and_leave_room_again(tmp_path: Path) -> None:
-    with port("127.0.0.1:0") as opened:
-        host, _, number = opened.rpartition(":")
-        silent = [socket.create_connection((host, int(number)), timeout=10) for _ in range(CONNECTIONS)]
+@contextlib.contextmanager
+def dripping(opened: str, count: int) -> Iterator[list[socket.socket]]:
+    """Connections that send a request little by little, and never end it."""
+    host, _, number = opened.rpartition(":")
+    with contextlib.ExitStack() as stack:
+        made = [stack.enter_context(socket.create_connection((host, int(number)), timeout=10)) for _ in range(count)]
+        for each in made:
+            each.sendall(b"GET /metrics HTTP/1.0\r\nx: ")
+        yield made
+
+
+def test_dripping_connections_make_room_for_whoever_asks() -> None:
+    with port("127.0.0.1:0") as opened, dripping(opened, CONNECTIONS) as slow:
+        assert fetch(opened)[0] == 200
+        # The one that took longest made room; all others may still end their request.
+        assert slow[0].recv(1) == b""
+        slow[1].sendall(b"y\r\n\r\n")
+        assert slow[1].recv(12) == b"HTTP/1.0 200"
+
+
+def test_a_request_that_is_not_whole_in_time_is_closed_however_often_it_sends(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(metrics, "READ_SECONDS", 0.3)
+    with port("127.0.0.1:0") as opened, dripping(opened, 1) as (slow,):
+        slow.settimeout(0.02)
+        until = time.monotonic() + 10
+        with contextlib.suppress(ConnectionError):
+            while time.monotonic() < until:
+                slow.sendall(b"y")
+                with contextlib.suppress(TimeoutError):
+                    assert slow.recv(1) == b""
+                    return
+        assert time.monotonic() < until
+
+
+class Held(Collector):
+    """Collects nothing until it is let."""
+
+    def __init__(self) -> None:
+        self.entered, self.let = threading.Semaphore(0), threading.Event()
+
+    def describe(self) -> Iterator[GaugeMetricFamily]:
+        yield from ()
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        self.entered.release()
+        assert self.let.wait(10)
+        yield from ()
+
+
+def test_who_has_asked_is_answered_whoever_comes_after() -> None:
+    held, registry = Held(), prometheus_client.CollectorRegistry()
+    registry.register(held)
+    with port("127.0.0.1:0", registry=registry) as opened, dripping(opened, CONNECTIONS) as asking:
+        for each in asking:
+            each.sendall(b"y\r\n\r\n")
+        assert all(held.entered.acquire(timeout=10) for _ in asking)
         with pytest.raises((ConnectionError, http.client.HTTPException)):
             fetch(opened)
-        for connection in silent:
-            connection.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
-            assert connection.recv(12) == b"HTTP/1.0 200"
-            while connection.recv(65536):
-                pass
-            connection.close()
-        assert fetch(opened)[0] == 200
+        held.let.set()
+        assert [each.recv(12) for each in asking] == [b"HTTP/1.0 200"] * CONNECTIONS
 
 
 class Failing(Collector):

@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 from cryptography.hazmat.primitives.serialization import Encoding
 from unit.shuffler.test_server import DEADLINE, Deployment, analyzer_at, channel, running, seal
 
-from hubbub.client import Device, Gateway, Pacing, Patience, UsageError
+from hubbub.client import Device, Fleet, Pacing, Patience, UsageError
 from hubbub.deploy.authority import Authority
 from hubbub.protos import wire
 from hubbub.protos.admission import Admission, Mode
@@ -25,12 +25,11 @@ from hubbub.protos.errors import HubbubError, Unreachable
 from hubbub.protos.keys import Role
 from hubbub.protos.messages import Receipt, Submission
 from hubbub.protos.refusals import Reason, Refusal
-from hubbub.protos.task import TASK_FORMAT
 from hubbub.protos.transport import TLS
 from hubbub.service.certificates import Certificates
 from hubbub.shuffler.certified import check_devices, devices_authority
 from hubbub.shuffler.settings import Settings
-from support.samples import signed
+from support.samples import signed, stating
 
 ANSWERS = {"carrier": "UA", "delay": 12.5}
 ORDER = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551
@@ -44,7 +43,7 @@ class Certified(Deployment):
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
-        self.task = replace(self.task, format=TASK_FORMAT, stated=Admission(Mode.MTLS))
+        self.task = stating(self.task, Admission(Mode.MTLS))
         self.write(signed(self.task, self.parties))
         self.issuer = Authority.generate("devices")
         self.issuer.save_certificate(folder / "devices.pem")
@@ -138,7 +137,7 @@ async def test_who_shows_no_certificate_is_refused(live: Running) -> None:
 
 
 async def test_a_call_of_many_takes_one_for_its_certificate(live: Running) -> None:
-    tls, task = live.deployment.issue("gateway"), live.deployment.task
+    tls, task = live.deployment.issue("fleet"), live.deployment.task
     async with channel(live.addresses["devices"], tls) as opened:
         caller = wire.SubmissionCaller(opened)
         to, submissions = await seal(caller, task, 20)
@@ -222,16 +221,16 @@ def test_an_authority_of_devices_is_not_trusted_as_the_deployments_later_either(
     assert certificates.renewals == 1
 
 
-def test_a_device_without_a_certificate_and_a_gateway_are_told_so(tmp_path: Path) -> None:
+def test_a_device_without_a_certificate_and_a_fleet_are_told_so(tmp_path: Path) -> None:
     deployment = Certified(tmp_path)
     tls = deployment.issue("kiosk")
     with pytest.raises(UsageError, match="show a certificate"):
         deployment.device("127.0.0.1:1", TLS(tls.authority), "without")
     common = {"operator_key": deployment.parties.operator.public, "shuffler_key": deployment.parties.shuffler.public}
-    with pytest.raises(UsageError, match="A gateway cannot"):
-        Gateway(
+    with pytest.raises(UsageError, match="A fleet cannot"):
+        Fleet(
             signed(deployment.task, deployment.parties).encode(),
-            state=tmp_path / "gateway.db",
+            state=tmp_path / "fleet.db",
             shuffler="127.0.0.1:1",
             authority=deployment.tls["shuffler"].authority,
             **common,

@@ -25,6 +25,7 @@ from hubbub.shuffler.enrolment import Enrolment, Rate
 from hubbub.shuffler.records import ANY_ROUND
 from hubbub.shuffler.sqlite.enrolled import KEPT_SECONDS
 from support.samples import START, Parties
+from support.stores import known_in
 
 LATER = START + 10_000_000
 SECOND = Identity.generate()
@@ -172,7 +173,7 @@ async def test_beside_reports_is_nothing_that_names_a_device_and_nothing_at_all_
     round_ = world.found()
     assert round_ is not None
     assert round_.keys is not None
-    places = {place for place, _digest in world.store._view.ids(round_.key).items()}
+    places = {place for place, _digest in known_in(world.store, round_)}
     assert len(places) == MINIMUM
     disk = world.bytes_on_disk()
     for submission in submissions:

@@ -4,22 +4,29 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import os
+import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from unit.shuffler.test_server import DEADLINE, Deployment, analyzer_at, channel, running, seal
-from unit.shuffler.world import World, unreachable
+from unit.shuffler.world import BY_OPERATOR, World, unreachable
 
 from hubbub.protos import wire
 from hubbub.protos.errors import HubbubError
-from hubbub.protos.messages import RoundState, Submission
-from hubbub.protos.refusals import Reason
+from hubbub.protos.messages import RoundState, RoundStatus, Step, Submission
+from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.transport import TLS
+from hubbub.service import logs
+from hubbub.service.coarse import Counts
+from hubbub.service.settings import LogSettings
+from hubbub.shuffler.control import Control
 from hubbub.shuffler.metrics import ShufflerCollector
 from hubbub.shuffler.sqlite import SqliteStore
-from support.scrape import Scraped, scrape
+from support.scrape import Scraped, fetch, scrape
 
 TIMINGS = "hubbub_shuffler_stage_duration_seconds_count"
 SUBMISSIONS = "hubbub_shuffler_submissions_total"
@@ -71,6 +78,79 @@ async def test_a_round_is_seen_from_its_first_submission_to_its_end(deployment: 
     assert after.value("hubbub_shuffler_epsilon_spent") > 0
     assert after.matching("hubbub_shuffler_epsilon_budget") == []
     assert after.value(SUBMISSIONS, result="accepted") == 30
+
+
+async def test_nothing_that_is_shown_tells_that_one_person_submitted(
+    deployment: Deployment, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """All metrics, the status, what closing says and the log, before and after one person: no difference."""
+    async with contextlib.AsyncExitStack() as stack:
+        name, _ = await stack.enter_async_context(analyzer_at(deployment))
+        log = LogSettings(level="debug")
+        changes = {"metrics_listen": "127.0.0.1:0", "count_step": 100, "log": log}
+        addresses = await stack.enter_async_context(running(deployment.settings(name).model_copy(update=changes)))
+        devices = TLS(deployment.tls["shuffler"].authority)
+        port = await stack.enter_async_context(channel(addresses["control"], deployment.tls["operator"]))
+        control = wire.ControlCaller(port)
+
+        async def looked() -> tuple[Any, ...]:
+            with pytest.raises(Refusal) as refused:
+                await control.close_round(deployment.task.id, 0, DEADLINE)
+            rounds, condition = await control.get_status(None, DEADLINE), await control.get_condition(DEADLINE)
+            credentials = await control.manage_credentials(Step.STATUS, [], DEADLINE)
+            paths = ("/metrics", f"/metrics?name[]={SUBMISSIONS}&name[]=process_open_fds")
+            scraped = [(await asyncio.to_thread(fetch, addresses["metrics"], path))[1] for path in paths]
+            # The days that certificates are still good for change with the time alone.
+            scraped = [re.sub(r"(days_left\{.*\}) .*", r"\1", text) for text in scraped]
+            logs.flush()
+            shown = (rounds, condition, credentials, str(refused.value), capfd.readouterr().err)
+            return *scraped, *shown
+
+        async def person(caller: wire.SubmissionCaller, places: slice) -> None:
+            destination, submissions = await seal(caller, deployment.task, places.stop)
+            await caller.submit_batch(destination, submissions[places], DEADLINE)
+            await caller.submit_batch(destination, submissions[places], DEADLINE)
+            await caller.submit_batch(destination, [Submission(os.urandom(16), b"short")], DEADLINE)
+
+        # The first one opens a connection, starts a process and fills tables; nobody can tell it from a probe.
+        caller = wire.SubmissionCaller(await stack.enter_async_context(channel(addresses["submission"], devices)))
+        await person(caller, slice(0, 1))
+        await looked()
+        looks = [await looked()]
+        for _ in range(3):
+            await person(caller, slice(0, 1))
+            looks.append(await looked())
+    # What is rounded changes at a step, which any one of them may be beside: not two of three are.
+    differences = [
+        [(one, other) for one, other in zip(before, after, strict=True) if one != other]
+        for before, after in itertools.pairwise(looks)
+    ]
+    assert [] in differences, differences
+    assert (looks[-1][2][0].submissions, looks[-1][2][0].refusals) == (0, {})
+
+
+async def test_counts_are_exact_from_the_cut_on_and_what_comes_later_is_not(tmp_path: Path) -> None:
+    world = World(tmp_path, BY_OPERATOR)
+    await world.start()
+    control = Control(world.tasks, world.store, world.rounds, world.clock, world.enrolment, Counts(100))
+
+    async def status() -> RoundStatus:
+        return (await control.get_status(None))[0]
+
+    submissions = await world.fill()
+    destination = await world.destination()
+    world.admission.refused(destination, Reason.WRONG_SIZE, 130)
+    before = await status()
+    assert (before.submissions, before.refusals) == (0, {"wrong_size": 100})
+    assert before.waiting_for.endswith("; its minimum is reached")
+    await control.close_round(world.task.id, 0)
+    await world.over()
+    world.admission.refused(destination, Reason.WRONG_SIZE, 99)
+    after = await status()
+    assert (after.submissions, after.refusals) == (len(submissions), {"wrong_size": 130})
+    world.admission.refused(destination, Reason.WRONG_SIZE, 1)
+    assert (await status()).refusals == {"wrong_size": 230}
+    await world.stop()
 
 
 async def test_nobody_makes_labels_from_outside_and_nothing_of_a_submission_is_shown(world: World) -> None:

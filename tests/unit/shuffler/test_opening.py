@@ -95,11 +95,11 @@ async def test_what_a_killed_process_was_given_is_opened_by_another(openers: Ope
 async def test_processes_that_always_end_fail_the_call_and_keep_nobody_waiting(
     openers: Openers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hubbub.shuffler.opening.sys.executable", "/bin/false")
+    monkeypatch.setattr("hubbub.service.children.sys.executable", "/bin/false")
     key, submissions, _ = sealed(20)
     with pytest.raises(OpeningError, match="send again"):
         await openers.open(key, submissions)
-    monkeypatch.setattr("hubbub.shuffler.opening.sys.executable", "/nowhere/at/all")
+    monkeypatch.setattr("hubbub.service.children.sys.executable", "/nowhere/at/all")
     with pytest.raises(OpeningError, match="send again"):
         await openers.open(key, submissions)
 

@@ -64,6 +64,7 @@ class Deployment:
             identity=self.folder / "identity.pem",
             operator_key=self.folder / "operator.pub.pem",
             processes=1,
+            count_step=1,
             tls=TLSSettings(authority=own.authority, certificate=own.certificate, key=own.key),
         )
 

@@ -25,13 +25,17 @@ from hubbub.shuffler.credentials import Credentials
 from hubbub.shuffler.enrolment import Enrolment, Rate
 from hubbub.shuffler.opening import Openers
 from hubbub.shuffler.records import Round
+from hubbub.shuffler.room import Room
 from hubbub.shuffler.rounds import Rounds
 from hubbub.shuffler.sqlite import SqliteStore
 from support.queries import report, symbol
-from support.samples import START, Parties, sample_task
+from support.samples import MOST, START, Parties, sample_task
 from support.stores import store_in
 
 MINIMUM = 20
+RESERVE = 1_000_000
+"""Bytes of the disk that are kept free; `World.free` says how many are."""
+
 SCHEDULE = Schedule(START, length=3600, grace=60, rounds=3)
 BY_OPERATOR = Schedule(START, length=3600, grace=60, rounds=3, close="operator")
 
@@ -102,6 +106,15 @@ class FakeAnalyzer:
 
     async def commit(self, batch: BatchId, digest: bytes, _deadline: float = 0) -> Committed:
         self._enter("commit")
+        if batch not in self.records:
+            raise Refusal(Reason.INCOMPLETE, "not announced")
+        if digest != self.records[batch].digest:
+            raise Refusal(Reason.DIGEST_DIFFERS, "announced with another digest")
+        if batch in self.committed:
+            return self.committed[batch]
+        if len(self.lists[batch]) == self.records[batch].envelopes and released_digest(self.lists[batch]) != digest:
+            self.lists[batch] = []  # as the analyzer does, so that the delivery begins again
+            raise Refusal(Reason.DIGEST_DIFFERS, "what arrived is not what the record says")
         if released_digest(self.lists[batch]) != digest or len(self.lists[batch]) != self.records[batch].envelopes:
             raise Refusal(Reason.INCOMPLETE, "not all there")
         return self.committed.setdefault(batch, Committed(len(self.lists[batch]), {}))
@@ -126,15 +139,22 @@ class World:
         limit: int = 1000,
         privacy: Privacy | None = None,
         stated: Admitted | None = None,
+        most: int = MOST,
     ) -> None:
         self.parties = Parties.generate()
         self.task = sample_task(
-            self.parties, minimum_reports=MINIMUM, schedule=schedule, privacy=privacy, stated=stated
+            self.parties,
+            minimum_reports=MINIMUM,
+            schedule=schedule,
+            privacy=privacy,
+            stated=stated,
+            maximum_reports=most,
         )
         self.tasks = {self.task.id: self.task}
         self.clock = Clock(START + 10.0)
         self.analyzer = FakeAnalyzer(self.task, self.parties)
         self.limit = limit
+        self.free = 10 * RESERVE
         self.rate = 1000.0
         self.pauses = 0
         self._base = folder
@@ -154,7 +174,9 @@ class World:
             pause=self._pause,
         )
         self.credentials = Credentials()
-        self.admission = Admission(self.tasks, self.store, self.openers, self.clock, self.limit, self.credentials)
+        room = Room(self.folder, RESERVE, self.rounds.troubles, lambda _folder: self.free)
+        parts = self.tasks, self.store, self.openers, self.clock, self.limit, self.credentials
+        self.admission = Admission(*parts, room, self.rounds.damaged_keys)
         signers = [self.parties.operator.public], [self.parties.shuffler.public]
         self.enrolment = Enrolment(self.credentials, self.store, *signers, self.clock, Rate(self.rate, self.clock))
         await self.enrolment.start()

@@ -17,10 +17,10 @@ from hubbub.deploy.pictures.draw import drawn
 from hubbub.deploy.views.audit import audit_document, audit_picture, print_audit
 from hubbub.protos.admission import ENROLLED, OPEN, Admission, Mode
 from hubbub.protos.signed_task import SignedTask
-from hubbub.protos.task import TASK_FORMAT, Privacy
+from hubbub.protos.task import Privacy
 from hubbub.queries.histogram import Histogram
 from support.queries import krr_query
-from support.samples import Parties, sample_task
+from support.samples import Parties, sample_task, stating
 
 QUERY = krr_query(Histogram("theme", ("light", "dark", "system")), 2**30)
 TASK = sample_task(
@@ -42,7 +42,7 @@ def test_the_task_that_is_played_promises_what_so_many_honest_people_give() -> N
 def test_the_admission_that_is_played_is_the_task_s_own_without_a_second_authority() -> None:
     stated = Admission(Mode.ENROLLED, b"s" * 32)
     for given, wanted in ((stated, ENROLLED), (Admission(Mode.MTLS), ENROLLED), (OPEN, OPEN), (None, None)):
-        task = replace(TASK, format=TASK_FORMAT if given else TASK.format, stated=given)
+        task = stating(TASK, given) if given else TASK
         assert audited_task(task, Options()).stated == wanted
 
 

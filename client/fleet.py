@@ -1,0 +1,284 @@
+"""Fleet: many devices in one place, whose answers it is given: it randomizes, seals and sends for all of them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from hubbub.client.aside import aside
+from hubbub.client.errors import UsageError
+from hubbub.client.loads import PER_CALL, most_per_call, stretches
+from hubbub.client.memory import MemoryMoved, Step
+from hubbub.client.participant import OVER, Participant, checked_name
+from hubbub.client.rounds import RoundKeys
+from hubbub.client.spent import Budget
+from hubbub.client.state import DONE, ERASED_HERE, Entry, Round
+from hubbub.client.submit import explained, submit_batch
+from hubbub.protos.envelope import Destination, Sealer
+from hubbub.protos.errors import HubbubError, Unreachable
+from hubbub.protos.messages import Answer, Receipt, Submission
+from hubbub.protos.refusals import Reason, Refusal
+from hubbub.queries.errors import AnswerError
+from hubbub.queries.question import Value
+
+BAD_ANSWER = "bad_answer"
+"""The reason that counts devices whose answers did not fit their queries; nothing was sent for them."""
+
+OPTED_OUT = "opted_out"
+"""The reason that counts devices that have opted out; nothing was sent for them."""
+
+OVER_LIMIT = "over_limit"
+"""The reason that counts devices that would have passed a limit; nothing was drawn or sent for them."""
+
+PREPARED_CALLS = 10
+"""The submissions of this many calls are sealed together and stored in one transaction: a commit costs a disk sync."""
+
+Answers = tuple[str, Mapping[str, Value]]
+"""A device's name, which is never sent, and its answers by query."""
+
+
+@dataclass
+class Summary:
+    """How many devices the shuffler acknowledged, how many were refused by reason, and each reason's first message."""
+
+    accepted: int = 0
+    refused: Counter[str] = field(default_factory=Counter)
+    messages: dict[str, str] = field(default_factory=dict)
+
+    def refuse(self, reason: str, message: str, devices: int) -> None:
+        """Count a refusal."""
+        self.refused[reason] += devices
+        self.messages.setdefault(reason, message)
+
+    def add(self, other: Summary) -> None:
+        """Add another's counts."""
+        self.accepted += other.accepted
+        for reason, devices in other.refused.items():
+            self.refuse(reason, other.messages[reason], devices)
+
+    @property
+    def devices(self) -> int:
+        """How many devices were dealt with."""
+        return self.accepted + self.refused.total()
+
+
+@dataclass(frozen=True)
+class _Parcel:
+    """A device's stored submission, and how often the device was named."""
+
+    device: str
+    submission: Submission
+    mentions: int
+
+
+class Fleet(Participant):
+    """Many devices in one place: answers a task's rounds for all of them, from one state file.
+
+    It sees each device's answers, before they are randomized: it stands where the devices do, and nothing is promised
+    towards it. What carries submissions of devices that need not trust it is a `Gateway`.
+
+    Takes the arguments of `Device` except `name`, and for `ticket` the `tickets` of its devices: by name, or a function
+    that returns a device's. It treats each device as `Device` does: its answers are randomized
+    and sealed once a round, within limits that count for each device alone. What was acknowledged is not sent again;
+    the rest is sent again with the same bytes.
+    """
+
+    def budget(self, device: str) -> Budget:
+        """Return the ε that a device has spent today and on each task, for all tasks that use this state file.
+
+        Raises:
+            AnswerError: where no device can have that name.
+            StateError: where the state file cannot be used.
+        """
+        return self._budget(checked_name(device))
+
+    async def submit_many(
+        self,
+        answers: Iterable[Answers],
+        round: int | None = None,  # noqa: A002 - its name
+        *,
+        progress: Callable[[int], None] | None = None,
+        per_call: int | None = None,
+        calls: int = 8,
+    ) -> Summary:
+        """Answer a round, the current one by default, for every (device, answers); return the counts.
+
+        A device that is named twice counts twice, and its first answers are sent. `progress` is called with the number
+        of devices that were dealt with since its last call. `per_call` submissions go in one call, 100 where that many
+        fit, and at most `calls` calls are made at a time.
+
+        Raises:
+            UsageError: for a mapping, whose keys alone would be gone through.
+            NoRound, KeyRecordError, SignatureError, KeySetChanged, StateError: as `Device.submit` does.
+            Refusal: where the round's keys are refused.
+            Unreachable: where the shuffler does not answer; calling again goes on where this call ended.
+        """
+        if isinstance(answers, Mapping):
+            raise UsageError("answers is a mapping; give pairs of a device and its answers, as its items() are")
+        most = most_per_call(self.task.outer_bytes)
+        per_call = min(PER_CALL, most) if per_call is None else per_call
+        if not 1 <= per_call <= most or calls < 1:
+            raise HubbubError(
+                f"{per_call} submissions a call, {calls} calls at a time; take 1 to {most}, and 1 or more"
+            )
+        of = await aside(self._choose, round)
+        try:
+            keys = await self._keys(self._link, of, self._pacing)
+        except Unreachable as error:
+            raise explained(error, "none of these answers was stored, call again later") from error
+        tally = _Tally(progress)
+        try:
+            await self._carry_all(of, keys, answers, tally, per_call, asyncio.Semaphore(calls))
+        except BaseExceptionGroup as group:
+            raise group.exceptions[0] from None
+        # Once for all of them: it takes a sync of the disk, which each call would wait for.
+        await aside(self._state.empty_log)
+        return tally.summary
+
+    async def _carry_all(
+        self,
+        of: Round,
+        keys: RoundKeys,
+        answers: Iterable[Answers],
+        tally: _Tally,
+        per_call: int,
+        slots: asyncio.Semaphore,
+    ) -> None:
+        """Prepare one stretch of devices after the other, while the calls with earlier ones are on their way."""
+        sealer = keys.sealer(self._clock())
+        async with asyncio.TaskGroup() as group:
+            for stretch in stretches(answers, per_call * PREPARED_CALLS):
+                parcels, settled = await aside(self._prepare, of, sealer, stretch)
+                tally.add(settled)
+                for load in stretches(parcels, per_call):
+                    # Waiting here, before the task is made, keeps at most `calls` loads in memory beside this stretch.
+                    await slots.acquire()
+                    group.create_task(self._carry(of, keys, load, tally)).add_done_callback(lambda _: slots.release())
+
+    def _prepare(self, of: Round, sealer: Sealer, stretch: Sequence[Answers]) -> tuple[list[_Parcel], Summary]:
+        """Return what is to be sent, all of it stored on disk, and the counts of what is settled without sending."""
+        while True:
+            try:
+                return self._prepared(of, sealer, stretch)
+            except MemoryMoved:
+                # Another process answered for one of these devices meanwhile; nothing of ours was stored.
+                continue
+
+    def _prepared(self, of: Round, sealer: Sealer, stretch: Sequence[Answers]) -> tuple[list[_Parcel], Summary]:
+        settled = Summary()
+        first, mentions = _by_device(stretch, settled)
+        for device in self._state.opted_out(first):
+            settled.refuse(OPTED_OUT, "the device has opted out", mentions[device])
+            del first[device]
+        entries, bill = self._stored(of, sealer, first), self._bill()
+        asked = [device for device in first if device not in entries]
+        refused = self._state.refusals(of, asked, bill)
+        fresh: dict[str, Submission] = {}
+        steps: dict[str, Step] = {}
+        kept = self._kept([device for device in first if device not in entries])
+        for device, answers in first.items():
+            if device in refused:
+                continue
+            try:
+                if device not in entries:
+                    drawn, step = self._draw(answers, of.number, kept.get(device))
+                    fresh[device] = self._sealed(sealer, drawn)
+                    steps |= {device: step} if step is not None else {}
+            except AnswerError as error:
+                settled.refuse(BAD_ANSWER, str(error), mentions[device])
+        if fresh:
+            # `keep` returns what is on disk. That may be another process's submission for the device, not ours.
+            stored, refused_now = self._state.keep(of, fresh, bill, steps)
+            entries, refused = entries | stored, refused | refused_now
+        for device, reason in refused.items():
+            settled.refuse(OVER_LIMIT, str(reason), mentions[device])
+        return _parcels(entries, mentions, settled), settled
+
+    def _stored(self, of: Round, sealer: Sealer, devices: Collection[str]) -> dict[str, Entry]:
+        """Return what these devices have stored, sealed: a device that shares the file may have lacked the keys."""
+        entries = self._state.find(of, devices)
+        drawn = {device: entry.drawn for device, entry in entries.items() if entry.drawn is not None}
+        if not drawn:
+            return entries
+        sealed = self._state.seal(of, {device: self._sealed(sealer, one) for device, one in drawn.items()})
+        # What was erased meanwhile is not on disk any more: the device is dealt with as one without an entry.
+        return {device: entry for device, entry in entries.items() if device not in drawn} | sealed
+
+    async def _carry(self, of: Round, keys: RoundKeys, load: Sequence[_Parcel], tally: _Tally) -> None:
+        """Send one call's submissions, and note what became of each."""
+        submissions = {parcel.device: parcel.submission for parcel in load}
+        try:
+            answers = await self._answers(keys.destination, submissions)
+        except Unreachable as error:
+            raise explained(error, "what was sealed is kept: call again to go on") from error
+        summary, outcomes = Summary(), dict[str, str]()
+        for parcel in load:
+            answer = answers[parcel.device]
+            if isinstance(answer, Receipt):
+                summary.accepted += parcel.mentions
+                outcomes[parcel.device] = DONE
+            else:
+                summary.refuse(answer.reason.value, answer.message, parcel.mentions)
+                if answer.reason in OVER:
+                    outcomes[parcel.device] = answer.reason.value
+        await aside(self._state.settle, of, outcomes)
+        tally.add(summary)
+
+    async def _answers(
+        self, to: Destination, submissions: Mapping[str, Submission], *, anew: bool = False
+    ) -> dict[str, Answer]:
+        """Send submissions, each with its device's own proof; return the answers by device."""
+        proven, refused = await self._enrolled.proven(self._link, to, submissions, self._pacing, anew=anew)
+        sent = list(proven.values())
+        found = await submit_batch(self._link.caller, to, sent, self._pacing) if sent else []
+        answers: dict[str, Answer] = {**refused, **dict(zip(proven, found, strict=True))}
+        stale = {device: submissions[device] for device in proven if _is_stale(answers[device])}
+        # Once more with a credential under the master key that is active by now, and not again after that.
+        return answers if anew or not stale else answers | await self._answers(to, stale, anew=True)
+
+
+def _is_stale(answer: Answer) -> bool:
+    return isinstance(answer, Refusal) and answer.reason is Reason.NOT_ENROLLED
+
+
+class _Tally:
+    """The counts so far; each addition is reported to `progress`."""
+
+    def __init__(self, progress: Callable[[int], None] | None) -> None:
+        self.summary = Summary()
+        self._progress = progress
+
+    def add(self, summary: Summary) -> None:
+        self.summary.add(summary)
+        if self._progress is not None and summary.devices:
+            self._progress(summary.devices)
+
+
+def _by_device(stretch: Sequence[Answers], settled: Summary) -> tuple[dict[str, Mapping[str, Value]], Counter[str]]:
+    """Return each device's first answers, and how often it was named; names that cannot be stored are refused."""
+    first: dict[str, Mapping[str, Value]] = {}
+    mentions: Counter[str] = Counter()
+    for device, answers in stretch:
+        try:
+            mentions[checked_name(device)] += 1
+            first.setdefault(device, answers)
+        except AnswerError as error:
+            settled.refuse(BAD_ANSWER, str(error), 1)
+    return first, mentions
+
+
+def _parcels(entries: Mapping[str, Entry], mentions: Counter[str], settled: Summary) -> list[_Parcel]:
+    """Return the submissions that still wait to be sent, and count those that have an outcome."""
+    parcels = []
+    for device, entry in entries.items():
+        if entry.submission is not None:
+            parcels.append(_Parcel(device, entry.submission, mentions[device]))
+        elif entry.outcome == DONE:
+            settled.accepted += mentions[device]
+        elif entry.outcome == ERASED_HERE:
+            settled.refuse(ERASED_HERE, "answered before; what was stored was erased on this device", mentions[device])
+        else:
+            settled.refuse(str(entry.outcome), "the round was over when it came; it was discarded", mentions[device])
+    return parcels

@@ -1,0 +1,140 @@
+"""Intake: the way of a call from its bytes to its handler, through every limit of its port, in the order of their cost.
+
+The caller's certificate is checked first, then the message is awaited, counted, and parsed; nothing is made of bytes
+that are over a limit. gRPC is given no parser, does not decompress, and receives nothing above the largest request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Coroutine, Mapping
+from functools import partial
+from typing import Any
+
+import grpc
+from google.protobuf.message import Message
+
+from hubbub.protos.errors import MessageError
+from hubbub.protos.refusals import Reason, Refusal
+from hubbub.protos.wire.counting import TooMany, TooShort
+from hubbub.protos.wire.places import Limit, Limits, Places
+from hubbub.protos.wire.sizes import Call, Compressed, TooLarge
+from hubbub.protos.wire.statuses import Context, answer
+
+Method = Callable[[Any, Context], Coroutine[Any, Any, Message]]
+"""Answers a parsed request."""
+
+_BY_FAULT = {TooMany: Limit.COUNT, TooShort: Limit.COUNT, TooLarge: Limit.SIZE, Compressed: Limit.COMPRESSED}
+
+
+def _never() -> bool:
+    return False
+
+
+def _unknown() -> int:
+    return 0
+
+
+def _nothing(_call: str, _count: int) -> None:
+    """Count nothing."""
+
+
+def _when_sent(done: Callable[[object], None]) -> None:
+    """Call `done` when the answer of this call was taken, or its connection is over.
+
+    gRPC's task of a call, which this is, ends then. A callback of its context would keep the call in a cycle.
+    """
+    task = asyncio.current_task()
+    if task is not None:
+        task.add_done_callback(done)
+
+
+class Intake:
+    """What takes a port's calls in; `full` says whether the process has no memory for more, `held` what it holds."""
+
+    def __init__(
+        self, limits: Limits | None = None, full: Callable[[], bool] = _never, held: Callable[[], int] = _unknown
+    ) -> None:
+        self.places = Places(limits or Limits(), held)
+        self.full = full
+
+    def serve(
+        self,
+        server: grpc.aio.Server,
+        service: str,
+        methods: Mapping[str, tuple[Call, Method]],
+        *,
+        allowed: Collection[str] | None = None,
+        malformed: Callable[[str, int], None] = _nothing,
+    ) -> None:
+        """Answer a service's calls on a server, by name.
+
+        With `allowed`, only those are answered whose certificate's common name is among them, and each of the names has
+        places of its own. `malformed` is told of each request that is none: its call, and how many elements it had.
+        """
+        handlers: dict[str, grpc.RpcMethodHandler[Any, Any]] = {
+            name: grpc.stream_unary_rpc_method_handler(partial(self._answer, call, method, allowed, malformed))
+            for name, (call, method) in methods.items()
+        }
+        server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, handlers),))
+
+    async def _answer(
+        self,
+        call: Call,
+        method: Method,
+        allowed: Collection[str] | None,
+        malformed: Callable[[str, int], None],
+        _messages: object,
+        context: Context,
+    ) -> bytes | None:
+        return await answer(context, self._taken(call, method, allowed, malformed, context))
+
+    async def _taken(
+        self,
+        call: Call,
+        method: Method,
+        allowed: Collection[str] | None,
+        malformed: Callable[[str, int], None],
+        context: Context,
+    ) -> bytes:
+        caller = "" if allowed is None else self._checked(context, allowed)
+        if self.full():
+            raise self.places.refusal(Limit.MEMORY, "the service holds as much memory as it may")
+        peer = context.peer()
+        raw = await self.places.whole(peer, context.read)
+        if not isinstance(raw, bytes):  # the end of the call, instead of its message
+            raise MessageError(f"a call of {call.name} without a request")
+        size, connection = len(raw), peer if allowed is None else ""
+        self.places.enter(caller, size, connection)
+        try:
+            request = self._decoded(call, raw, malformed)
+            del raw
+            if call.waits(request):
+                waiting = f"{caller}, waiting"
+                self.places.wait(caller, waiting)
+                caller = waiting
+            response = (await method(request, context)).SerializeToString()
+        finally:
+            self.places.leave(caller, size, connection)
+        if connection:
+            _when_sent(self.places.answer(connection, len(response)))
+        return response
+
+    def _checked(self, context: Context, allowed: Collection[str]) -> str:
+        # TLS has already checked that the deployment's authority issued the certificate; here it is checked for whom.
+        for name in context.auth_context().get("x509_common_name", ()):
+            if (caller := name.decode(errors="replace")) in allowed:
+                return caller
+        self.places.refused[Limit.PEER] += 1
+        raise Refusal(
+            Reason.NOT_ALLOWED, f"this port answers {' and '.join(sorted(allowed))} only; show that certificate"
+        )
+
+    def _decoded(self, call: Call, raw: bytes, malformed: Callable[[str, int], None]) -> Message:
+        try:
+            return call.decode(raw)
+        except MessageError as error:
+            if type(error) in _BY_FAULT:
+                self.places.refused[_BY_FAULT[type(error)]] += 1
+            malformed(call.name, error.count if isinstance(error, TooMany | TooShort) else 1)
+            raise

@@ -1,0 +1,54 @@
+"""Limits: what strangers and peers can take of a service at once, as its settings say."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hubbub.protos.transport import MAXIMUM_MESSAGE_BYTES
+from hubbub.protos.wire.intake import Intake
+from hubbub.protos.wire.places import Limits
+from hubbub.service.listening import Connections
+from hubbub.service.memory import Watched
+from hubbub.service.open_files import fitting
+from hubbub.service.settings import DeviceLimitSettings, LimitSettings
+
+MUTUAL_SECONDS = 60.0
+"""How long a message may take to be whole on a port that asks for certificates of the deployment's authority."""
+
+MUTUAL_CALLS = 64
+"""Calls in work at once of each kind of caller there: a shuffler needs one per query, an operator one at a time."""
+
+_MEBIBYTE = 1024 * 1024
+
+
+def connections_of(settings: LimitSettings, ports: int) -> Connections:
+    """Return what each of a service's ports takes of connections, as far as the limit of open files goes."""
+    return Connections(fitting(settings.connections, ports), settings.streams, settings.idle_seconds)
+
+
+def connections_of_devices(settings: DeviceLimitSettings, ports: int) -> Connections:
+    """Return what a port of devices takes of connections: none for ever, as those that leave make room."""
+    return replace(connections_of(settings, ports), age_seconds=settings.age_seconds)
+
+
+def mutual_intake(settings: LimitSettings, connections: Connections) -> Intake:
+    """Return what takes calls in at a port that asks for certificates of the deployment's authority."""
+    return _intake(settings, connections, MUTUAL_CALLS, MUTUAL_SECONDS, MAXIMUM_MESSAGE_BYTES)
+
+
+def operator_intake(settings: LimitSettings, connections: Connections) -> Intake:
+    """Return the same of the operator's port beside one of strangers: whatever they take, it can still be asked."""
+    return _intake(settings, connections, MUTUAL_CALLS, MUTUAL_SECONDS, MAXIMUM_MESSAGE_BYTES, bounded=False)
+
+
+def device_intake(settings: DeviceLimitSettings, connections: Connections, largest: int) -> Intake:
+    """Return what takes calls in at a port of devices, whose largest request has so many bytes."""
+    return _intake(settings, connections, settings.calls, settings.unfinished_seconds, largest)
+
+
+def _intake(
+    settings: LimitSettings, connections: Connections, calls: int, seconds: float, largest: int, bounded: bool = True
+) -> Intake:
+    limits = Limits(calls, settings.message_mebibytes * _MEBIBYTE, seconds, largest, connections.most)
+    memory = Watched(settings.memory_mebibytes * _MEBIBYTE if bounded else 0)
+    return Intake(limits, memory.full, memory.held)

@@ -1,0 +1,303 @@
+"""Log file: whether a store's write-ahead log, which holds its last commits, was deleted or cut short unseen.
+
+SQLite takes a log that is missing, or ends early, for one that was never written: the store opens, and what was
+acknowledged last is gone in silence. So a file beside the store (`shuffler.mark`) says how far the log goes. It is
+written after each commit, when the log is synced and before anybody hears of it, so it never says more than is there;
+it is synced itself only where the log begins, or begins anew after 16 MB. What it says is thus exact after a kill;
+after a power cut it may say less, and then less is noticed. Before the log is cut, when all of it is carried over into
+the database, the mark is emptied and synced.
+
+How far the log goes is read from SQLite's index of it (`-shm`), whose form is that of https://sqlite.org/walformat.html,
+"The WAL-Index Header": the last valid frame at byte 16, the log's salts at byte 32. A log that begins anew raises the
+first salt by one, once all before is in the database: a log one step later than its mark, which is written once that
+commit is synced, has lost nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import logging
+import os
+import sqlite3
+import struct
+import sys
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+from urllib.parse import quote
+
+from hubbub.service.errors import StoreError
+
+_LOG = logging.getLogger(__name__)
+
+_MAGIC = b"hubbub-mark/1\n\0\0"
+_FORM = struct.Struct(">16s8sII")
+"""A mark: its form and version, the log's salts, its valid frames, the CRC of all that. It fits in a sector."""
+
+_LOG_HEADER_BYTES = 32
+_SALTS = slice(16, 24)
+_CHECKSUM = slice(24, 32)
+"""Where the header of a log has its salts, and the checksum of what is before."""
+
+_INDEX_BYTES = 48
+_INDEX_FRAMES = slice(16, 20)
+_INDEX_SALTS = slice(32, 40)
+
+_REMEDY = (
+    "What was acknowledged last is not in the store without it: submissions, charges, counts. Put the file back. Only "
+    "where it is really lost, run the same command once with --accept-lost-log (docs/operations.md, A log was lost)"
+)
+
+
+@dataclass(frozen=True)
+class Mark:
+    """How far a log goes: its salts (8 bytes), which are others each time that it begins anew, and its valid frames."""
+
+    salts: bytes
+    frames: int
+
+    def encode(self) -> bytes:
+        """Return the bytes of the file."""
+        head = _FORM.pack(_MAGIC, self.salts, self.frames, 0)[:-4]
+        return head + zlib.crc32(head).to_bytes(4, "big")
+
+    @staticmethod
+    def decode(content: bytes) -> Mark | None:
+        """Return what a file says; None where it is empty, or torn, or of no version that is known: it says nothing."""
+        if len(content) != _FORM.size:
+            return None
+        magic, salts, frames, checksum = _FORM.unpack(content)
+        whole = magic == _MAGIC and checksum == zlib.crc32(content[:-4])
+        return Mark(salts, frames) if whole and frames else None
+
+
+def mark_of(path: Path) -> Path:
+    """Return where the mark of a store's file is."""
+    return path.with_suffix(".mark")
+
+
+def check_log(path: Path) -> None:
+    """Return only if the log of the store in `path` goes as far as its mark says. The store is not changed.
+
+    Raises:
+        StoreError: saying what is missing, and how to go on.
+        OSError, sqlite3.Error: where files cannot be read.
+    """
+    lost = what_is_lost(path)
+    if lost:
+        raise StoreError(f"{lost}, and the store was not closed before. {_REMEDY}")
+
+
+def what_is_lost(path: Path) -> str:
+    """Say what is missing of the log of the store in `path`; nothing where nothing is known to be."""
+    mark, log = _stored(path), path.with_name(f"{path.name}-wal")
+    if mark is None:
+        return ""
+    try:
+        with log.open("rb") as file:
+            header = file.read(_LOG_HEADER_BYTES)
+    except FileNotFoundError:
+        return f"{log} is missing"
+    if len(header) < _LOG_HEADER_BYTES:
+        return f"{log} was cut to {len(header)} bytes"
+    # SQLite takes a log without a valid header for an empty one.
+    if not _is_header(header):
+        return f"{log} is damaged at its beginning"
+    if header[_SALTS] != mark.salts:
+        return "" if _is_next(header, mark) else f"{log} is not the log that belongs to the store, but another one"
+    frames = _recovered(path)
+    return "" if frames >= mark.frames else f"{log} is cut or damaged: {frames} of {mark.frames} pages can be read"
+
+
+def forget(path: Path) -> None:
+    """Have the store in `path` open without what its log held.
+
+    What is left of its own log is still read. Another one, an older one or another store's, is moved aside
+    (`shuffler.db-wal.lost`): SQLite would play its pages into the database.
+
+    Raises:
+        StoreError: where nothing of the log is known to be lost.
+        OSError: where a file cannot be moved; then nothing was changed.
+    """
+    if not what_is_lost(path):
+        raise StoreError(f"nothing of the log of {path} is missing; leave --accept-lost-log out")
+    log = path.with_name(f"{path.name}-wal")
+    if log.exists() and not _is_own(path):
+        log.rename(_free(log.with_name(f"{log.name}.lost")))
+        # Moved for good before the mark goes: what is killed in between finds the log missing, and asks again.
+        _sync_folder(path.parent)
+    mark_of(path).unlink(missing_ok=True)
+    _sync_folder(path.parent)
+
+
+def _is_own(path: Path) -> bool:
+    """Return whether the log that is there is the one of which the mark speaks, damaged or cut behind its header."""
+    mark, header = _stored(path), path.with_name(f"{path.name}-wal").read_bytes()[:_LOG_HEADER_BYTES]
+    return mark is not None and len(header) == _LOG_HEADER_BYTES and _is_header(header) and header[_SALTS] == mark.salts
+
+
+def _free(path: Path) -> Path:
+    """Return a name that no file has: this one, or with a number behind it."""
+    names = itertools.chain([path], (path.with_name(f"{path.name}.{number}") for number in itertools.count(2)))
+    return next(name for name in names if not os.path.lexists(name))
+
+
+def _is_next(header: bytes, mark: Mark) -> bool:
+    """Return whether a log began anew once since its mark was written."""
+    steps = int.from_bytes(header[_SALTS][:4], "big") - int.from_bytes(mark.salts[:4], "big")
+    return steps % 2**32 == 1
+
+
+def _made(path: Path) -> int:
+    """Open the mark of the store in `path`, making it where there is none; its name lasts."""
+    descriptor = os.open(mark_of(path), os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        _sync_folder(path.parent)
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _stored(path: Path) -> Mark | None:
+    try:
+        return Mark.decode(mark_of(path).read_bytes())
+    except FileNotFoundError:
+        return None
+
+
+def _is_header(header: bytes) -> bool:
+    """Return whether the checksum of a log's header holds ("Checksum Algorithm" of the form's description)."""
+    order: Literal["big", "little"] = "big" if header[3] & 1 else "little"
+    first = second = 0
+    for start in range(0, _CHECKSUM.start, 8):
+        words = header[start : start + 8]
+        first = (first + int.from_bytes(words[:4], order) + second) % 2**32
+        second = (second + int.from_bytes(words[4:], order) + first) % 2**32
+    return header[_CHECKSUM] == struct.pack(">II", first, second)
+
+
+def _recovered(path: Path) -> int:
+    """Have SQLite read the log as it does after a kill; return how many frames it found valid."""
+    with contextlib.closing(reading(path)) as connection:
+        connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+        index = os.open(path.with_name(f"{path.name}-shm"), os.O_RDONLY)
+        try:
+            return _position(index)[1]
+        finally:
+            os.close(index)
+
+
+def reading(path: Path) -> sqlite3.Connection:
+    """Return a connection that only reads: it carries nothing over into the database, and removes no log."""
+    return sqlite3.connect(f"file:{quote(str(path.absolute()))}?mode=ro", uri=True, check_same_thread=False)
+
+
+def _position(index: int) -> tuple[bytes, int]:
+    header = os.pread(index, _INDEX_BYTES, 0)
+    return header[_INDEX_SALTS], int.from_bytes(header[_INDEX_FRAMES], sys.byteorder)
+
+
+class LogMark:
+    """The mark of a store that is open. `note` and `clear` are for the thread that writes.
+
+    No failure to write it fails a commit, which is on disk by then: it is emptied or removed instead, so that it says
+    nothing of a log that may have begun anew meanwhile. Less is noticed later, and the log says so.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Open the mark of the store in `path`, whose log was checked.
+
+        Raises:
+            OSError: where it cannot be made.
+        """
+        self._path = path
+        self._file: int | None = _made(path)
+        self._index: int | None = None
+        self._last = _stored(path)
+        self._is_empty = self._last is None
+        self._failed = False
+
+    @property
+    def is_set(self) -> bool:
+        """Whether it says, or may say, that the log holds something."""
+        return not self._is_empty
+
+    def note(self) -> None:
+        """Write how far the log goes; after a commit, before its results are given out."""
+        try:
+            self._note()
+        except OSError as error:
+            if not self._failed:
+                _LOG.warning("a log's mark cannot be written: %s", f"{mark_of(self._path)}: {error}")
+            self._failed = True
+            self._say_nothing()
+        else:
+            self._failed = False
+
+    def _say_nothing(self) -> None:
+        """Empty the file, or remove it: it may be of a log before this one, and the log be taken for a foreign one."""
+        if self._is_empty or self._file is None:
+            return
+        self._last = None
+        try:
+            os.ftruncate(self._file, 0)
+            os.fsync(self._file)
+        except OSError:
+            try:
+                mark_of(self._path).unlink(missing_ok=True)
+            except OSError:
+                return  # it is tried again with the next commit that it cannot note
+            os.close(self._file)
+            self._file = None
+            with contextlib.suppress(OSError):
+                _sync_folder(self._path.parent)
+        self._is_empty = True
+
+    def _note(self) -> None:
+        if self._index is None:
+            # Kept open: to close any descriptor of the file would drop the locks that SQLite has on it.
+            self._index = os.open(self._path.with_name(f"{self._path.name}-shm"), os.O_RDONLY)
+        if self._file is None:
+            self._file = _made(self._path)
+        salts, frames = _position(self._index)
+        mark = Mark(salts, frames)
+        if not frames or mark == self._last:
+            return
+        begun = self._last is None or self._last.salts != salts
+        self._is_empty = False
+        os.pwrite(self._file, mark.encode(), 0)
+        if begun:
+            os.fsync(self._file)
+        self._last = mark
+
+    def clear(self) -> None:
+        """Say that nothing is in the log that is not in the database; before the log is cut.
+
+        Raises:
+            OSError: where it cannot be written; the log must not be cut then.
+        """
+        if self._file is not None:
+            os.pwrite(self._file, bytes(_FORM.size), 0)
+            os.fsync(self._file)
+        self._last = None
+        self._is_empty = True
+
+    def close(self) -> None:
+        """Close it, after the store's connections; where SQLite has carried over and removed the log, remove it."""
+        if not self._path.with_name(f"{self._path.name}-wal").exists():
+            with contextlib.suppress(OSError):
+                mark_of(self._path).unlink()
+        for descriptor in (self._file, self._index):
+            if descriptor is not None:
+                os.close(descriptor)

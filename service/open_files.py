@@ -1,0 +1,70 @@
+"""Open files: how many this process may have, most of which are connections."""
+
+from __future__ import annotations
+
+import os
+import resource
+from pathlib import Path
+
+import structlog
+
+RESERVED = 256
+"""Files beside connections: stores, logs, pipes, processes, and the metrics port."""
+
+_TABLES = ("/proc/self/net/tcp", "/proc/self/net/tcp6")
+
+FEWEST_CONNECTIONS = 16
+"""Connections at a port however low the limit is."""
+
+_LOG = structlog.get_logger(__name__)
+
+
+def raise_limit() -> int:
+    """Raise the limit of open files to what the system lets this process have; return it.
+
+    Many systems begin with 1,024, for programs that use `select`, which this is none of.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+        except (ValueError, OSError):  # a system whose hard limit is not what it takes
+            return soft
+    return hard
+
+
+def fitting(connections: int, ports: int) -> int:
+    """Return how many connections each of so many ports may have: `connections`, or what the limit has room for."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if limit == resource.RLIM_INFINITY or connections * ports + RESERVED <= limit:
+        return connections
+    room = max(FEWEST_CONNECTIONS, (limit - RESERVED) // ports)
+    _LOG.warning(
+        "fewer connections than set",
+        connections=room,
+        set=connections,
+        open_files=limit,
+        hint=f"raise the limit of open files (LimitNOFILE, ulimit -n) to {connections * ports + RESERVED}",
+    )
+    return room
+
+
+def connections_at(port: int, enough: int) -> int:
+    """Return how many connections a port of this process has, if they may be `enough`; else 0.
+
+    Whoever has not agreed on TLS yet is among them. 0 where the system does not say (it has no /proc).
+    """
+    try:
+        # Counting files is cheap; the table of connections is that of the whole machine.
+        if len(os.listdir("/proc/self/fd")) < enough:  # noqa: PTH208 - names alone, of which there are thousands
+            return 0
+        tables = [path.read_text().splitlines()[1:] for path in map(Path, _TABLES) if path.exists()]
+    except OSError:
+        return 0
+    ours = f":{port:04X}"
+    return sum(_established(line, ours) for lines in tables for line in lines)
+
+
+def _established(line: str, ours: str) -> bool:
+    _, local, _, state, *_ = line.split(maxsplit=4)
+    return local.endswith(ours) and state == "01"

@@ -1,0 +1,188 @@
+"""A δ at which an ε says little: `plan` refuses it, `verify` warns of it, `account` says so."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import structlog
+
+from hubbub.client.standing import Memory, status_of
+from hubbub.client.state import History
+from hubbub.deploy.initialise import sample
+from hubbub.protos.admission import ENROLLED
+from hubbub.protos.forms import TASK_FORMS
+from hubbub.protos.signed_task import SignedTask
+from hubbub.protos.task import STATING, Privacy, Task
+from hubbub.queries.histogram import Histogram
+from hubbub.shuffler.tasks import load_tasks
+from support.certificates import content_of, counts, encode
+from support.command import hubbub
+from support.queries import krr_query
+from support.samples import FEW, HALF, START, Parties, sample_task, signed, stating
+
+PARTIES = Parties.generate()
+LARGE = Privacy(epsilon=10.0, delta=0.9, epsilon_local=20.0)
+ZERO = "on of 100000 reports states epsilon <= 0, as δ = 0.005 alone allows what is told"
+KRR = ("--mechanism", "krr", "--categories", "4", "--local-epsilon", "1", "--reports", "1000")
+
+
+def drafted(folder: Path, delta: str) -> Path:
+    path = folder / "task.toml"
+    text = sample("task.toml").replace("@START@", "2096-01-01T00:00:00Z")
+    path.write_text(text.replace("delta = 1e-6 ", f"delta = {delta} "))
+    return path
+
+
+def test_plan_refuses_a_large_delta_and_says_why(tmp_path: Path) -> None:
+    ran = hubbub("plan", drafted(tmp_path, "0.9"))
+    assert ran.status == 1
+    assert "privacy.delta is 0.9, at most 0.0001 for minimum_reports = 1000" in ran.err
+    assert "would allow publishing one person's answers" in ran.err
+    assert 'large_delta = "…"' in ran.err
+
+
+@pytest.mark.parametrize(
+    ("delta", "says"),
+    [
+        ("1e-6", "δ = 1e-06 is at most 0.0001 = 0.1 / minimum_reports: with probability δ a person is not promised ε"),
+        ('1e-3\nlarge_delta = "kiosks, and no people"', "the task says it wants more: kiosks, and no people"),
+    ],
+    ids=["usual", "large"],
+)
+def test_plan_tells_what_delta_means_and_the_most_of_a_round(tmp_path: Path, delta: str, says: str) -> None:
+    path = drafted(tmp_path, delta)
+    ran = hubbub("plan", path)
+    assert says in ran.out
+    assert "a round takes at most 1,000,000 submissions, which need 0.14 GB of the shuffler's disk" in ran.out
+    document = hubbub("plan", path, "--json").json
+    assert (document["maximum_reports"], document["largest_delta"]) == (1_000_000, 1e-4)
+    assert document["maximum_disk_bytes"] == 136_000_000
+
+
+def tasks() -> list[Task]:
+    task = sample_task(PARTIES, privacy=LARGE)
+    stated = stating(task, ENROLLED)
+    earlier = replace(stated, format=TASK_FORMS[2].name, maximum_reports=None, privacy=LARGE)
+    assert earlier.format in STATING
+    return [replace(task, format=TASK_FORMS[0].name), task, earlier, stated]
+
+
+@pytest.mark.parametrize("task", tasks(), ids=lambda task: task.format)
+def test_verify_warns_of_a_large_delta_whichever_form_the_task_has(tmp_path: Path, task: Task) -> None:
+    """A certificate of δ = 0.9 held as ε ≤ 0 without a word."""
+    path = tmp_path / "certificate.json"
+    path.write_bytes(encode(content_of(task, PARTIES, [counts(task, 0, 25)]), PARTIES))
+    why = f"the task says why: {FEW}" if task.privacy.large_delta else "the task does not say why"
+    warning = f"δ = 0.9 is above 0.005 = 0.1 / minimum_reports, so every ε here promises little; {why}"
+    ran = hubbub("verify", path)
+    assert ran.status == 0
+    assert f"warning: {warning}" in ran.out
+    assert "epsilon <= 0.0" in ran.out
+    assert hubbub("verify", path, "--json").json["delta_warning"] == f"warning: {warning}"
+    of_all = hubbub("verify", tmp_path, "--json").json["histories"][0]
+    assert of_all["delta_warning"] == f"warning: {warning}"
+    assert f"warning: {warning}" in hubbub("verify", tmp_path).out
+
+
+@pytest.mark.parametrize("task", tasks(), ids=lambda task: task.format)
+def test_signing_warns_of_a_large_delta_and_nobody_begins_with_one_in_an_old_form(tmp_path: Path, task: Task) -> None:
+    """An old form, which holds δ against nothing, was signed without a word."""
+    key, path = tmp_path / "key.pem", tmp_path / "task.json"
+    PARTIES.operator.save(key)
+    path.write_bytes(SignedTask(task).encode())
+    first = hubbub("sign", path, "--key", key)
+    if task.privacy.large_delta is None:
+        assert first.status == 1
+        assert f"{path}: nobody has signed this task of {task.format} yet, and its δ = 0.9 is above 0.005" in first.err
+        assert path.read_bytes() == SignedTask(task).encode()
+        # What somebody stands for already is signed on, as tasks run on.
+        path.write_bytes(SignedTask(task).signed_by(PARTIES.shuffler).encode())
+        first = hubbub("sign", path, "--key", key)
+    assert first.status == 0
+    assert "warning: δ = 0.9 is above 0.005 = 0.1 / minimum_reports, so every ε here promises little" in first.err
+
+
+@pytest.mark.parametrize("task", tasks(), ids=lambda task: task.format)
+def test_the_shuffler_warns_at_start_of_a_large_delta(tmp_path: Path, task: Task) -> None:
+    usual = sample_task(PARTIES, name="usual", privacy=replace(LARGE, delta=5e-3))
+    for each in (task, usual):
+        (tmp_path / f"{each.name}.json").write_bytes(signed(each, PARTIES).encode())
+    with structlog.testing.capture_logs() as logs:
+        load_tasks([tmp_path], PARTIES.operator.public, PARTIES.shuffler.public)
+    assert [(line["event"], line["task"]) for line in logs] == [("a task promises little", task.name)]
+    assert "δ = 0.9 is above 0.005 = 0.1 / minimum_reports" in logs[0]["why"]
+
+
+FEW_REPORTS = """
+[task]
+name = "few"
+start = 2096-01-01T00:00:00Z
+length = "1h"
+grace = "1m"
+minimum_reports = 3
+maximum_reports = {most}
+[privacy]
+epsilon = 3.0
+delta = 0.033
+[[query]]
+name = "on"
+kind = "histogram"
+categories = ["no", "yes"]
+"""
+
+
+@pytest.mark.parametrize(("most", "worthless"), [(100_000, ["on"]), (100, [])])
+def test_plan_says_where_a_full_round_is_promised_nothing(tmp_path: Path, most: int, worthless: list[str]) -> None:
+    """A δ that is held against the minimum alone allows whatever is told in a large round: ε <= 0, without a word."""
+    path = tmp_path / "task.toml"
+    path.write_text(FEW_REPORTS.format(most=most))
+    assert hubbub("plan", path, "--json").json["worthless_when_full"] == worthless
+    says = "in a round of maximum_reports = 100,000 the certificate would state epsilon <= 0 for on: δ = 0.033 alone"
+    assert (says in hubbub("plan", path).out) is bool(worthless)
+
+
+def test_verify_warns_of_an_epsilon_that_is_nothing_in_its_batch(tmp_path: Path) -> None:
+    """At 20 reports its ε says something, at these it does not."""
+    krr = krr_query(Histogram("on", ("no", "yes")), HALF)
+    task = sample_task(PARTIES, queries=(krr,), privacy=replace(LARGE, delta=5e-3))
+    path = tmp_path / "certificate.json"
+    for reports, warning in ((20, None), (400, "on has 400 reports, and δ = 0.005 is above 1 / 400"), (100_000, ZERO)):
+        path.write_bytes(encode(content_of(task, PARTIES, [counts(task, 0, reports)]), PARTIES))
+        whole = warning and f"warning: round 0 promises nothing that its δ does not take back: {warning}"
+        document = hubbub("verify", path, "--json").json
+        assert (document["epsilon_warning"], document["delta_warning"]) == (whole, None)
+        of_all = hubbub("verify", tmp_path, "--json").json["histories"][0]["rounds"][0]
+        assert of_all["epsilon_warning"] == whole
+        for given in (path, tmp_path):
+            out = hubbub("verify", given).out
+            assert (whole in out) if whole else ("warning" not in out)
+
+
+def test_a_device_is_told_of_a_large_delta() -> None:
+    memory = Memory({}, History(0, 0, 0), -1, opted_out=False)
+    for task, warned in ((tasks()[2], True), (sample_task(PARTIES, privacy=replace(LARGE, delta=5e-3)), False)):
+        assert (status_of(task, memory, START).delta_warning is not None) is warned
+
+
+def test_verify_says_nothing_of_a_delta_that_is_usual(tmp_path: Path) -> None:
+    task = sample_task(PARTIES, privacy=replace(LARGE, delta=5e-3))
+    path = tmp_path / "certificate.json"
+    path.write_bytes(encode(content_of(task, PARTIES, [counts(task, 0, 25)]), PARTIES))
+    assert hubbub("verify", path, "--json").json["delta_warning"] is None
+    assert "warning" not in hubbub("verify", path).out
+
+
+def test_account_computes_at_any_delta_and_says_when_it_is_large() -> None:
+    usual, large = (hubbub("account", "epsilon", *KRR, "--delta", delta, "--json") for delta in ("1e-4", "2e-4"))
+    assert (usual.status, usual.err) == (0, "")
+    assert large.json["epsilon_upper"] < usual.json["epsilon_upper"]
+    assert "δ = 0.0002 is above 0.0001 = 0.1 / 1000 reports: such an ε promises little" in large.err
+
+
+@pytest.mark.parametrize(("delta", "says"), [("0.9", "so epsilon is 0 and promises nothing"), ("1", "below 1")])
+def test_account_refuses_a_delta_at_which_epsilon_is_nothing(delta: str, says: str) -> None:
+    ran = hubbub("account", "epsilon", *KRR, "--delta", delta)
+    assert (ran.status != 0, ran.out) == (True, "")
+    assert says in ran.err

@@ -1,0 +1,70 @@
+"""`hubbub verify` with a round's results beside its certificate, and with a task's id."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hubbub.deploy.views.results import results_document
+from hubbub.protos.counts import DIGEST, Counted, counts_digest
+from support.certificates import content_of, counts, encode
+from support.command import hubbub
+from vectors.make_kinds import DEVICES, published, reports_of, task_of
+from vectors.make_signed import PARTIES
+
+TASK = task_of("top")
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a certificate, and the results as `hubbub results --json` prints them."""
+    folder, rounds = tmp_path_factory.mktemp("saved"), reports_of("top")
+    content = content_of(TASK, PARTIES, [counts(TASK, 0, DEVICES)])
+    tally = TASK.queries[0].randomizer.tally(rounds[0])
+    content[DIGEST] = counts_digest(TASK, 0, [Counted(DEVICES, DEVICES, {}, tally)]).hex()
+    certificate = encode(content, PARTIES)
+    (folder / "certificate.json").write_bytes(certificate)
+    (folder / "results.json").write_text(json.dumps(results_document(published(TASK, rounds, certificate)), indent=2))
+    return folder
+
+
+def changed(saved: Path, tmp_path: Path) -> Path:
+    """The results with one estimate that is larger by 40."""
+    document: dict[str, Any] = json.loads((saved / "results.json").read_text())
+    document["queries"][0]["counts"][0]["estimate"] += 40
+    path = tmp_path / "changed.json"
+    path.write_text(json.dumps(document))
+    return path
+
+
+def test_results_are_made_again_beside_the_certificate_and_whose_word_it_is_is_said(saved: Path) -> None:
+    ran = hubbub("verify", saved / "certificate.json", saved / "results.json", "--task", TASK.id.hex())
+    assert ran.status == 0, ran.err
+    assert f"task id: {TASK.id.hex()}" in ran.out
+    assert "the counts are the certificate's; estimates follow from them: site" in ran.out
+    assert "how many reports are valid is the analyzer's word" in ran.out
+    assert "if at least the minimum of 100 is valid, epsilon <= 4.44266 whatever is valid" in ran.out
+
+
+def test_results_by_themselves_hold_their_certificate(saved: Path) -> None:
+    ran = hubbub("verify", saved / "results.json", "--json")
+    assert ran.status == 0, ran.err
+    assert [(each["recomputed"], each["counts_bound"]) for each in ran.json["results"]] == [(["site"], True)]
+    assert ran.json["task_id"] == TASK.id.hex()
+    assert ran.json["valid_reports"]["rests_on"] == "analyzer"
+
+
+def test_results_with_another_number_fail_beside_a_certificate_that_holds(saved: Path, tmp_path: Path) -> None:
+    ran = hubbub("verify", saved / "certificate.json", changed(saved, tmp_path))
+    assert ran.status == 1
+    assert "the results are not what the certificate is of: site: counts[0].estimate is not what follows" in ran.err
+
+
+@pytest.mark.parametrize(("task", "status", "problem"), [("00" * 32, 1, "not of the one that"), ("abc", 2, "64 lower")])
+def test_another_task_is_refused(saved: Path, task: str, status: int, problem: str) -> None:
+    ran = hubbub("verify", saved / "certificate.json", "--task", task)
+    assert ran.status == status
+    assert problem in ran.err

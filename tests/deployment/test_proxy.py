@@ -1,0 +1,310 @@
+"""The proxy that a deployment brings: HAProxy takes what `hubbub init --proxy` writes; unit and compose file run it."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import re
+import signal
+import socket
+import ssl
+import subprocess
+import time
+import tomllib
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+
+from hubbub.deploy.authority import Authority
+from hubbub.deploy.initialise import LOOPBACK, Folder, Placement, initialise
+from hubbub.deploy.proxying import (
+    CERTIFIED_SHUFFLER_PORT,
+    METRICS_PORT,
+    PUBLIC_PORT,
+    SHUFFLER_PORT,
+    Proxy,
+    make_proxy,
+)
+from hubbub.protos.certificates import Certificate, certificates_in
+from hubbub.protos.keys import Role
+from hubbub.shuffler import settings as shuffler_settings
+from support.command import hubbub
+from support.deployment import GUIDE, ROOT, SYSTEMD, Unit, compose
+from support.proxied import Running, checked, haproxy, with_certified
+
+CONFIGURATION = "/etc/hubbub/proxy/haproxy.cfg"
+OPERATIONS = ROOT / "docs" / "operations.md"
+KEPT_AT_HOME = (
+    "log ",
+    "log-format",
+    "httplog",
+    "tcplog",
+    "forwardfor",
+    "send-proxy",
+    "set-header",
+    "add-header",
+    "peers",
+)
+"""Words of configurations that would write an address down or hand it on."""
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Folder:
+    hosts = {Role.SHUFFLER: ["shuffler.example.org"]}
+    placement = Placement(hosts, {Role.SHUFFLER: "0.0.0.0"}, proxy=True)
+    return initialise(tmp_path_factory.mktemp("proxy") / "deployment", placement)
+
+
+def configuration(made: Folder) -> Path:
+    return made.of("proxy") / "haproxy.cfg"
+
+
+def directives(path: Path) -> list[str]:
+    return [line.strip() for line in path.read_text().splitlines() if line.strip() and not line.strip().startswith("#")]
+
+
+def test_haproxy_takes_the_configuration_without_a_warning(made: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert checked(configuration(made)) == ""
+    # As the compose file runs it.
+    for name, value in compose()["services"]["proxy"]["environment"].items():
+        monkeypatch.setenv(name, value)
+    assert checked(configuration(made)) == ""
+
+
+def test_haproxy_takes_it_with_the_part_for_certified_devices(made: Folder, tmp_path: Path) -> None:
+    text = configuration(made).read_text()
+    taken = with_certified(text)
+    assert taken.count("frontend ") == text.count("\nfrontend ") + 1
+    path = made.of("proxy") / "certified.cfg"
+    path.write_text(taken)
+    try:
+        assert checked(path) == ""
+    finally:
+        path.unlink()
+
+
+def test_the_check_itself_sees_what_haproxy_does_not_take(made: Folder, tmp_path: Path) -> None:
+    path = made.of("proxy") / "wrong.cfg"
+    path.write_text(configuration(made).read_text().replace("max-total-streams", "max-total-dreams"))
+    try:
+        assert checked(path).startswith("status 1")
+    finally:
+        path.unlink()
+
+
+def test_no_address_is_logged_or_handed_on(made: Folder) -> None:
+    lines = directives(configuration(made))
+    assert [
+        line for line in lines if any(f" {word}" in f" {line} " for word in KEPT_AT_HOME) and line != "no log"
+    ] == []
+    assert "no log" in lines
+    tables = [line for line in lines if line.startswith("stick-table")]
+    assert tables
+    assert all("expire 1m" in table for table in tables)
+
+
+def test_devices_reach_the_proxy_and_the_proxy_the_shuffler(made: Folder) -> None:
+    lines = directives(configuration(made))
+    assert any(line.startswith(f"bind 0.0.0.0:{PUBLIC_PORT} ssl ") for line in lines)
+    assert f"bind 127.0.0.1:{METRICS_PORT}" in lines
+    settings = shuffler_settings.load(made.of("shuffler") / "shuffler.toml")
+    assert settings.behind_proxy
+    assert settings.listen == f"127.0.0.1:{SHUFFLER_PORT}"
+    assert any(f'server shuffler "${{SHUFFLER-{settings.listen}}}"' in line for line in lines)
+    assert f'`devices_listen = "127.0.0.1:{CERTIFIED_SHUFFLER_PORT}"`' in configuration(made).read_text()
+    # Devices call it by the shuffler's name, on the port that they would call without it.
+    client = tomllib.loads((made.of("client") / "client.toml").read_text())
+    assert client["shuffler"] == f"shuffler.example.org:{PUBLIC_PORT}"
+    path = made.of("proxy") / "tls" / "proxy.pem"
+    certificate = Certificate.of(certificates_in(path.read_bytes(), str(path))[0], str(path))
+    assert certificate.party == "proxy"
+    assert "shuffler.example.org" in certificate.hosts
+
+
+def test_the_proxys_folder_holds_no_secret_but_its_own_key(made: Folder) -> None:
+    files = {str(path.relative_to(made.of("proxy"))): path for path in made.of("proxy").rglob("*") if path.is_file()}
+    assert set(files) == {"haproxy.cfg", "tls/authority.pem", "tls/proxy.pem", "tls/proxy.pem.key"}
+    assert [name for name, path in files.items() if b"PRIVATE" in path.read_bytes()] == ["tls/proxy.pem.key"]
+    assert files["tls/proxy.pem.key"].stat().st_mode & 0o777 == 0o600
+
+
+def test_a_new_certificate_is_for_the_hosts_of_the_old_one(made: Folder, tmp_path: Path) -> None:
+    ran = hubbub("certificate", "proxy", "--authority", made.of("operator"), "--out", tmp_path / "new", "--json")
+    assert ran.json["hosts"][0] == "shuffler.example.org"
+
+
+def test_init_says_how_the_proxy_is_run(tmp_path: Path) -> None:
+    assert f"haproxy -W -f {tmp_path}/new/proxy/haproxy.cfg" in hubbub("init", tmp_path / "new", "--proxy").out
+    assert "haproxy" not in hubbub("init", tmp_path / "other").out
+    assert not (tmp_path / "other" / "proxy").exists()
+
+
+def test_unit_and_compose_file_run_the_configuration_that_was_made() -> None:
+    unit = Unit.of("proxy")
+    assert unit.command == ["/usr/sbin/haproxy", "-W", "-f", CONFIGURATION]
+    reload = unit.all("ExecReload")
+    assert reload == [f"/usr/sbin/haproxy -c -q -f {CONFIGURATION}", "kill -USR2 $MAINPID"]
+    container = compose()["services"]["proxy"]
+    assert container["command"] == ["haproxy", "-f", CONFIGURATION]
+    assert container["ports"] == [f"{PUBLIC_PORT}:{PUBLIC_PORT}"]
+    assert container["environment"] == {"SHUFFLER": f"shuffler:{SHUFFLER_PORT}"}
+    mounted = {
+        each["target"]: compose()[kind][each["source"]]["file"]
+        for kind in ("configs", "secrets")
+        for each in container[kind]
+    }
+    assert mounted == {f"/etc/hubbub/{name[2:]}": name for name in mounted.values()}
+    assert {name.removeprefix("./proxy/") for name in mounted.values()} == {
+        "haproxy.cfg",
+        "tls/authority.pem",
+        "tls/proxy.pem",
+        "tls/proxy.pem.key",
+    }
+    assert [each["source"] for each in container["secrets"]] == ["proxy-tls-key"]
+
+
+def test_the_image_is_pinned_to_the_version_that_tests_run() -> None:
+    version = subprocess.run([haproxy(), "-v"], capture_output=True, text=True, check=True).stdout
+    assert compose()["services"]["proxy"]["image"] == f"haproxy:{version.split()[2].partition('-')[0]}"
+
+
+def test_the_proxy_is_as_hardened_as_the_shuffler() -> None:
+    own = {
+        "Description",
+        "User",
+        "Group",
+        "ExecStart",
+        "ExecReload",
+        "KillSignal",
+        "StateDirectory",
+        "StateDirectoryMode",
+    }
+    units = [[each for each in Unit.of(service).entries if each[1] not in own] for service in ("shuffler", "proxy")]
+    assert units[0] == units[1]
+    assert Unit.of("proxy").one("KillSignal") == compose()["services"]["proxy"]["stop_signal"] == "SIGUSR1"
+    accounts = (SYSTEMD / "hubbub.sysusers.conf").read_text().splitlines()
+    assert Unit.of("proxy").one("User") in {line.split()[1] for line in accounts if line[:1] == "u"}
+    hardened = (
+        "user",
+        "read_only",
+        "cap_drop",
+        "security_opt",
+        "tmpfs",
+        "ulimits",
+        "pids_limit",
+        "stop_grace_period",
+        "restart",
+    )
+    services = compose()["services"]
+    assert all(services["proxy"][key] == services["shuffler"][key] for key in hardened)
+
+
+def test_every_limit_is_in_the_documentation_with_its_number(made: Folder) -> None:
+    rows = dict(
+        re.findall(r"(?m)^\| `([^`]+)` \| ([0-9]+) ?[a-z]* \|", OPERATIONS.read_text().partition("### The proxy")[2])
+    )
+    text = "\n".join(directives(configuration(made)))
+    for name in (
+        "maxconn",
+        "tune.h2.fe.max-concurrent-streams",
+        "tune.h2.fe.max-total-streams",
+        "tune.h2.fe.glitches-threshold",
+    ):
+        assert rows[name] == re.search(rf"(?m)^{re.escape(name)} ([0-9]+)$", text)[1]  # type: ignore[index]
+    for name in ("timeout http-request", "timeout client", "timeout http-keep-alive", "timeout server"):
+        assert rows[name] == re.search(rf"(?m)^{name} ([0-9]+)s$", text)[1]  # type: ignore[index]
+    for name in ("sc0_conn_cur", "sc0_conn_rate", "sc1_conn_cur", "sc1_conn_rate"):
+        assert {rows[name]} == set(re.findall(rf"{name} gt ([0-9]+)", text))
+        assert with_certified(configuration(made).read_text()).count(f"{{ {name} gt {rows[name]} }}") == 2
+    all_ports = re.findall(r"(?m)^ *maxconn ([0-9]+)$", with_certified(configuration(made).read_text()))
+    assert all_ports == [rows[name] for name in ("maxconn", "devices: maxconn", "certified: maxconn")]
+    # Whoever takes all connections of devices leaves some for the numbers that tell of it.
+    assert int(all_ports[0]) > int(all_ports[1]) + int(all_ports[2])
+    assert [rows["deny: sc0_http_req_rate"], rows["reject: sc0_http_req_rate"]] == sorted(
+        re.findall(r"sc0_http_req_rate gt ([0-9]+)", text)
+    )
+
+
+def test_many_addresses_of_one_network_together_are_refused(tmp_path: Path) -> None:
+    """With 64 connections for each /64, 32 of the networks that one customer has took all there are.
+
+    Loopback has one IPv6 address, so the table of networks is asked by the first 24 bits of IPv4 ones here.
+    """
+    with contextlib.ExitStack() as held:
+        bound = [held.enter_context(socket.create_server(("127.0.0.1", 0), backlog=1024)) for _ in range(2)]
+        addresses = [f"fd@{each.fileno()}" for each in bound]
+        make_proxy(tmp_path, Proxy(addresses[0], "127.0.0.1:1", metrics=addresses[1]), Authority.generate(), LOOPBACK)
+        path = tmp_path / "haproxy.cfg"
+        text = path.read_text()
+        assert "ipmask(32,48) table networks" in text
+        path.write_text(text.replace("ipmask(32,48)", "ipmask(24,48)"))
+        descriptors = [each.fileno() for each in bound]
+        process = subprocess.Popen([haproxy(), "-db", "-f", str(path)], pass_fds=descriptors)
+        try:
+            running = Running("", "", tmp_path, process.pid, "{}:{}".format(*bound[1].getsockname()))
+            for number in range(260):
+                source = f"127.0.2.{number % 5 + 1}"
+                held.enter_context(socket.create_connection(bound[0].getsockname(), 5.0, (source, 0)))
+            held.enter_context(socket.create_connection(bound[0].getsockname(), 5.0, ("127.0.3.1", 0)))
+            until = time.monotonic() + 20
+            while running.total("connections_total") < 261 and time.monotonic() < until:
+                assert process.poll() is None
+            assert (running.total("connections_total"), running.total("denied_connections_total")) == (261, 4)
+        finally:
+            process.kill()
+            process.wait()
+
+
+def test_containers_need_one_line_of_the_shufflers_settings_changed_as_the_guide_says(made: Folder) -> None:
+    (old, new) = re.findall(r"s/\^(listen = [^/]+)/(listen = [^/]+)/", GUIDE.read_text())[0]
+    text = (made.of("shuffler") / "shuffler.toml").read_text()
+    assert len(re.findall(rf"(?m)^{old}", text)) == 1
+    assert tomllib.loads(re.sub(rf"(?m)^{old}", new, text))["listen"] == f"0.0.0.0:{SHUFFLER_PORT}"
+
+
+def serial(address: tuple[str, int], authority: Path, number: int) -> int:
+    """The serial number of the certificate that is shown there to the caller of that number, by its own address."""
+    context = ssl.create_default_context(cafile=str(authority))
+    source = (f"127.0.1.{number % 250 + 1}", 0)
+    with (
+        socket.create_connection(address, 5.0, source) as plain,
+        context.wrap_socket(plain, server_hostname="localhost") as shown,
+    ):
+        certificate = shown.getpeercert(binary_form=True)
+    assert certificate is not None
+    return x509.load_der_x509_certificate(certificate).serial_number
+
+
+def test_as_its_unit_runs_it_a_new_certificate_is_taken_by_reloading_and_sigusr1_ends_it(tmp_path: Path) -> None:
+    authority, unit = Authority.generate(), Unit.of("proxy")
+    with socket.create_server(("127.0.0.1", 0)) as devices, socket.create_server(("127.0.0.1", 0)) as metrics:
+        bound = [each.fileno() for each in (devices, metrics)]
+        proxy = Proxy(f"fd@{bound[0]}", "127.0.0.1:1", metrics=f"fd@{bound[1]}")
+        make_proxy(tmp_path / "proxy", proxy, authority, LOOPBACK)
+        tls = tmp_path / "proxy" / "tls"
+        command = [haproxy(), *unit.command[1:-1], str(tmp_path / "proxy" / "haproxy.cfg")]
+        process = subprocess.Popen(command, pass_fds=bound, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            place = devices.getsockname()
+            before = serial(place, tls / "authority.pem", 0)
+            for name in ("proxy.pem", "proxy.pem.key"):
+                (tls / name).unlink()
+            authority.issue("proxy", LOOPBACK, tls / "proxy.pem", tls / "proxy.pem.key")
+            assert "-USR2 $MAINPID" in unit.all("ExecReload")[-1]
+            until, callers, now = time.monotonic() + 20, itertools.count(1), before
+            # One that comes while it is starting is lost. Every call is answered, by the process before or the next.
+            while now == before and time.monotonic() < until:
+                process.send_signal(signal.SIGUSR2)
+                again = time.monotonic() + 1
+                while now == before and time.monotonic() < again:
+                    now = serial(place, tls / "authority.pem", next(callers))
+            assert now == x509.load_pem_x509_certificate((tls / "proxy.pem").read_bytes()).serial_number
+            while process.poll() is None and time.monotonic() < until:
+                process.send_signal(signal.Signals[unit.one("KillSignal")])
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(1)
+            assert process.poll() == 0
+        finally:
+            process.kill()
+            process.wait()

