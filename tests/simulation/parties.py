@@ -58,6 +58,7 @@ class Life:
         self.alive = True
         self.gone = asyncio.Event()
         self.connections: list[sqlite3.Connection] = []
+        self.store: SqliteStore | AnalyzerStore | None = None
         self.tasks: set[asyncio.Task[Any]] = set()
         self.burial: list[Callable[[], Any]] = []
 
@@ -243,6 +244,8 @@ class Party:
             await rite()
         for connection in life.connections:
             connection.close()
+        if life.store is not None:
+            life.store._database._opened.close()
 
     async def _begin(self, life: Life) -> None:
         raise NotImplementedError
@@ -263,7 +266,7 @@ class ShufflerParty(Party):
     async def _begin(self, life: Life) -> None:
         world, task = self.world, self.world.task
         tasks = {task.id: task}
-        self.store = store_in(SqliteStore, life.folder, connection=watched(life), commits=LoopCommits)
+        self.store = life.store = store_in(SqliteStore, life.folder, connection=watched(life), commits=LoopCommits)
         self.openers = Openers(1)
         line = world.delivery_line(life)
         identity = world.parties.shuffler
@@ -293,7 +296,7 @@ class AnalyzerParty(Party):
     async def _begin(self, life: Life) -> None:
         world = self.world
         signed = {world.task.id: world.signed}
-        self.store = store_in(AnalyzerStore, life.folder, connection=watched(life), commits=LoopCommits)
+        self.store = life.store = store_in(AnalyzerStore, life.folder, connection=watched(life), commits=LoopCommits)
         await self.store.add_tasks(signed.values())
         await analyzer_server.check_store(self.store)
         certifier = Certifier(world.parties.analyzer, self.store, quick_statement)

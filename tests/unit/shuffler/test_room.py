@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -18,7 +19,7 @@ from hubbub.protos.messages import Receipt, RoundState, Submission
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.service.troubles import Troubles
 from hubbub.shuffler.records import RETRIED
-from hubbub.shuffler.room import Room
+from hubbub.shuffler.room import LOOK_SECONDS, Room
 
 MOST = 25
 
@@ -114,7 +115,8 @@ async def test_a_round_takes_no_more_than_the_disk_has_room_to_mix(world: World)
     """Mixing writes all of it again: a round that held more than the reserve filled the disk, and was never mixed."""
     held, (late,) = await world.fill(3), await world.seal([(0, 0)])
     needed = 3 * sum(world.task.inner_bytes)
-    world.admission._room = Room(world.folder, 1, world.rounds.troubles, lambda _folder: world.free)
+    seconds = itertools.count().__next__
+    world.admission._room = Room(world.folder, 1, world.rounds.troubles, lambda _folder: world.free, seconds)
     world.free = needed
     assert [reason(answer) for answer in await world.send([late])] == [Reason.NO_ROOM]
     assert await world.send(held) == [Receipt(each.id, 0) for each in held]
@@ -133,3 +135,19 @@ def test_the_real_disk_is_asked_and_a_reserve_of_none_keeps_none(tmp_path: Path)
     assert refusal.reason is Reason.NO_ROOM
     assert Room(tmp_path, 1, troubles).refusal() is None
     assert Room(tmp_path, 0, troubles, lambda _folder: 0).refusal() is None
+
+
+def test_the_disk_is_asked_once_in_a_while_however_many_calls_come(tmp_path: Path) -> None:
+    looks: list[Path] = []
+
+    def free(folder: Path) -> int:
+        looks.append(folder)
+        return 0 if len(looks) > 1 else 10
+
+    now = 0.0
+    room = Room(tmp_path, 1, Troubles(), free, lambda: now)
+    assert [room.refusal() for _ in range(100)] == [None] * 100
+    assert len(looks) == 1
+    now = LOOK_SECONDS
+    assert reason(room.refusal()) is Reason.NO_ROOM
+    assert len(looks) == 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 import shutil
 from collections.abc import Callable, Sequence
@@ -174,7 +175,8 @@ class World:
             pause=self._pause,
         )
         self.credentials = Credentials()
-        room = Room(self.folder, RESERVE, self.rounds.troubles, lambda _folder: self.free)
+        # A second passes from one look at the disk to the next.
+        room = Room(self.folder, RESERVE, self.rounds.troubles, lambda _folder: self.free, itertools.count().__next__)
         parts = self.tasks, self.store, self.openers, self.clock, self.limit, self.credentials
         self.admission = Admission(*parts, room, self.rounds.damaged_keys)
         signers = [self.parties.operator.public], [self.parties.shuffler.public]
