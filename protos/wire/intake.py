@@ -87,7 +87,11 @@ class Intake:
         _messages: object,
         context: Context,
     ) -> bytes | None:
-        return await answer(context, self._taken(call, method, allowed, malformed, context))
+        response = await answer(context, self._taken(call, method, allowed, malformed, context))
+        # Here, where nothing holds on to what was sent any more.
+        if allowed is None and context.code() is grpc.StatusCode.INVALID_ARGUMENT:
+            await self.places.pause(context.peer())
+        return response
 
     async def _taken(
         self,

@@ -45,6 +45,14 @@ ANSWER_BYTES = 16 * 1024
 MOST_WAITING = 1024
 """Calls of each kind of caller at once that wait for what is not there yet; they do no work meanwhile."""
 
+PAUSE_SECONDS = 0.05
+LONGEST_PAUSE_SECONDS = 5.0
+"""How long a call that was refused for what it is waits for that answer, for each such call of its connection that
+waits; and at most. To refuse takes nearly as much work as to take, and who sends such calls does not need them soon."""
+
+MOST_PAUSING = 1024
+"""Calls at once that wait for such an answer; more are answered at once."""
+
 RISE_BYTES = 1024 * 1024
 """How much a second the process may grow by what else it does, and it is not taken for messages that are not whole."""
 
@@ -118,6 +126,7 @@ class Places:
         self._unfinished: dict[asyncio.Timeout, str] = {}
         self._of: dict[str, int] = {}
         self._crowded: set[asyncio.Timeout] = set()
+        self._pausing: dict[str, int] = {}
         self._in_work: Counter[str] = Counter()
         self._bytes = 0
         self._bytes_of: dict[str, int] = {}
@@ -282,6 +291,19 @@ class Places:
             self._give_back(size, connection)
 
         return taken
+
+    async def pause(self, connection: str) -> None:
+        """Wait before a call is answered that was refused for what it is, the longer the more of its connection wait.
+
+        So a connection gets no more than one such answer in `PAUSE_SECONDS`, unless it has a hundred calls at once.
+        """
+        if sum(self._pausing.values()) >= MOST_PAUSING:
+            return
+        mine = self._pausing[connection] = self._pausing.get(connection, 0) + 1
+        try:
+            await asyncio.sleep(min(PAUSE_SECONDS * mine, LONGEST_PAUSE_SECONDS))
+        finally:
+            _take(self._pausing, connection, 1)
 
     def refusal(self, limit: Limit, why: str) -> Refusal:
         """Return the refusal of a call that came up against a limit, and count it."""

@@ -92,6 +92,27 @@ async def test_each_fault_of_a_request_is_counted_and_none_reaches_the_handler(t
     assert sorted(count for _, _, count in handler.counted) == [1, 1, 1, FEW_SHORT + 1]
 
 
+async def test_what_is_refused_for_what_it_is_waits_for_its_answer_and_others_do_not(
+    tls: dict[str, TLS], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hubbub.protos.wire.places.PAUSE_SECONDS", 3600.0)
+    monkeypatch.setattr("hubbub.protos.wire.places.LONGEST_PAUSE_SECONDS", 3600.0)
+    intake, handler = Intake(), Recorder()
+    async with served(tls, intake, handler) as address, open_channel(address, everybody(tls)) as channel:
+        caller = wire.SubmissionCaller(channel)
+        with frames.connect(address, everybody(tls)) as stranger:
+            for _ in range(20):
+                stranger.call(frames.SUBMIT, b"\xff")
+            while sum(intake.places._pausing.values()) < 20:
+                assert await caller.submit_batch(HERE, [], DEADLINE) == []
+            # Nothing of theirs is held but the call.
+            assert intake.places.in_work == 0
+            # A call that is refused for what somebody else did is told at once.
+            handler.answer = Refusal(Reason.UNKNOWN_TASK, "no")
+            with pytest.raises(Refusal, match="no"):
+                await caller.submit(HERE, submission(1), DEADLINE)
+
+
 async def test_a_process_without_memory_takes_no_calls(tls: dict[str, TLS]) -> None:
     intake, handler = Intake(full=lambda: full), Recorder()
     full = True

@@ -293,3 +293,30 @@ def test_messages_of_no_bytes_are_given_back_as_often_as_they_came() -> None:
     for size in (10, 0, 0):
         places.leave("", size, "a")
     assert (places.in_work, places._bytes, places._bytes_of) == (0, 0, {})
+
+
+async def test_refused_calls_of_a_connection_are_answered_one_after_the_other_and_nobody_else_waits() -> None:
+    places, ended = Places(Limits()), list[str]()
+
+    async def refused(connection: str, name: str) -> None:
+        await places.pause(connection)
+        ended.append(name)
+
+    await asyncio.gather(*(refused(*each) for each in [("a", "a1"), ("a", "a2"), ("a", "a3"), ("b", "b1")]))
+    assert ended == ["a1", "b1", "a2", "a3"]
+    assert places._pausing == {}
+
+
+async def test_no_more_than_so_many_answers_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hubbub.protos.wire.places.MOST_PAUSING", 2)
+    places = Places(Limits())
+    waiting = [asyncio.create_task(places.pause(connection)) for connection in "ab"]
+    await settled()
+    assert not any(task.done() for task in waiting)
+    third = asyncio.create_task(places.pause("c"))
+    await settled()
+    assert third.done()
+    for task in waiting:
+        task.cancel()
+    await asyncio.gather(*waiting, return_exceptions=True)
+    assert places._pausing == {}
