@@ -52,6 +52,7 @@ NEEDS: dict[str, Extra] = {
     "submit": COMMAND_LINE,
     "device": COMMAND_LINE,
     "rehearse": SERVICES,
+    "load": SERVICES,
     "close": COMMAND_LINE,
     "status": COMMAND_LINE,
     "results": SERVICES,

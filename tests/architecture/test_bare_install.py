@@ -34,6 +34,7 @@ WORDS = {
     "analyzer": ("analyzer.toml",),
     "health": ("shuffler", "shuffler.toml"),
     "rehearse": ("client.toml",),
+    "load": ("client.toml",),
     "results": ("operator.toml",),
     "verify": ("certificate.json",),
     "account": ("epsilon", "--mechanism", "generic", "--local-epsilon", "1", "--reports", "100", "--delta", "1e-6"),

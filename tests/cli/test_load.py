@@ -1,0 +1,104 @@
+"""`hubbub load` against real services: every device is counted once, on both sides, and what is refused is told."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from hubbub.deploy.chain import change
+from hubbub.deploy.load.crew import play
+from hubbub.deploy.load.figures import Played
+from hubbub.deploy.load.here import deployment_of, pipeline
+from hubbub.deploy.load.offer import Offer, Step, devices_for
+from hubbub.deploy.local import LocalPipeline
+from hubbub.protos.keys import Role
+from support.command import hubbub
+
+pytestmark = pytest.mark.slow
+
+ONE = ("--rate", "100", "--seconds", "1")
+
+
+def test_a_load_without_a_deployment_starts_one(tmp_path: Path) -> None:
+    picture = tmp_path / "load.svg"
+    ran = hubbub("load", "--steps", "60,120", "--seconds", "1", "--picture", picture, "--json")
+    assert ran.status == 0, ran.err
+    first, second = ran.json["steps"]
+    assert (first["offered_per_second"], second["offered_per_second"]) == (60.0, 120.0)
+    for step in (first, second):
+        assert step["acknowledged"] == step["devices"] > 0
+        assert step["refused"] == {}
+        assert set(step["latency_ms"]) == {"p50", "p90", "p99", "p99.9", "max"}
+        assert sum(each["devices"] for each in step["each_second"]) == step["devices"]
+    assert ran.json["held_by_shuffler"] == first["acknowledged"] + second["acknowledged"]
+    assert b"devices offered a second" in picture.read_bytes()
+
+
+def test_a_crowd_thinks_between_its_answers() -> None:
+    ran = hubbub("load", "--crowd", "5", "--think", "0.2", "--seconds", "2", "--processes", "1", "--json")
+    assert ran.status == 0, ran.err
+    (step,) = ran.json["steps"]
+    assert step["offered_per_second"] == 25.0
+    # Five places, each with a call in 0.2 s and what the call takes: at most 25 a second, with some chance.
+    assert 5 <= step["acknowledged"] == step["devices"] == ran.json["held_by_shuffler"] <= 100
+
+
+async def test_a_deployment_is_loaded_from_its_client_settings(tmp_path: Path) -> None:
+    needed = devices_for(Offer((Step(100.0, 1.0),), per_call=10), 1)
+    async with pipeline(needed, 1) as (deployment, running):
+        client = running.folder.of("client") / "client.toml"
+        client.write_text(client.read_text().replace("127.0.0.1:7301", running.shuffler))
+        (client.parent / "task.json").write_bytes((running.directory / "task.json").read_bytes())
+        assert deployment.tickets is not None
+        few = tmp_path / "few"
+        few.write_bytes(b"\n".join(deployment.tickets.read_bytes().splitlines()[:3]))
+        words = (client, *ONE, "--per-call", "10")
+        short = await asyncio.to_thread(hubbub, "load", *words, "--tickets", few)
+        assert short.status == 2
+        assert f"there are 3 tickets for {needed} of them; make as many with `hubbub enroll FILE" in short.err
+        ran = await asyncio.to_thread(hubbub, "load", *words, "--tickets", deployment.tickets)
+        assert ran.status == 0, ran.err
+        assert "acknowledged" in ran.out
+        (status,) = await running.status()
+        assert status.submissions > 0
+        # The same tickets again are no new devices: they were spent by secrets that nobody has any more.
+        again = await asyncio.to_thread(hubbub, "load", *words, "--tickets", deployment.tickets, "--json")
+        assert again.status == 1
+        assert "ticket" in again.json["error"]
+
+
+class Silent:
+    def ready(self, devices: int) -> None:
+        assert devices >= 0
+
+    def dealt_with(self, devices: int) -> None:
+        assert devices >= 0
+
+
+@pytest.mark.parametrize("patience", [0.5, 30.0], ids=["who gives up", "who comes again"])
+async def test_above_its_queue_the_service_sheds_and_goes_on(tmp_path: Path, patience: float) -> None:
+    """Far more at once than are taken into work: what is refused is told and counted, and nothing counts twice."""
+    offer = Offer((Step(4000.0, 1.5),), per_call=200, patience=patience)
+    async with pipeline(devices_for(offer, 2), 2) as (deployment, running):
+        await queue_of(running, 100)
+        steps: list[Played] = []
+        await play(deployment_of(running, deployment.tickets), offer, 2, tmp_path, Silent(), steps.append)
+        (flood,) = steps
+        assert flood.counts.retries["overloaded"] + flood.counts.refused["overloaded"] > 0
+        assert flood.acknowledged + flood.counts.refused.total() == flood.devices
+        (status,) = await running.status()
+        assert status.submissions == flood.acknowledged
+        # Counted on both sides: by devices here, where each call's refusal is one answer for each of them.
+        assert status.refusals["overloaded"] >= flood.counts.refused["overloaded"]
+        async with running.device("newcomer") as newcomer:
+            await newcomer.submit({"theme": "dark"}, timeout=30.0)
+        (status,) = await running.status()
+        assert status.submissions == flood.acknowledged + 1
+
+
+async def queue_of(running: LocalPipeline, submissions: int) -> None:
+    await running.stop(Role.SHUFFLER)
+    change(running.folder.of(Role.SHUFFLER) / "shuffler.toml", "queue", submissions)
+    await running.start(Role.SHUFFLER)
