@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from hubbub.accountant.spending.budget import Outlook
+    from hubbub.deploy.fleet import Asked
     from hubbub.deploy.planning import Plan, PlannedQuery
     from hubbub.queries.query import Query
 
@@ -26,11 +27,31 @@ def command(
         Path | None,
         typer.Option("--trust", help="Folder with the parties' *.pub.pem; default: trust/ beside the task."),
     ] = None,
+    fleet: Annotated[
+        float | None,
+        typer.Option("--fleet", metavar="N", help="Add what N submissions a day take of machines, on paper."),
+    ] = None,
+    peak: Annotated[
+        float, typer.Option("--peak", metavar="N", help="With --fleet: the busiest second, in times of the average.")
+    ] = 3.0,
+    costs: Annotated[
+        Path | None, typer.Option("--costs", metavar="bench.json", help="With --fleet: your own `make bench`.")
+    ] = None,
+    core_hour: Annotated[
+        float | None, typer.Option("--core-hour", metavar="PRICE", help="With --fleet: what an hour of a core costs.")
+    ] = None,
+    gigabyte_month: Annotated[
+        float | None, typer.Option("--gigabyte-month", metavar="PRICE", help="With --fleet: a month of 1 GB of disk.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Check a task, choose its randomizers, and tell the errors to expect before anyone is asked.
 
-    Example: hubbub plan deployment/operator/task.toml --out deployment/operator/task.json
+    With --fleet it adds rates, bytes, cores and hours of each step at so many submissions a day, and what one machine
+    does not do. They are multiplied from measured costs, which --costs replaces by your machine's.
+
+    Examples: hubbub plan deployment/operator/task.toml --out deployment/operator/task.json;
+    hubbub plan deployment/operator/task.toml --fleet 1e6
     """
     with failures(as_json):
         import time
@@ -38,6 +59,7 @@ def command(
         from hubbub.deploy.files import draft_in, naming
         from hubbub.deploy.planning import check_not_over, outlook_of, plan
 
+        asked = _fleet_asked(fleet, peak, costs, core_hour, gigabyte_month)
         draft = draft_in(task)
         with naming(task):
             check_not_over(draft, time.time())
@@ -45,9 +67,25 @@ def command(
         task_id = _write(planned, out, trust or task.parent / "trust") if out is not None else None
         budget = outlook_of(planned)
         if as_json:
-            print_json(_document(planned, task_id) | {"budget": _budget_document(planned, budget)})
+            members = _document(planned, task_id) | {"budget": _budget_document(planned, budget)}
+            print_json(members | ({} if asked is None else {"fleet": asked.document(planned)}))
         else:
             _print(planned, budget, out)
+            if asked is not None:
+                from hubbub.deploy.views.fleet import print_fleet
+
+                print_fleet(console(), asked.of(planned), asked.costs, planned.draft.suite)
+
+
+def _fleet_asked(
+    fleet: float | None, peak: float, costs: Path | None, core_hour: float | None, gigabyte_month: float | None
+) -> Asked | None:
+    from hubbub.deploy.fleet import MEASURED, Asked, Prices, read_costs
+
+    if fleet is None:
+        return None
+    of = MEASURED if costs is None else read_costs(costs)
+    return Asked(fleet, peak, of, Prices(core_hour, gigabyte_month)).checked()
 
 
 def _document(planned: Plan, task_id: str | None) -> dict[str, object]:

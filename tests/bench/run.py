@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import json
+import os
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
@@ -49,7 +50,7 @@ def measured(only: str, rows: str) -> list[Outcome]:
     return found
 
 
-def document(outcomes: Iterable[Outcome]) -> dict[str, list[dict[str, Any]]]:
+def document(outcomes: Iterable[Outcome]) -> dict[str, Any]:
     """Return what bench.json holds."""
     rows, comparisons = [], []
     for outcome in outcomes:
@@ -60,7 +61,7 @@ def document(outcomes: Iterable[Outcome]) -> dict[str, list[dict[str, Any]]]:
             rows.append({name: fields[name] for name in names} | rest)
         else:
             comparisons.append(asdict(outcome))
-    return {"rows": rows, "comparisons": comparisons}
+    return {"cores": os.cpu_count(), "rows": rows, "comparisons": comparisons}
 
 
 def goals(rows: Iterable[Row]) -> Table:

@@ -87,6 +87,30 @@ def test_plan_says_what_to_expect(deployment: Path) -> None:
 
 
 @pytest.mark.slow
+def test_plan_tells_what_a_fleet_takes(deployment: Path, tmp_path: Path) -> None:
+    task = deployment / "operator/task.toml"
+    ran = hubbub("plan", task, "--fleet", "1e8", "--core-hour", "0.04")
+    assert ran.status == 0, ran.err
+    assert "on paper: 100,000,000 submissions a day" in ran.out
+    assert "beyond one machine as measured: reports of a round that the task takes: 100,000,000 of 1,000,000" in ran.out
+    assert "nothing beyond one machine was run" in ran.out
+    # A bench of a machine ten times as fast.
+    rows = {"submit": 40_000, "submit_batch": 320_000, "mix": 0.065, "open_krr": 500_000}
+    bench = tmp_path / "bench.json"
+    bench.write_text(json.dumps({"cores": 2, "rows": [{"name": name, "value": rows[name]} for name in rows]}))
+    here, faster = (
+        hubbub("plan", task, "--fleet", "1e8", *words, "--json").json["fleet"] for words in ((), ("--costs", bench))
+    )
+    assert here["month"] is None
+    assert here["single_cores"] == pytest.approx(10 * faster["single_cores"])
+    assert here["open_core_hours"] == pytest.approx(10 * faster["open_core_hours"])
+    assert faster["costs"]["single"] == 40_000
+    wrong = hubbub("plan", task, "--fleet", "0")
+    assert (wrong.status, wrong.out) == (2, "")
+    assert "--fleet 0: give a number from 1 to" in wrong.err
+
+
+@pytest.mark.slow
 def test_plan_of_a_post_quantum_task_names_suite_and_sizes(deployment: Path, tmp_path: Path) -> None:
     text = (deployment / "operator/task.toml").read_text()
     task = tmp_path / "task.toml"
