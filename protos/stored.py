@@ -26,6 +26,7 @@ _HEADER_BYTES = 100
 
 APPLICATIONS = {
     "shuffler's store": b"hubS",
+    "shuffler's keyring": b"hubK",
     "hop's store": b"hubH",
     "analyzer's store": b"hubA",
     "state file": b"hubD",

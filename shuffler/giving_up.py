@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import Callable
 from contextlib import closing
-from pathlib import Path
 
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.messages import RoundState
@@ -13,7 +13,6 @@ from hubbub.protos.task import Task
 from hubbub.service.key_check import KeyDamaged, checked_key
 from hubbub.shuffler.records import FINAL, Round
 from hubbub.shuffler.release import Undeliverable, check_signed
-from hubbub.shuffler.sqlite import SqliteStore
 from hubbub.shuffler.store import Store
 from hubbub.shuffler.tasks import Tasks
 
@@ -23,8 +22,8 @@ REASON = "its operator gave it up"
 _NAMED = re.compile(r"([0-9a-f]{8,64}):([0-9]{1,10})")
 
 
-async def give_up(folder: Path, named: str, tasks: Tasks, *, though_whole: bool = False) -> Round:
-    """Erase a round, EXPIRED, in the store of a folder, while no shuffler runs; return it.
+async def give_up(opened: Callable[[], Store], named: str, tasks: Tasks, *, though_whole: bool = False) -> Round:
+    """Erase a round, EXPIRED, in the store that `opened` opens, while no shuffler runs; return it.
 
     `named` is "TASK:ROUND": the beginning of the task's id, at least eight hex digits, and the round's number. What it
     was charged stays charged, and a release that was signed stays in the chain of releases. What the analyzer has
@@ -36,7 +35,7 @@ async def give_up(folder: Path, named: str, tasks: Tasks, *, though_whole: bool 
     found = _NAMED.fullmatch(named)
     if found is None:
         raise HubbubError(f"--give-up is {named!r:.80}: give TASK:ROUND, the beginning of the task's id and the number")
-    with closing(SqliteStore(folder)) as store:
+    with closing(opened()) as store:
         rounds = [each for each in await store.rounds() if each.task_id.hex().startswith(found[1])]
         if len({each.task_id for each in rounds}) > 1:
             raise HubbubError(f"several tasks have an id that begins with {found[1]}; give more of it")

@@ -32,7 +32,8 @@ from hubbub.shuffler.reaching import Reached
 from hubbub.shuffler.room import Room
 from hubbub.shuffler.rounds import Rounds
 from hubbub.shuffler.settings import Settings
-from hubbub.shuffler.sqlite import SqliteStore
+from hubbub.shuffler.store import Store
+from hubbub.shuffler.stores import open_store
 from hubbub.shuffler.tasks import Tasks, load_tasks
 
 OPERATORS = frozenset({"operator"})
@@ -114,7 +115,7 @@ async def _assembled(settings: Settings, clock: Callable[[], float]) -> AsyncIte
     analyzer = Reached(settings.analyzer, settings.tls.paths(), certificates)
     counts, metrics = _metrics(settings)
     troubles = Troubles()
-    store = SqliteStore(settings.data, metrics.stage(Stage.STORE), troubles=troubles)
+    store = open_store(settings, metrics.stage(Stage.STORE), troubles)
     openers = Openers(settings.processes, metrics.stage(Stage.OPEN))
     room = Room(settings.data, settings.disk_reserve, troubles)
     credentials, enrolment = _enrolment(settings, store, identity, tasks, clock)
@@ -174,7 +175,7 @@ def _certificates(settings: Settings, clock: Callable[[], float]) -> tuple[Certi
 
 
 def _enrolment(
-    settings: Settings, store: SqliteStore, identity: Identity, tasks: Tasks, clock: Callable[[], float]
+    settings: Settings, store: Store, identity: Identity, tasks: Tasks, clock: Callable[[], float]
 ) -> tuple[Credentials, Enrolment]:
     credentials, rate = Credentials(), Rate(settings.enrolments_per_second)
     operators, shufflers = {load_public(settings.operator_key)}, {identity.public}

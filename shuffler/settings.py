@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Annotated
+from urllib.parse import parse_qsl, urlsplit
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from hubbub.service.settings import (
     Address,
@@ -17,6 +19,21 @@ from hubbub.service.settings import (
     TLSSettings,
 )
 from hubbub.service.settings import load as load_table
+
+
+def _database(address: str) -> str:
+    if address and not address.startswith(("postgresql://", "postgres://")):
+        raise ValueError("it must be postgresql://user@host/database; leave it out for SQLite in `data`")
+    # Before the driver is loaded, which may be missing: whatever follows a colon in front of the host is a password.
+    parts = urlsplit(address)
+    named = {name for name, _ in parse_qsl(parts.query, keep_blank_values=True)}
+    if parts.password is not None or "password" in named:
+        raise ValueError("it holds a password: leave it out, and name a file with it by PGPASSFILE or ?passfile=")
+    return address
+
+
+Database = Annotated[str, AfterValidator(_database)]
+"""The address of a PostgreSQL database, as libpq reads it; or empty."""
 
 
 class Settings(Table):
@@ -51,6 +68,11 @@ class Settings(Table):
     )
     tasks: tuple[File, ...] = Field(description="signed task files, or folders of them (*.json)", min_length=1)
     data: File = Field(description="folder of the shuffler's store, which `--create-store` makes, for its owner alone")
+    store: Database = Field(
+        default="",
+        description="postgresql://user@host/database without a password, for a store in PostgreSQL with its keyring in "
+        "`data`; empty for SQLite in `data`",
+    )
     identity: File = Field(description="PEM private key (Ed25519) that signs key records and batch records")
     operator_key: File = Field(description="PEM public key of the operator, whom tasks must be signed by")
     successions: tuple[File, ...] = Field(

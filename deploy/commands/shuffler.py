@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from hubbub.deploy.announcing import announcer
 from hubbub.deploy.output import Json, console, failures, print_json
 from hubbub.deploy.stores import AcceptLostLog, CheckStore, CreateStore, Kept, kept_up
+
+if TYPE_CHECKING:
+    from hubbub.shuffler.settings import Settings
 
 
 def command(
@@ -44,8 +47,7 @@ def command(
         from hubbub.protos.errors import HubbubError
         from hubbub.shuffler.server import own_tasks, serve
         from hubbub.shuffler.settings import load
-        from hubbub.shuffler.sqlite import SqliteStore
-        from hubbub.shuffler.sqlite.schema import FILE_NAME, LAYOUT
+        from hubbub.shuffler.stores import open_store
 
         found = load(settings)
         if though_whole and not give_up:
@@ -53,16 +55,25 @@ def command(
         if give_up:
             from hubbub.shuffler.giving_up import give_up as given_up
 
-            ended = asyncio.run(
-                # Tasks are what a round is compared with; they need not load where nothing is.
-                given_up(found.data, give_up, {} if though_whole else own_tasks(found)[1], though_whole=though_whole)
-            )
+            # Tasks are what a round is compared with; they need not load where nothing is.
+            tasks = {} if though_whole else own_tasks(found)[1]
+            ended = asyncio.run(given_up(lambda: open_store(found), give_up, tasks, though_whole=though_whole))
             report = {"service": "shuffler", "task_id": ended.task_id.hex(), "round": ended.number}
             said = f"round {ended.number} was given up and erased; what it was charged stays charged"
             print_json(report) if as_json else console().print(said, markup=False, soft_wrap=True)
             return
-        kept = Kept(
-            "shuffler", found.data, FILE_NAME, LAYOUT, SqliteStore.create, lambda folder: SqliteStore(folder).close()
-        )
-        if not kept_up(kept, create=create_store, check=check_store, accept=accept_lost_log, as_json=as_json):
+        if not kept_up(_kept(found), create=create_store, check=check_store, accept=accept_lost_log, as_json=as_json):
             asyncio.run(serve(found, announce=announcer("shuffler", as_json)))
+
+
+def _kept(found: Settings) -> Kept:
+    """The file of the store in `data`: all of it, or the keyring of one in a database."""
+    from hubbub.shuffler.stores import create_store, file_of, open_store
+
+    def make(_folder: Path) -> Path:
+        return create_store(found)
+
+    def try_out(_folder: Path) -> None:
+        open_store(found).close()
+
+    return Kept("shuffler", found.data, *file_of(found), make, try_out)

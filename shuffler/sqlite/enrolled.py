@@ -15,17 +15,21 @@ from hubbub.shuffler.records import Master, Revoked, Spent
 KEPT_SECONDS = 366 * 86_400
 """How long a device's number is kept after its ticket has expired: longer than rounds last."""
 
-ENROLLED_TABLES = """
+ADMISSION_TABLES = """
 -- A ticket, by its device: a hash of the secret it was spent by, and the number drawn for the device.
 CREATE TABLE ticket (
     device BLOB PRIMARY KEY, spent_by BLOB NOT NULL, number BLOB NOT NULL, expires INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
--- What places in a round are computed with, by the round's key; gone with the round.
-CREATE TABLE place (round INTEGER PRIMARY KEY, secret BLOB NOT NULL) STRICT;
 CREATE TABLE revoked (device BLOB PRIMARY KEY) STRICT, WITHOUT ROWID;
 CREATE TABLE master (
     generation INTEGER PRIMARY KEY, secret BLOB NOT NULL, state TEXT NOT NULL, since INTEGER NOT NULL
 ) STRICT;
+"""
+"""What every store keeps of those who may submit."""
+
+ENROLLED_TABLES = f"""{ADMISSION_TABLES}
+-- What places in a round are computed with, by the round's key; gone with the round.
+CREATE TABLE place (round INTEGER PRIMARY KEY, secret BLOB NOT NULL) STRICT;
 """
 """What version 3 of the shuffler's store has beside version 2."""
 

@@ -41,6 +41,8 @@ from hubbub.shuffler.checks.check import Arrival
 from hubbub.shuffler.keys import RoundKeys
 from hubbub.shuffler.opener import RoundKey
 from hubbub.shuffler.opening import _Piece, _Waiting
+from hubbub.shuffler.postgres.keyring import Secrets
+from hubbub.shuffler.postgres.sealing import RoundCipher
 from hubbub.shuffler.records import Master, Opened, Revoked, Spent
 from support.planted import found_in
 from support.tree import MODULES, ROOT
@@ -105,6 +107,7 @@ HOLDERS: tuple[Any, ...] = (
     Redemption(SECRET, SECRET),
     Revoked(frozenset({SECRET}), frozenset({SECRET})),
     RoundKeys(SECRET, KeySet(SIGNED, SIGNED), SECRET),
+    Secrets(RoundCipher(SECRET, bytes(32), 0), SECRET, SECRET),
     Spent(SECRET, SECRET, SECRET, 0),
     Step(SECRET.hex(), {"query": {"state": SYMBOL}}, 0.0),
     StoredKey(SECRET, SIGNED, None),

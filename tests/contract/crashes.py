@@ -16,6 +16,7 @@ from typing import Any, Generic, TypeVar
 import pytest
 from contract.implementations import Implementation
 
+from hubbub.protos.errors import HubbubError
 from hubbub.protos.refusals import Refusal
 from hubbub.service.errors import StoreError
 from hubbub.service.troubles import Kind, Troubles
@@ -55,6 +56,11 @@ async def told(implementation: Implementation[S], folder: Path, story: Story[S])
 async def check_kills(implementation: Implementation[S], folder: Path, story: Story[S]) -> int:
     """Kill at every change; return at how many."""
     described = await told(implementation, folder / "undisturbed", story)
+    if implementation.cut_off is not None:
+        kills = 0
+        while await _killed(implementation, folder / f"killed{kills}", story, described, kills):
+            kills += 1
+        return kills
     copies: list[tuple[int, str, Path]] = []
     answered, opened = 0, False
     data = folder / "data"
@@ -75,6 +81,56 @@ async def check_kills(implementation: Implementation[S], folder: Path, story: St
         else:
             _check_gone(copy, story)
     return len(copies)
+
+
+async def _killed(
+    implementation: Implementation[S], folder: Path, story: Story[S], described: list[Any], kills: int
+) -> bool:
+    """Have a process be killed at that change, and go on in another; return whether there is such a change."""
+    seen, opened, point = 0, False, ""
+    data, copy = folder / "data", folder / "copy"
+
+    def watch(reached: str) -> None:
+        nonlocal seen, point
+        seen += opened
+        if point:
+            raise _Dead
+        if seen == kills + 1:
+            point = reached
+            implementation.copy(data, copy)
+            if implementation.cut_off is not None:
+                implementation.cut_off(data)
+            raise _Dead
+
+    done = 0
+    # The dead process's store can be let go only where it still takes that; nothing of it is looked at any more.
+    with contextlib.ExitStack() as life:
+        store = implementation.open_watched(data, watch, Troubles())
+        life.push(lambda kind, _error, _trace: kind is not None and issubclass(kind, _Dead))
+        life.callback(store.close)
+        opened = True
+        for step in story.steps:
+            try:
+                await step.do(store)
+            except (_Dead, HubbubError):
+                if not point:
+                    raise
+                break
+            if point:  # what was under way besides died with it, and the step was answered
+                done += 1
+                break
+            done += 1
+    if not point:
+        return False
+    if done < len(story.steps):
+        await _check_one(implementation, copy, story, described, done, point)
+    else:
+        _check_gone(copy, story)
+    return True
+
+
+class _Dead(Exception):
+    """Raised in a process that is killed: it changes nothing any more."""
 
 
 async def _check_one(
@@ -156,7 +212,7 @@ async def check_stays_full(implementation: Implementation[S], folder: Path, stor
                 with pytest.raises((StoreError, Refusal)):
                     await step.do(store)
             (trouble,) = troubles.now()
-            assert (trouble.kind, str(data) in trouble.text) == (Kind.STORE, True), step.name
+            assert (trouble.kind, implementation.told(data) in trouble.text) == (Kind.STORE, True), step.name
             assert "make room on its disk" in trouble.text
             full = False
             assert not step.whole or await story.describe(store) == described[done], step.name

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
+import psycopg
 from simulation.parties import named
 
 from hubbub.analyzer.sqlite import SqliteStore as AnalyzerSqlite
@@ -20,8 +21,10 @@ from hubbub.analyzer.store import Store as AnalyzerStore
 from hubbub.service.troubles import Troubles
 from hubbub.shuffler.hop.sqlite import SqliteStore as HopSqlite
 from hubbub.shuffler.hop.store import Store as HopStore
+from hubbub.shuffler.postgres.sessions import shown
 from hubbub.shuffler.sqlite import SqliteStore as ShufflerSqlite
 from hubbub.shuffler.store import Store as ShufflerStore
+from support import postgres
 from support.stores import store_in
 
 S = TypeVar("S")
@@ -46,6 +49,13 @@ class Implementation(Generic[S]):
 
     disk_error: Callable[[], Exception]
     """What the store's own driver raises where the disk is full."""
+
+    cut_off: Callable[[Path], None] | None = None
+    """Where a copy of the folder is not all that is left: ends what the killed process of that folder had under way
+    elsewhere. Such a store is killed in a run of its own for each change, and goes on from the copy."""
+
+    told: Callable[[Path], str] = str
+    """What its errors name of the store in a folder."""
 
     def __str__(self) -> str:
         return self.name
@@ -83,6 +93,27 @@ def _copy_files(source: Path, target: Path) -> None:
             shutil.copy(path, target / path.name)
 
 
+def _full_server() -> Exception:
+    return psycopg.errors.DiskFull("could not extend file: No space left on device")
+
+
+def _postgres_watched(folder: Path, watch: Watch, troubles: Troubles) -> ShufflerStore:
+    """A store whose changes of the database and of its keyring are told."""
+
+    def of_keyring(point: str) -> None:
+        try:
+            watch(f"{point} in the keyring")
+        except psycopg.errors.DiskFull as error:
+            raise _full_disk() from error
+
+    return postgres.store_in(folder, sqlite=_watched(of_keyring), connection=postgres.watched(watch), troubles=troubles)
+
+
+def _database_of(folder: Path) -> str:
+    """What its errors name: the database where that does not take a change, or else the keyring's folder."""
+    return shown((folder / postgres.ADDRESS_FILE).read_text())
+
+
 def _full_disk() -> Exception:
     error = sqlite3.OperationalError("database or disk is full")
     error.sqlite_errorcode = sqlite3.SQLITE_FULL
@@ -96,6 +127,9 @@ SHUFFLER_STORES: tuple[Implementation[ShufflerStore], ...] = (
         lambda folder, watch, troubles: store_in(ShufflerSqlite, folder, connection=_watched(watch), troubles=troubles),
         _copy_files,
         _full_disk,
+    ),
+    Implementation(
+        "postgres", postgres.store_in, _postgres_watched, _copy_files, _full_server, postgres.cut_off, _database_of
     ),
 )
 

@@ -134,11 +134,11 @@ async def test_such_a_round_is_given_up_by_its_operator(world: World) -> None:
         f"{world.task.id.hex()[:8]}:7": "there is no round",
     }.items():
         with pytest.raises(HubbubError, match=says):
-            await give_up(world.folder, named, world.tasks)
-    ended = await give_up(world.folder, f"{world.task.id.hex()[:16]}:0", world.tasks)
+            await give_up(lambda: SqliteStore(world.folder), named, world.tasks)
+    ended = await give_up(lambda: SqliteStore(world.folder), f"{world.task.id.hex()[:16]}:0", world.tasks)
     assert (ended.state, ended.reason) == (RoundState.EXPIRED, REASON)
     with pytest.raises(HubbubError, match="is EXPIRED already"):
-        await give_up(world.folder, f"{world.task.id.hex()}:0", world.tasks)
+        await give_up(lambda: SqliteStore(world.folder), f"{world.task.id.hex()}:0", world.tasks)
     await world.start(ready=False)
     round_ = world.found()
     assert round_ is not None
@@ -158,10 +158,10 @@ async def test_a_round_of_which_nothing_is_damaged_is_not_given_up_by_a_slip(wor
     named = f"{world.task.id.hex()[:16]}:0"
     for tasks in (world.tasks, {}):
         with pytest.raises(HubbubError, match=f"the {MINIMUM} answers in it would be lost.*--though-whole"):
-            await give_up(world.folder, named, tasks)
+            await give_up(lambda: SqliteStore(world.folder), named, tasks)
     with closing(SqliteStore(world.folder)) as store:
         assert (await store.rounds())[0].state is state
-    ended = await give_up(world.folder, named, {}, though_whole=True)
+    ended = await give_up(lambda: SqliteStore(world.folder), named, {}, though_whole=True)
     assert ended.state is RoundState.EXPIRED
     await world.start(ready=False)
 
@@ -169,7 +169,7 @@ async def test_a_round_of_which_nothing_is_damaged_is_not_given_up_by_a_slip(wor
 async def test_an_open_round_whose_key_is_gone_is_given_up(world: World) -> None:
     await stopped(world)
     change_key(world.folder, 10, 11)
-    ended = await give_up(world.folder, f"{world.task.id.hex()[:16]}:0", world.tasks)
+    ended = await give_up(lambda: SqliteStore(world.folder), f"{world.task.id.hex()[:16]}:0", world.tasks)
     assert (ended.state, ended.reason) == (RoundState.EXPIRED, REASON)
     await world.start(ready=False)
 

@@ -1,0 +1,75 @@
+"""Enrolling: what devices are admitted with, as the store keeps it: in the keyring alone, as it must be erasable."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import Callable, Collection, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+from hubbub.protos.messages import KeyState, Step
+from hubbub.service.errors import StoreError
+from hubbub.shuffler.postgres.keyring import Keyring
+from hubbub.shuffler.postgres.sessions import CONNECTIONS
+from hubbub.shuffler.records import Master, Revoked, Spent
+from hubbub.shuffler.sqlite import enrolled
+
+T = TypeVar("T")
+
+
+class Enrolling:
+    """The part of a store that keeps tickets, revoked devices and master keys; and the threads that all of it uses."""
+
+    def __init__(self, keyring: Keyring) -> None:
+        self._keyring = keyring
+        # Fewer than connections, so that whoever holds and whoever mixes find one.
+        self._threads = ThreadPoolExecutor(CONNECTIONS - 2, "store")
+
+    async def _in_thread(self, work: Callable[[], T]) -> T:
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+        except RuntimeError as error:
+            if "shutdown" not in str(error):
+                raise
+            raise StoreError("the store is closed; the service is stopping") from error
+
+    async def _enrolled(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        return await self._in_thread(lambda: self._keyring.change(work))
+
+    async def masters(self) -> list[Master]:
+        """Return the master keys, oldest first."""
+        return await self._in_thread(lambda: self._keyring.read(enrolled.masters))
+
+    async def step_masters(self, step: Step, secret: bytes, now: int) -> None:
+        """Prepare, activate or forget master keys; the first is active from the start."""
+
+        def work(connection: sqlite3.Connection) -> None:
+            if not enrolled.masters(connection):
+                enrolled.add_master(connection, secret, KeyState.ACTIVE, now)
+            elif step is Step.PREPARE:
+                enrolled.add_master(connection, secret, KeyState.PENDING, now)
+            elif step is Step.ACTIVATE:
+                enrolled.activate(connection, now)
+            elif step is Step.FORGET:
+                enrolled.forget(connection, now)
+
+        await self._enrolled(work)
+        if step is Step.FORGET:
+            await self._in_thread(self._keyring.clean)
+
+    async def spend(self, tickets: Sequence[Spent]) -> list[Spent]:
+        """Note tickets as spent, those that are not yet; return what is then known of each device, in order."""
+        return await self._enrolled(lambda connection: enrolled.spend(connection, tickets))
+
+    async def spent(self) -> int:
+        """Return how many tickets were spent, and not forgotten."""
+        return await self._in_thread(lambda: self._keyring.read(enrolled.spent))
+
+    async def revoke(self, devices: Collection[bytes]) -> None:
+        """Admit these devices no more."""
+        await self._enrolled(lambda connection: enrolled.revoke(connection, devices))
+
+    async def revoked(self) -> Revoked:
+        """Return who is admitted no more."""
+        return await self._in_thread(lambda: self._keyring.read(enrolled.revoked))

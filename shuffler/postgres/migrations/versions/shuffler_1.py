@@ -1,0 +1,60 @@
+"""Version 1: rounds, counts, batches, ledger and chain. The tables of a round's contents are made with the round."""
+
+from alembic import op
+
+revision = "shuffler_1"
+down_revision = None
+
+_TABLES = """
+-- Which keyring the store belongs to.
+CREATE TABLE keyring (id bytea NOT NULL);
+CREATE TABLE round (
+    key bigint PRIMARY KEY,
+    task bytea NOT NULL,
+    number bigint NOT NULL,
+    state text NOT NULL,
+    held bigint NOT NULL DEFAULT 0,
+    submissions bigint NOT NULL DEFAULT 0,
+    closed_by text,
+    refusals text NOT NULL DEFAULT '{}',
+    reason text NOT NULL DEFAULT '',
+    shuffler_body bytea,
+    shuffler_signature bytea,
+    analyzer_body bytea,
+    analyzer_signature bytea,
+    UNIQUE (task, number)
+);
+CREATE TABLE tally (
+    task bytea NOT NULL, number bigint NOT NULL, name text NOT NULL, count bigint NOT NULL,
+    PRIMARY KEY (task, number, name)
+);
+CREATE TABLE batch (
+    round bigint NOT NULL REFERENCES round (key),
+    query integer NOT NULL,
+    digest bytea NOT NULL,
+    body bytea NOT NULL,
+    signature bytea NOT NULL,
+    committed boolean NOT NULL DEFAULT false,
+    PRIMARY KEY (round, query)
+);
+-- What each task has spent, and what was released of it: chains of digests, only ever added to.
+CREATE TABLE ledger (
+    task bytea NOT NULL, place bigint NOT NULL, entry text NOT NULL, digest text NOT NULL,
+    PRIMARY KEY (task, place)
+);
+CREATE TABLE chain (
+    task bytea NOT NULL, place bigint NOT NULL, entry text NOT NULL, head text NOT NULL,
+    PRIMARY KEY (task, place)
+);
+CREATE FUNCTION only_grows() RETURNS trigger LANGUAGE plpgsql AS
+    $$ BEGIN RAISE EXCEPTION 'the % only grows', TG_TABLE_NAME; END $$;
+CREATE TRIGGER ledger_is_not_changed BEFORE UPDATE OR DELETE OR TRUNCATE ON ledger
+    FOR EACH STATEMENT EXECUTE FUNCTION only_grows();
+CREATE TRIGGER chain_is_not_changed BEFORE UPDATE OR DELETE OR TRUNCATE ON chain
+    FOR EACH STATEMENT EXECUTE FUNCTION only_grows();
+"""
+
+
+def upgrade() -> None:
+    """Make the tables."""
+    op.execute(_TABLES)

