@@ -54,8 +54,6 @@ MOST_ENROLMENTS = 1_000_000
 
 T = TypeVar("T")
 
-_OPTIONAL = {"devices": "devices_listen", "https": "https_listen"}
-
 Freeze = Callable[[Identities], Sequence[Task]]
 """What makes the tasks that services run, one or more, for the parties that these are."""
 
@@ -216,7 +214,7 @@ class LocalPipeline:
             Role.HOP: {"delivery": "listen", "metrics": "metrics_listen"},
         }[Role(self._command(party))]
         if party == Role.SHUFFLER:
-            names |= {name: key for name, key in _OPTIONAL.items() if name in service.addresses}
+            names |= {name: f"{name}_listen" for name in ("devices", "https") if name in service.addresses}
         # The ports become part of the settings: a service that is started again must be where the others expect it.
         for name, key in names.items():
             self._set(party, key, service.addresses[name])

@@ -91,8 +91,8 @@ class Connection(asyncio.Protocol):
         if not isinstance(transport, asyncio.Transport):
             raise TypeError(f"{transport!r} is no transport of bytes both ways")
         self._transport = transport
-        # Told at once of anything that is not taken, and again when all of it was.
-        transport.set_write_buffer_limits(high=0)
+        # Told at once of anything that the transport cannot hand on, and again when all of it was.
+        transport.set_write_buffer_limits(high=1, low=0)
         self._born = self._since = self._loop.time()
         self._host.connected(self)
 
@@ -107,11 +107,14 @@ class Connection(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         """Note that the answer is not taken yet."""
+        # Reading is not paused here: TLS has bytes of its own to send first, and goes on with them while it reads.
         self._stalled = self._loop.time()
 
     def resume_writing(self) -> None:
         """Note that all of it was."""
         self._stalled = None
+        if self._transport is not None and not self._deaf:
+            self._transport.resume_reading()
         self._all_sent()
 
     def _all_sent(self) -> None:
@@ -265,6 +268,9 @@ class Connection(asyncio.Protocol):
             self.close()
         else:
             self._reset()
+            if self._stalled is not None and self._transport is not None:
+                # The next request is not read before this answer was taken.
+                self._transport.pause_reading()
 
     def _write(self, data: bytes) -> None:
         if self._transport is not None:

@@ -28,6 +28,7 @@ MODULES = (
     "preparing",
     "sealing",
     "submitting",
+    "submitting_https",
     "mixing",
     "counting",
     "hopping",
