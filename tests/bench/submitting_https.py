@@ -23,7 +23,7 @@ from typing import Any
 from cores import all_cores, open_bare, rate
 from parts import INNER_BYTES
 from rows import Outcome, Row
-from submitting import AT_A_TIME, BATCHES_AT_A_TIME, SUBMIT, SUBMIT_BATCH, TASK, _batches, _made, _master, _proven, now
+from submitting import BATCHES_AT_A_TIME, SUBMIT, SUBMIT_BATCH, TASK, _batches, _made, _master, _proven, now
 from submitting import _sent as by_grpc
 
 from hubbub.client.submit import Pacing
@@ -37,8 +37,14 @@ from hubbub.protos.transport import TLS, open_channel
 from hubbub.protos.v1 import submission_pb2
 from hubbub.protos.wire import SubmissionCaller
 
-CALLS, BATCHES, DEVICES = 4000, 200, 100
+CALLS, BATCHES, DEVICES = 6000, 200, 100
 """Calls with one device each, and with many, in one run; and how many those have."""
+
+AT_A_TIME = 400
+"""Calls with one device on their way at a time by HTTPS: what gathers is written together. gRPC refuses so many."""
+
+BY_GRPC_AT_A_TIME = 100
+"""The same by gRPC, as in `submitting`."""
 
 RUNS = 5
 """Runs of limit and result, by turns."""
@@ -53,7 +59,8 @@ def submissions_by_https() -> Iterator[Outcome]:
 
 
 async def _measured(pool: Any) -> list[Outcome]:
-    async with LocalPipeline(TASK.format(start=now()), https=True) as pipeline:
+    # All connections come from one address, as from a proxy.
+    async with LocalPipeline(TASK.format(start=now()), https=True, behind_proxy=True) as pipeline:
         task, addresses = pipeline.task.task, pipeline.services["shuffler"].addresses
         async with open_channel(addresses["submission"], TLS(pipeline.authority)) as channel:
             key_set = await Pacing().persist(partial(SubmissionCaller(channel).get_round, task.id, 0))
@@ -73,7 +80,7 @@ async def _by_turns(
     for _ in range(RUNS):
         singles = [_singles(to, [next(remaining) for _ in range(CALLS)]) for _ in range(2)]
         part = [next(remaining) for _ in range(BATCHES * DEVICES)]
-        found["grpc"].append(CALLS / await by_grpc(channel, SUBMIT, singles[0], AT_A_TIME))
+        found["grpc"].append(CALLS / await by_grpc(channel, SUBMIT, singles[0], BY_GRPC_AT_A_TIME))
         found["https"].append(CALLS / await asyncio.to_thread(load.seconds, SUBMIT, singles[1], AT_A_TIME))
         bare = partial(rate, pool, partial(open_bare, INNER_BYTES), len(part))
         found["bare"].append(await loop.run_in_executor(None, bare))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import ssl
 import time
 from collections.abc import Callable
@@ -36,6 +37,7 @@ REQUEST = submission_pb2.SubmitRequest(
 ).SerializeToString()
 ANSWER = submission_pb2.SubmitResponse(receipt=codec.write_receipt(receipt(1))).SerializeToString()
 CLOSE = {"connection": "close"}
+PAGE = Path(__file__).parents[3] / "docs" / "client.md"
 
 
 @pytest.fixture(scope="module")
@@ -75,6 +77,19 @@ async def test_an_exchange_is_connects_byte_by_byte(tls: TLS) -> None:
         b"connection: close\r\ncontent-length: " + str(len(ANSWER)).encode() + b"\r\n\r\n" + ANSWER
     )
     assert handler.calls == [("submit", HERE, (submission(1),))]
+
+
+async def test_the_exchange_of_the_page_is_as_it_says(tls: TLS) -> None:
+    request, error = re.findall(r"(?ms)^```http\n(.*?)^```$", PAGE.read_text())
+    lines = [line for line in request.splitlines() if not line.startswith("Content-Length")]
+    head = "\r\n".join([*lines, f"Content-Length: {len(REQUEST)}", "Connection: close", "", ""]).encode()
+    handler = Recorder(answer=[receipt(1)])
+    answer = await tried(tls, handler, lambda port: asked(port, tls, head + REQUEST))
+    assert answer.endswith(b"\r\n\r\n" + ANSWER)
+    told = json.loads(error.partition("\n\n")[2])
+    handler = Recorder(answer=Refusal(Reason.OVERLOADED, told["message"], 1.0))
+    answer = await tried(tls, handler, lambda port: asked(port, tls, head + REQUEST))
+    assert set(error.strip().splitlines()) - {""} <= set(answer.decode().replace("\r\n", "\n").splitlines())
 
 
 async def test_a_refusal_is_connects_error_with_its_reason_beside(tls: TLS) -> None:
