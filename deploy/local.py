@@ -213,8 +213,7 @@ class LocalPipeline:
             Role.SHUFFLER: {"submission": "listen", "control": "control_listen", "metrics": "metrics_listen"},
             Role.HOP: {"delivery": "listen", "metrics": "metrics_listen"},
         }[Role(self._command(party))]
-        if party == Role.SHUFFLER:
-            names |= {name: f"{name}_listen" for name in ("devices", "https") if name in service.addresses}
+        names |= {name: f"{name}_listen" for name in ("devices", "https") if name in service.addresses}
         # The ports become part of the settings: a service that is started again must be where the others expect it.
         for name, key in names.items():
             self._set(party, key, service.addresses[name])
