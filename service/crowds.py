@@ -22,6 +22,7 @@ _SAID = {
     Limit.BYTES: "messages in work, and answers that were not taken, hold {limits.message_bytes} bytes",
     Limit.UNREAD: "answers that were not taken hold as much as is left for others",
     Limit.CONNECTIONS: "{limits.connections} connections are open, and further ones are closed",
+    Limit.ADDRESS: "an address has as many connections as one may, and further ones are closed",
     Limit.MEMORY: "the process holds as much memory as it may",
 }
 """What each limit is full of. Messages that are not whole in time are counted only: a bad network makes some, too."""
@@ -47,7 +48,7 @@ class Crowd:
     def look(self, troubles: Troubles) -> None:
         """Compare with the last look, and note what is full now, and what is no more."""
         most = self._places.limits.connections
-        if most is not None and connections_at(self._number, most) >= most:
+        if most is not None and self._number and connections_at(self._number, most) >= most:
             self._places.refused[Limit.CONNECTIONS] += 1
         for limit, said in _SAID.items():
             refused, key = self._places.refused[limit], ("port", self._port, limit)

@@ -18,6 +18,7 @@ from hubbub.protos.wire.intake import Intake
 from hubbub.protos.wire.places import Limit
 from hubbub.service import listening
 from hubbub.service.crowds import Crowd
+from hubbub.service.doors import Door
 from hubbub.service.health import Health
 from hubbub.service.metrics import MetricsPort, Renewals
 from hubbub.service.troubles import Troubles
@@ -46,6 +47,7 @@ class Ports:
     def __init__(self) -> None:
         self._servers: list[grpc.aio.Server] = []
         self._healths: list[Health] = []
+        self._doors: list[Door] = []
         self._metrics: list[MetricsPort] = []
         self._addresses: dict[str, str] = {}
         self._crowds: list[Crowd] = []
@@ -80,6 +82,23 @@ class Ports:
             # A cancelled start, too, must not leave ports open.
             await self._close(None)
             raise
+
+    async def open_door(self, name: str, address: str, door: Door) -> None:
+        """Listen at an address by HTTPS.
+
+        Raises:
+            HubbubError: where the address cannot be used; the ports opened before are closed.
+        """
+        try:
+            port = door.listen(address)
+        except BaseException:
+            await self._close(None)
+            raise
+        self._doors.append(door)
+        self._addresses[name] = f"{address.rpartition(':')[0]}:{port}"
+        # It counts by itself what it closes: no number of a port is needed to find out.
+        self._crowds.append(Crowd(name, door.intake.places))
+        self._intakes.append(door.intake)
 
     async def open_metrics(self, address: str, registry: CollectorRegistry, tls: TLS, renewals: Renewals) -> None:
         """Answer the service's monitoring at an address; an empty one opens none. See `MetricsPort` for `renewals`.
@@ -131,7 +150,9 @@ class Ports:
         await self._close(DRAIN_SECONDS)
 
     async def _close(self, grace: float | None) -> None:
-        await asyncio.gather(*(server.stop(grace) for server in self._servers))
+        await asyncio.gather(
+            *(server.stop(grace) for server in self._servers), *(door.close(grace) for door in self._doors)
+        )
         for port in self._metrics:
             await asyncio.to_thread(port.close)
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, ValidationInfo
 
 from hubbub.protos.errors import HubbubError
-from hubbub.protos.hosts import HostError, checked_address
+from hubbub.protos.hosts import HostError, checked_address, checked_target
 from hubbub.protos.transport import TLS
 from hubbub.service.wanted import wanted
 
@@ -33,6 +33,10 @@ def _called(address: str) -> str:
     return _host(lambda: checked_address(address))
 
 
+def _target(address: str) -> str:
+    return _host(lambda: checked_target(address))
+
+
 def _listened(address: str) -> str:
     return _host(lambda: checked_address(address, listening=True))
 
@@ -50,6 +54,9 @@ def _host(check: Callable[[], str]) -> str:
 
 Address = Annotated[str, AfterValidator(_called)]
 """host:port of somebody who is called."""
+
+Target = Annotated[str, AfterValidator(_target)]
+"""Where devices submit: host:port, or https://host:port."""
 
 Listen = Annotated[str, AfterValidator(_listened)]
 """host:port at which is listened; port 0 is any free one."""
@@ -128,6 +135,12 @@ class DeviceLimitSettings(LimitSettings):
     )
     unfinished_seconds: float = Field(
         default=5.0, ge=0.1, le=600, description="how long a device's message may take to arrive as a whole"
+    )
+    address_connections: int = Field(
+        default=256,
+        ge=1,
+        le=1_000_000,
+        description="connections at once from one address (of IPv6 a /64) at the HTTPS port; not with behind_proxy",
     )
     age_seconds: float = Field(
         default=1800.0, ge=1, le=86_400, description="how long a device's connection is kept; it may connect again"

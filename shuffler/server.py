@@ -14,6 +14,7 @@ from hubbub.service import listening
 from hubbub.service.certificates import Certificates
 from hubbub.service.coarse import CoarseRegistry, Counts
 from hubbub.service.crowds import Crowds
+from hubbub.service.doors import Door, Hall
 from hubbub.service.limits import connections_of, connections_of_devices, device_intake, operator_intake
 from hubbub.service.metrics import Conditions, Disk, Metrics
 from hubbub.service.ports import Announce, Ports
@@ -76,7 +77,8 @@ class _Shuffler:
     async def listen(self, ports: Ports) -> None:
         settings, certificates, limits = self.settings, self.certificates, self.settings.limits
         warn_if_exposed(settings)
-        names = ("submission", "control") if self.devices is None else ("submission", "devices", "control")
+        optional = {"devices": self.devices is not None, "https": bool(settings.https_listen)}
+        names = ("submission", *(name for name, is_set in optional.items() if is_set), "control")
         # How long an envelope is, only the tasks say.
         envelope_bytes = max(task.outer_bytes for task in self.tasks.values())
         largest = wire.largest_submissions(envelope_bytes)
@@ -96,6 +98,12 @@ class _Shuffler:
             wire.serve_certified(certified, self.admission, intakes["devices"], envelope_bytes)
             credentials = self.devices.port(certificates)
             await ports.open("devices", settings.devices_listen, service, certified, credentials, intakes["devices"])
+        if settings.https_listen:
+            of_address = None if settings.behind_proxy else limits.address_connections
+            doorway = wire.submission_doorway(self.admission, intakes["https"], envelope_bytes)
+            hall = Hall(many, of_address, settings.https_origins)
+            door = Door(doorway, hall, settings.tls.paths(), lambda: certificates.renewals)
+            await ports.open_door("https", settings.https_listen, door)
         service = wire.CONTROL_SERVICE
         await ports.open("control", settings.control_listen, service, operators, mutual, intakes["control"])
         registry, tls = self.metrics.registry, settings.tls.paths()

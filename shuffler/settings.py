@@ -55,6 +55,14 @@ class Settings(Table):
     devices_authority: File | None = Field(
         default=None, description="PEM certificate of the authority that issued the devices'"
     )
+    https_listen: OptionalListen = Field(
+        default="",
+        description="host:port where devices submit by HTTPS (the Connect protocol); empty for none",
+    )
+    https_origins: tuple[str, ...] = Field(
+        default=(),
+        description='origins of web pages that may submit there, such as https://app.example.org; "*" is any',
+    )
     control_listen: Listen = Field(
         default="127.0.0.1:7302",
         description="host:port where the operator controls rounds; port 0 takes a free one",

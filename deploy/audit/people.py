@@ -17,6 +17,7 @@ from hubbub.protos.errors import HubbubError, Unreachable
 from hubbub.protos.messages import Receipt, Submission
 from hubbub.protos.signed_task import SignedTask
 from hubbub.protos.wire import SubmissionCaller
+from hubbub.protos.wire.https import HTTPSChannel
 from hubbub.queries.question import Value
 
 ASKED = 12
@@ -40,7 +41,7 @@ class LosingLink(Link):
 
 
 class _LosingCaller(SubmissionCaller):
-    def __init__(self, channel: grpc.aio.Channel, link: LosingLink) -> None:
+    def __init__(self, channel: grpc.aio.Channel | HTTPSChannel, link: LosingLink) -> None:
         super().__init__(channel)
         self._link = link
 

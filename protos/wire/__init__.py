@@ -3,7 +3,14 @@
 from hubbub.protos.wire.calling import ControlCaller, DeliveryCaller, ResultsCaller, SubmissionCaller
 from hubbub.protos.wire.handlers import ControlHandler, DeliveryHandler, ResultsHandler, SubmissionHandler
 from hubbub.protos.wire.health import HealthCaller
-from hubbub.protos.wire.serving import serve_certified, serve_control, serve_delivery, serve_results, serve_submissions
+from hubbub.protos.wire.serving import (
+    serve_certified,
+    serve_control,
+    serve_delivery,
+    serve_results,
+    serve_submissions,
+    submission_doorway,
+)
 from hubbub.protos.wire.sizes import largest_submissions
 
 SUBMISSION_SERVICE = "hubbub.v1.SubmissionService"
@@ -31,4 +38,5 @@ __all__ = [
     "serve_delivery",
     "serve_results",
     "serve_submissions",
+    "submission_doorway",
 ]

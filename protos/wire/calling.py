@@ -48,6 +48,7 @@ from hubbub.protos.wire.enrolment import (
     write_redemptions,
     write_step,
 )
+from hubbub.protos.wire.https import HTTPSChannel, HTTPSStub
 from hubbub.protos.wire.releases import read_known, write_begin
 from hubbub.protos.wire.results import read_results
 from hubbub.protos.wire.standings import read_standing
@@ -78,8 +79,13 @@ def _receipt_for(destination: Destination, submission: Submission, receipt: Rece
 class SubmissionCaller:
     """The shuffler as devices and gateways see it. Deadlines are seconds."""
 
-    def __init__(self, channel: grpc.aio.Channel) -> None:
-        self._stub = submission_pb2_grpc.SubmissionServiceStub(channel)
+    def __init__(self, channel: grpc.aio.Channel | HTTPSChannel) -> None:
+        """Call by either door: the calls, what they return and what they raise are the same."""
+        self._stub = (
+            HTTPSStub(channel)
+            if isinstance(channel, HTTPSChannel)
+            else submission_pb2_grpc.SubmissionServiceStub(channel)
+        )
 
     async def get_round(self, task_id: bytes, round_number: int, deadline: float) -> KeySet:
         """Return the round's keys; their signatures are still to be checked."""

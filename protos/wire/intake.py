@@ -7,7 +7,8 @@ that are over a limit. gRPC is given no parser, does not decompress, and receive
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -21,8 +22,8 @@ from hubbub.protos.wire.places import Limit, Limits, Places
 from hubbub.protos.wire.sizes import Call, Compressed, TooLarge
 from hubbub.protos.wire.statuses import Context, answer
 
-Method = Callable[[Any, Context], Coroutine[Any, Any, Message]]
-"""Answers a parsed request."""
+Method = Callable[[Any, Any], Coroutine[Any, Any, Message]]
+"""Answers a parsed request; it is given gRPC's context, or None where the call came by the other door."""
 
 _BY_FAULT = {TooMany: Limit.COUNT, TooShort: Limit.COUNT, TooLarge: Limit.SIZE, Compressed: Limit.COMPRESSED}
 
@@ -47,6 +48,22 @@ def _when_sent(done: Callable[[object], None]) -> None:
     task = asyncio.current_task()
     if task is not None:
         task.add_done_callback(done)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A call that somebody began: what answers it, and under whom its places and bytes are counted."""
+
+    call: Call
+    method: Method
+    malformed: Callable[[str, int], None]
+    """Is told of a request that is none: its call, and how many elements it had."""
+    peer: str
+    """The connection that it came on."""
+    connection: str
+    """The same where bytes are shared among connections; else empty."""
+    caller: str = ""
+    """The name in the caller's certificate, where the port asks for one."""
 
 
 class Intake:
@@ -102,27 +119,48 @@ class Intake:
         context: Context,
     ) -> bytes:
         caller = "" if allowed is None else self._checked(context, allowed)
+        peer = context.peer()
+        # Who shows a certificate is known by it; of strangers, connections share the bytes.
+        connection = peer if allowed is None else ""
+        asked = Asked(call, method, malformed, peer, connection, caller)
+        response, done = await self.take(asked, context.read, context)
+        if done is not None:
+            _when_sent(done)
+        return response
+
+    def _check_memory(self) -> None:
         if self.full():
             raise self.places.refusal(Limit.MEMORY, "the service holds as much memory as it may")
-        peer = context.peer()
-        raw = await self.places.whole(peer, context.read)
+
+    async def take(
+        self, asked: Asked, read: Callable[[], Awaitable[object]], context: Context | None = None
+    ) -> tuple[bytes, Callable[[object], None] | None]:
+        """Answer a call of either door: await its message, and give it to its method if it is within every limit.
+
+        Returns the answer, and what is to be called once that was taken, where its bytes are shared among connections.
+
+        Raises:
+            Refusal: OVERLOADED where the port has no room, or as the method does.
+            MessageError: where what came is no request.
+        """
+        self._check_memory()
+        call, caller, connection = asked.call, asked.caller, asked.connection
+        raw = await self.places.whole(asked.peer, read)
         if not isinstance(raw, bytes):  # the end of the call, instead of its message
             raise MessageError(f"a call of {call.name} without a request")
-        size, connection = len(raw), peer if allowed is None else ""
+        size = len(raw)
         self.places.enter(caller, size, connection)
         try:
-            request = self._decoded(call, raw, malformed)
+            request = self._decoded(call, raw, asked.malformed)
             del raw
             if call.waits(request):
                 waiting = f"{caller}, waiting"
                 self.places.wait(caller, waiting)
                 caller = waiting
-            response = (await method(request, context)).SerializeToString()
+            response = (await asked.method(request, context)).SerializeToString()
         finally:
             self.places.leave(caller, size, connection)
-        if connection:
-            _when_sent(self.places.answer(connection, len(response)))
-        return response
+        return response, self.places.answer(connection, len(response)) if connection else None
 
     def _checked(self, context: Context, allowed: Collection[str]) -> str:
         # TLS has already checked that the deployment's authority issued the certificate; here it is checked for whom.

@@ -82,6 +82,10 @@ class Limit(StrEnum):
     """The message was compressed."""
     PEER = "peer"
     """The caller's certificate is not one that the port answers."""
+    ADDRESS = "address"
+    """One address had as many connections as it may; of the HTTPS door, as gRPC does not tell them apart."""
+    HTTP = "http"
+    """What came was no call by HTTP: another path, method or type, or headers that are not taken; of the HTTPS door."""
 
 
 @dataclass(frozen=True)

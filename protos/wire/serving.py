@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 import grpc
 from cryptography import x509
@@ -26,6 +26,7 @@ from hubbub.protos.v1 import (
     submission_pb2_grpc,
 )
 from hubbub.protos.wire.conditions import write_condition
+from hubbub.protos.wire.connect import Doorway
 from hubbub.protos.wire.enrolment import read_redemptions, read_step, write_credential_status, write_enrolled
 from hubbub.protos.wire.handlers import (
     CertifiedHandler,
@@ -258,6 +259,12 @@ def serve_certified(
     _serve_devices(server, _CertifiedServicer(handler), handler, intake, envelope_bytes)
 
 
+def submission_doorway(handler: SubmissionHandler, intake: Intake, envelope_bytes: int | None = None) -> Doorway:
+    """Return the calls of devices as the HTTPS door takes them: the same methods, behind the same limits."""
+    methods = methods_of("SubmissionService", _SubmissionServicer(handler), envelope_bytes)
+    return Doorway("hubbub.v1.SubmissionService", methods, intake, _counting(handler))
+
+
 def _serve_devices(
     server: grpc.aio.Server,
     servicer: _SubmissionServicer,
@@ -265,12 +272,18 @@ def _serve_devices(
     intake: Intake | None,
     envelope_bytes: int | None,
 ) -> None:
+    methods = methods_of("SubmissionService", servicer, envelope_bytes)
+    (intake or Intake()).serve(server, "hubbub.v1.SubmissionService", methods, malformed=_counting(handler))
+
+
+def _counting(handler: SubmissionHandler) -> Callable[[str, int], None]:
+    """Return what counts requests that are none, where they were to be submissions."""
+
     def malformed(call: str, count: int) -> None:
         if call in _OF_SUBMISSIONS:
             handler.refused(None, Reason.MALFORMED, count)
 
-    methods = methods_of("SubmissionService", servicer, envelope_bytes)
-    (intake or Intake()).serve(server, "hubbub.v1.SubmissionService", methods, malformed=malformed)
+    return malformed
 
 
 def serve_control(

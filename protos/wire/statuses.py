@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Mapping
 from typing import Any, TypeVar
 
 import grpc
@@ -50,8 +50,8 @@ STATUS = {
 }
 """The gRPC status of every refusal."""
 
-_REASON_KEY = "hubbub-reason"
-_RETRY_KEY = "hubbub-retry-after-ms"
+REASON_KEY = "hubbub-reason"
+RETRY_KEY = "hubbub-retry-after-ms"
 _MILLISECONDS = re.compile(r"[0-9]{1,15}")
 _LOG = logging.getLogger(__name__)
 # Statuses that come from gRPC or from a failing service, without a reason of ours: it is worth calling again.
@@ -122,13 +122,16 @@ def unreachable(what: str, details: str) -> Unreachable:
 
 
 def _refuse(context: Context, refusal: Refusal) -> None:
-    metadata = [(_REASON_KEY, refusal.reason.value)]
-    retry_after_ms = codec.retry_after_ms(refusal)
-    if retry_after_ms is not None:
-        metadata.append((_RETRY_KEY, str(retry_after_ms)))
     context.set_code(STATUS[refusal.reason])
     context.set_details(codec.plain(refusal.message))
-    context.set_trailing_metadata(tuple(metadata))
+    context.set_trailing_metadata(metadata_of(refusal))
+
+
+def metadata_of(refusal: Refusal) -> tuple[tuple[str, str], ...]:
+    """Return what tells a refusal's reason, and when to call again, beside its status: the same by both doors."""
+    reason = (REASON_KEY, refusal.reason.value)
+    retry_after_ms = codec.retry_after_ms(refusal)
+    return (reason,) if retry_after_ms is None else (reason, (RETRY_KEY, str(retry_after_ms)))
 
 
 async def call(pending: Awaitable[T], what: str) -> T:
@@ -146,13 +149,18 @@ async def call(pending: Awaitable[T], what: str) -> T:
             raise MessageError(f"{what} answered with bytes that are not a message of this version")
         return answer
     except grpc.aio.AioRpcError as error:
-        details = codec.plain(error.details() or error.code().name)
         metadata = {key: str(value) for key, value in error.trailing_metadata() or ()}
-        # The reason first: several reasons share a status, and some statuses also come from gRPC itself.
-        if _REASON_KEY in metadata:
-            retry = metadata.get(_RETRY_KEY, "")
-            retry_after_ms = int(retry) if _MILLISECONDS.fullmatch(retry) else None
-            raise codec.read_refusal(metadata[_REASON_KEY], details, retry_after_ms) from error
-        if error.code() in _UNANSWERED:
-            raise unreachable(what, details) from error
-        raise HubbubError(f"{what} answered {error.code().name}: {details}; is it of another version?") from error
+        raise failure(what, error.code(), error.details() or "", metadata) from error
+
+
+def failure(what: str, code: grpc.StatusCode, details: str, metadata: Mapping[str, str]) -> HubbubError:
+    """Return the error for an answer of `what` that is none: `Refusal`, `Unreachable`, or no such call."""
+    details = codec.plain(details or code.name)
+    # The reason first: several reasons share a status, and some statuses also come from gRPC itself.
+    if REASON_KEY in metadata:
+        retry = metadata.get(RETRY_KEY, "")
+        retry_after_ms = int(retry) if _MILLISECONDS.fullmatch(retry) else None
+        return codec.read_refusal(metadata[REASON_KEY], details, retry_after_ms)
+    if code in _UNANSWERED:
+        return unreachable(what, details)
+    return HubbubError(f"{what} answered {code.name}: {details}; is it of another version?")

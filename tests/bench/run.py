@@ -29,6 +29,7 @@ MODULES = (
     "preparing",
     "sealing",
     "submitting",
+    "submitting_https",
     "mixing",
     "counting",
     "hopping",

@@ -1,5 +1,6 @@
 """Values and refusals cross a real TLS connection unchanged; nothing else does."""
 
+import contextlib
 import logging
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -39,10 +40,12 @@ from hubbub.protos.transport import (
 )
 from hubbub.protos.v1 import submission_pb2
 from hubbub.protos.wire import serving
+from hubbub.protos.wire.https import HTTPSChannel
 from hubbub.protos.wire.sizes import FEW_SHORT
 from hubbub.protos.wire.statuses import STATUS
 from hubbub.queries.rows import Estimates
 from hubbub.service.listening import listen, new_server
+from support.doors import opened
 from support.queries import INNER_BYTES
 from support.samples import make_tls
 
@@ -140,9 +143,10 @@ class Callers:
     channel: grpc.aio.Channel
 
     @classmethod
-    def over(cls, channel: grpc.aio.Channel) -> "Callers":
-        kinds = (wire.SubmissionCaller, wire.ControlCaller, wire.DeliveryCaller, wire.ResultsCaller)
-        return cls(*(kind(channel) for kind in kinds), channel)  # type: ignore[arg-type] # one of each, in order
+    def over(cls, channel: grpc.aio.Channel, door: grpc.aio.Channel | HTTPSChannel | None = None) -> "Callers":
+        kinds = (wire.ControlCaller, wire.DeliveryCaller, wire.ResultsCaller)
+        submissions = wire.SubmissionCaller(door or channel)
+        return cls(submissions, *(kind(channel) for kind in kinds), channel)  # type: ignore[arg-type] # one of each
 
 
 @pytest.fixture(scope="module")
@@ -167,10 +171,18 @@ async def address(handler: Recorder, tls: dict[str, TLS]) -> AsyncIterator[str]:
     await server.stop(None)
 
 
-@pytest.fixture
-async def callers(address: str, tls: dict[str, TLS]) -> AsyncIterator[Callers]:
-    async with open_channel(address, tls["peer"]) as channel:
-        yield Callers.over(channel)
+@pytest.fixture(params=["grpc", "https"])
+async def callers(
+    request: pytest.FixtureRequest, address: str, handler: Recorder, tls: dict[str, TLS]
+) -> AsyncIterator[Callers]:
+    """Callers of each service; those of devices come by either door, and see the same."""
+    async with contextlib.AsyncExitStack() as stack:
+        channel = await stack.enter_async_context(open_channel(address, tls["peer"]))
+        door = None
+        if request.param == "https":
+            port = await stack.enter_async_context(opened(handler, tls["service"]))
+            door = await stack.enter_async_context(HTTPSChannel(f"https://127.0.0.1:{port}", tls["peer"]))
+        yield Callers.over(channel, door)
 
 
 STANDINGS = [

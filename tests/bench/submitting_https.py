@@ -1,0 +1,189 @@
+"""Submissions by HTTPS: one device a call, and a hundred, against bare opens; and one device a call by gRPC beside.
+
+Devices are enrolled, each submission is another device's, and each acknowledged one is on disk, as in `submitting`. The
+load is one process that holds open connections, writes ready-made requests and reads answers, without a parser: it
+takes a part of the same cores, which is in what is measured.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import multiprocessing
+import selectors
+import socket
+import ssl
+import statistics
+import time
+from collections.abc import Iterator, Sequence
+from functools import partial
+from multiprocessing.connection import Connection
+from typing import Any
+
+from cores import all_cores, open_bare, rate
+from parts import INNER_BYTES
+from rows import Outcome, Row
+from submitting import BATCHES_AT_A_TIME, SUBMIT, SUBMIT_BATCH, TASK, _batches, _made, _master, _proven, now
+from submitting import _sent as by_grpc
+
+from hubbub.client.submit import Pacing
+from hubbub.deploy.local import LocalPipeline
+from hubbub.protos import codec
+from hubbub.protos.envelope import Destination
+from hubbub.protos.hosts import parted
+from hubbub.protos.keys import KeyRecord
+from hubbub.protos.messages import Submission
+from hubbub.protos.transport import TLS, open_channel
+from hubbub.protos.v1 import submission_pb2
+from hubbub.protos.wire import SubmissionCaller
+
+CALLS, BATCHES, DEVICES = 6000, 200, 100
+"""Calls with one device each, and with many, in one run; and how many those have."""
+
+AT_A_TIME = 400
+"""Calls with one device on their way at a time by HTTPS: what gathers is written together. gRPC refuses so many."""
+
+BY_GRPC_AT_A_TIME = 100
+"""The same by gRPC, as in `submitting`."""
+
+RUNS = 5
+"""Runs of limit and result, by turns."""
+
+_OK = b"HTTP/1.1 200 "
+
+
+def submissions_by_https() -> Iterator[Outcome]:
+    """All rows, on one running shuffler."""
+    with all_cores() as pool:
+        yield from asyncio.run(_measured(pool))
+
+
+async def _measured(pool: Any) -> list[Outcome]:
+    # All connections come from one address, as from a proxy.
+    async with LocalPipeline(TASK.format(start=now()), https=True, behind_proxy=True) as pipeline:
+        task, addresses = pipeline.task.task, pipeline.services["shuffler"].addresses
+        async with open_channel(addresses["submission"], TLS(pipeline.authority)) as channel:
+            key_set = await Pacing().persist(partial(SubmissionCaller(channel).get_round, task.id, 0))
+            to = Destination(task.id, 0, key_set.hash)
+            public = KeyRecord.read(key_set.shuffler, pipeline.shuffler_key).public_key
+            made = await _made(pool, public, to, RUNS * (2 * CALLS + BATCHES * DEVICES))
+            remaining = iter(_proven(_master(pipeline), to, made))
+            with _Load(addresses["https"], str(pipeline.authority)) as load:
+                return await _by_turns(pool, channel, load, to, remaining)
+
+
+async def _by_turns(
+    pool: Any, channel: Any, load: _Load, to: Destination, remaining: Iterator[Submission]
+) -> list[Outcome]:
+    found: dict[str, list[float]] = {name: [] for name in ("grpc", "https", "bare", "batch")}
+    loop = asyncio.get_running_loop()
+    for _ in range(RUNS):
+        singles = [_singles(to, [next(remaining) for _ in range(CALLS)]) for _ in range(2)]
+        part = [next(remaining) for _ in range(BATCHES * DEVICES)]
+        found["grpc"].append(CALLS / await by_grpc(channel, SUBMIT, singles[0], BY_GRPC_AT_A_TIME))
+        found["https"].append(CALLS / await asyncio.to_thread(load.seconds, SUBMIT, singles[1], AT_A_TIME))
+        bare = partial(rate, pool, partial(open_bare, INNER_BYTES), len(part))
+        found["bare"].append(await loop.run_in_executor(None, bare))
+        seconds = await asyncio.to_thread(load.seconds, SUBMIT_BATCH, _batches(to, part), BATCHES_AT_A_TIME)
+        found["batch"].append(len(part) / seconds)
+    middle = {name: statistics.median(values) for name, values in found.items()}
+    return [
+        Row("submit_https", middle["https"], "calls/s", middle["bare"], ">=", 0.4),
+        Row("submit_https_over_grpc", middle["https"], "calls/s", middle["grpc"], ">=", 4.0),
+        Row("submit_batch_https", middle["batch"], "devices/s", middle["bare"], ">=", 0.75),
+    ]
+
+
+def _singles(to: Destination, part: Sequence[Submission]) -> list[bytes]:
+    destination = codec.write_destination(to)
+    return [
+        submission_pb2.SubmitRequest(
+            destination=destination, submission=codec.write_submission(each)
+        ).SerializeToString()
+        for each in part
+    ]
+
+
+class _Load:
+    """A process that sends requests over connections which it keeps, one after the other on each."""
+
+    def __init__(self, address: str, authority: str) -> None:
+        self._here, there = multiprocessing.Pipe()
+        context = multiprocessing.get_context("spawn")
+        self._process = context.Process(target=_send_all, args=(there, address, authority), daemon=True)
+
+    def __enter__(self) -> _Load:
+        self._process.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._here.send(None)
+        self._process.join()
+
+    def seconds(self, path: str, requests: Sequence[bytes], at_a_time: int) -> float:
+        """Have requests sent, so many at a time; return the seconds until all were answered OK."""
+        self._here.send((path, list(requests), at_a_time))
+        found = self._here.recv()
+        if isinstance(found, str):
+            raise RuntimeError(found)
+        return float(found)
+
+
+def _send_all(pipe: Connection, address: str, authority: str) -> None:
+    connections: list[ssl.SSLSocket] = []
+    context = ssl.create_default_context(cafile=authority)
+    while (job := pipe.recv()) is not None:
+        path, bodies, at_a_time = job
+        while len(connections) < at_a_time:
+            bare = socket.create_connection(parted(address))
+            bare.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            connections.append(context.wrap_socket(bare, server_hostname="127.0.0.1"))
+        head = f"POST {path} HTTP/1.1\r\nhost: x\r\ncontent-type: application/proto\r\ncontent-length: ".encode()
+        requests = [b"%b%d\r\n\r\n%b" % (head, len(body), body) for body in bodies]
+        try:
+            pipe.send(_timed(connections[:at_a_time], requests))
+        except (OSError, RuntimeError) as error:
+            pipe.send(f"the load failed: {error}")
+    for connection in connections:
+        connection.close()
+
+
+def _timed(connections: Sequence[ssl.SSLSocket], requests: Sequence[bytes]) -> float:
+    remaining, waiting = iter(requests), 0
+    started = time.perf_counter()
+    with selectors.DefaultSelector() as selector:
+        for connection in connections:
+            request = next(remaining, None)
+            if request is not None:
+                connection.sendall(request)
+                selector.register(connection, selectors.EVENT_READ)
+                waiting += 1
+        while waiting:
+            for key, _ in selector.select():
+                connection = key.fileobj  # type: ignore[assignment] # what was registered
+                _read_answer(connection)
+                request = next(remaining, None)
+                if request is None:
+                    selector.unregister(connection)
+                    waiting -= 1
+                else:
+                    connection.sendall(request)
+    return time.perf_counter() - started
+
+
+def _read_answer(connection: ssl.SSLSocket) -> None:
+    """Read one answer, whose headers are in lower case and come in one piece with its first bytes."""
+    found = connection.recv(65536)
+    if not found.startswith(_OK):
+        raise RuntimeError(f"answered {found[:200]!r}")
+    while b"\r\n\r\n" not in found:
+        found += connection.recv(65536)
+    head, _, body = found.partition(b"\r\n\r\n")
+    length = int(head.partition(b"content-length: ")[2].partition(b"\r\n")[0])
+    left = length - len(body)
+    while left > 0:
+        with contextlib.suppress(ssl.SSLWantReadError):
+            left -= len(connection.recv(65536))
+
+
+ROWS = (submissions_by_https,)

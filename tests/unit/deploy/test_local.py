@@ -1,0 +1,58 @@
+"""The whole pipeline on this machine, where devices come by the HTTPS door."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from hubbub.client import Fleet
+from hubbub.deploy.local import LocalPipeline
+from hubbub.deploy.verification import Pins, verify
+
+DRAFT = f"""
+[task]
+name = "themes"
+start = {datetime.now(UTC).isoformat(timespec="seconds")}
+length = "1h"
+grace = "1d"
+rounds = 1
+minimum_reports = 50
+close = "operator"
+[privacy]
+epsilon = 4.0
+delta = 1e-3
+[[query]]
+name = "theme"
+kind = "histogram"
+categories = ["dark", "light"]
+"""
+
+
+@pytest.mark.slow
+async def test_devices_and_fleets_submit_by_https_and_the_certificate_verifies(tmp_path: Path) -> None:
+    async with LocalPipeline(DRAFT, tmp_path / "pipeline", https=True) as pipeline:
+        assert pipeline.shuffler.startswith("https://127.0.0.1:")
+        async with pipeline.device("kiosk") as device:
+            assert (await device.submit({"theme": "dark"})).sent
+        fleet = Fleet(
+            pipeline.task.encode(),
+            operator_key=pipeline.operator_key,
+            shuffler_key=pipeline.shuffler_key,
+            state=tmp_path / "fleet.db",
+            shuffler=pipeline.shuffler,
+            authority=pipeline.authority,
+            tickets=pipeline.ticket,
+        )
+        async with fleet:
+            summary = await fleet.submit_many(((f"device-{number}", {"theme": "light"}) for number in range(99)), 0)
+        assert summary.accepted == 99
+        status = await pipeline.close_round(0)
+        assert (status.submissions, status.refusals) == (100, {})
+        results = await pipeline.results(0)
+        identities = pipeline.task.task.identities
+        pins = Pins(identities.operator, identities.shuffler, identities.analyzer, identities.hops)
+        # It raises where anything in it does not hold.
+        await asyncio.to_thread(verify, results.certificate, pins)
