@@ -38,7 +38,8 @@ from hubbub.protos.transport import MAXIMUM_RESULTS_BYTES, TLS, open_channel
 from hubbub.protos.wire import ControlCaller, ResultsCaller
 from hubbub.service.health import is_serving
 from hubbub.shuffler.hop.sqlite import SqliteStore as HopStore
-from hubbub.shuffler.sqlite import SqliteStore as ShufflerStore
+from hubbub.shuffler.settings import load as load_shuffler
+from hubbub.shuffler.stores import create_store
 
 CALL_SECONDS = 30.0
 """Deadline of a control call."""
@@ -81,6 +82,7 @@ class LocalPipeline:
         hops: how many shufflers there are; those behind the first one are called hop-2, hop-3 and on.
         behind_proxy: whether the shuffler is told that a proxy is in front of it; none is started.
         https: whether devices submit by the shuffler's HTTPS port; those that show certificates do not.
+        database: address of a PostgreSQL database for the shuffler's store; without one it is in SQLite.
 
     Raises:
         TaskError: where the draft is not TOML or not a task; on entering, where the task cannot be planned.
@@ -102,6 +104,7 @@ class LocalPipeline:
         hops: int = 1,
         behind_proxy: bool = False,
         https: bool = False,
+        database: str = "",
     ) -> None:
         self._draft = read_draft(draft) if isinstance(draft, str) else draft
         self._given = directory
@@ -109,6 +112,7 @@ class LocalPipeline:
         self._hops = Hops(hops - 1)
         self._behind_proxy = behind_proxy
         self._https = https
+        self._database = database
         self._stack = contextlib.AsyncExitStack()
         self._tickets: dict[str, bytes] = {}
 
@@ -135,8 +139,10 @@ class LocalPipeline:
         freeze = await asyncio.to_thread(self._freeze)
         self.logs.mkdir(parents=True, exist_ok=True)
         self.folder = initialise(self.directory / "parties", Placement(hops=self._hops))
-        for role, store in ((Role.SHUFFLER, ShufflerStore), (Role.ANALYZER, AnalyzerStore)):
-            store.create(self.folder.of(role.value) / "data")
+        if self._database:
+            self._set(Role.SHUFFLER.value, "store", self._database)
+        await asyncio.to_thread(create_store, load_shuffler(self._settings(Role.SHUFFLER.value)))
+        AnalyzerStore.create(self.folder.of(Role.ANALYZER.value) / "data")
         for name in self._hops.names:
             HopStore.create(self.folder.of(name) / "data")
         self.tasks = self._signed(freeze)

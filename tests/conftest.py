@@ -29,3 +29,9 @@ def logged() -> Iterator[None]:
     # Where no service ran, this must not load what services need.
     if "hubbub.service.logs" in sys.modules:
         sys.modules["hubbub.service.logs"].flush()
+
+
+def pytest_unconfigure() -> None:
+    """Stop a server that tests started; a worker's process ends without `atexit`."""
+    if "support.postgres" in sys.modules:
+        sys.modules["support.postgres"].stop()

@@ -130,7 +130,7 @@ def caller(samples: dict[str, Any], name: str) -> Callable[[bytes], None]:
     def accept(data: bytes) -> None:
         # Anything but a refusal would be answered INTERNAL.
         try:
-            answered(method(call.decode(data), Context())).SerializeToString()  # type: ignore[arg-type]
+            answered(method(call.decode(data), Context())).SerializeToString()
         except Refusal as refusal:
             raise MessageError(str(refusal)) from refusal
 

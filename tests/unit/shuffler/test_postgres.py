@@ -16,7 +16,7 @@ from hubbub.service.errors import StoreError
 from hubbub.service.settings import SettingsError
 from hubbub.service.troubles import Kind, Troubles
 from hubbub.shuffler.mix import Inners
-from hubbub.shuffler.postgres import PostgresStore
+from hubbub.shuffler.postgres import PostgresStore, sessions
 from hubbub.shuffler.postgres.keyring import Keyring
 from hubbub.shuffler.postgres.schema import bring_forward
 from hubbub.shuffler.postgres.sealing import RoundCipher
@@ -92,6 +92,7 @@ def files(folder: Path) -> Iterator[bytes]:
                 yield path.read_bytes()
 
 
+@pytest.mark.slow
 async def test_nothing_that_must_be_erased_is_ever_in_the_clear_in_the_server_s_files(folder: Path) -> None:
     opened = [Opened(os.urandom(16), os.urandom(16), os.urandom(48)) for _ in range(20)]
     store = postgres.store_in(folder)
@@ -156,7 +157,10 @@ def test_a_newer_schema_is_refused_by_name(folder: Path) -> None:
         bring_forward(address)
 
 
-async def test_a_server_that_cuts_off_its_connections_is_a_trouble_until_it_answers(folder: Path) -> None:
+async def test_a_server_that_cuts_off_its_connections_is_a_trouble_until_it_answers(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sessions, "WAIT_SECONDS", 1.0)
     troubles = Troubles()
     with contextlib.closing(postgres.store_in(folder, troubles=troubles)) as store:
         round_ = await store.add_round(TASK, 0)
