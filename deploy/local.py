@@ -19,6 +19,7 @@ from hubbub.deploy.chain import Hops, change
 from hubbub.deploy.folders import check_new
 from hubbub.deploy.initialise import Folder, Placement, initialise
 from hubbub.deploy.issuing import Issuer
+from hubbub.deploy.listening import FREE, SETTINGS
 from hubbub.deploy.planning import plan
 from hubbub.deploy.supervise import Service, ServiceError
 from hubbub.deploy.trust import identities_in
@@ -151,21 +152,19 @@ class LocalPipeline:
         # The stack stops them in the opposite order: the shuffler first, while the analyzer still answers it.
         chain = (*reversed(self._hops.names), Role.SHUFFLER)
         self.services = {party: self._service(party) for party in (Role.ANALYZER, *chain)}
-        # Port 0 lets the system choose a free port, so that several pipelines can run at the same time.
-        for name in ("delivery_listen", "results_listen", "metrics_listen"):
-            self._set(Role.ANALYZER, name, "127.0.0.1:0")
-        for name in ("listen", "control_listen", "metrics_listen", *(("https_listen",) if self._https else ())):
-            self._set(Role.SHUFFLER, name, "127.0.0.1:0")
+        for party in self.services:
+            for name in SETTINGS[Role(self._command(party))].values():
+                self._set(party, name, FREE)
+        if self._https:
+            self._set(Role.SHUFFLER, "https_listen", FREE)
         if any(each.task.admission.mode is Mode.MTLS for each in self.tasks):
             tls = self.folder.of(Role.SHUFFLER) / "tls"
             self.issuer = Issuer(self.folder.of("client") / "certificates", tls / "devices.pem")
-            self._set(Role.SHUFFLER, "devices_listen", "127.0.0.1:0")
+            self._set(Role.SHUFFLER, "devices_listen", FREE)
         # Thousands of made-up people enrol at once here, and nobody else can; when each submits is no secret.
         for name, number in (("enrolments_per_second", MOST_ENROLMENTS), ("count_step", 1)):
             self._set(Role.SHUFFLER, name, number)
         self._set(Role.SHUFFLER, "behind_proxy", self._behind_proxy)
-        for name, key in ((hop, key) for hop in self._hops.names for key in ("listen", "metrics_listen")):
-            self._set(name, key, "127.0.0.1:0")
         # The analyzer first: whoever delivers needs the port that the next was given.
         await self.start(Role.ANALYZER)
         following: str = Role.ANALYZER
@@ -214,11 +213,7 @@ class LocalPipeline:
         """Start a service, or start it again on the ports it had, and wait until it is healthy."""
         service = self.services[party]
         await service.start()
-        names = {
-            Role.ANALYZER: {"delivery": "delivery_listen", "results": "results_listen", "metrics": "metrics_listen"},
-            Role.SHUFFLER: {"submission": "listen", "control": "control_listen", "metrics": "metrics_listen"},
-            Role.HOP: {"delivery": "listen", "metrics": "metrics_listen"},
-        }[Role(self._command(party))]
+        names = dict(SETTINGS[Role(self._command(party))])
         names |= {name: f"{name}_listen" for name in ("devices", "https") if name in service.addresses}
         # The ports become part of the settings: a service that is started again must be where the others expect it.
         for name, key in names.items():
