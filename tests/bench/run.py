@@ -29,6 +29,7 @@ MODULES = (
     "sealing",
     "submitting",
     "mixing",
+    "databases",
     "counting",
     "hopping",
     "decoding",
