@@ -22,6 +22,9 @@ from rich.console import Console
 from rich.table import Table
 from rows import Comparison, Outcome, Row
 
+# What rows share with the tests, such as a server that they start.
+sys.path.append(str(Path(__file__).parents[1]))
+
 MODULES = (
     "accountant",
     "starting",
