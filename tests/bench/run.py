@@ -23,6 +23,9 @@ from rich.console import Console
 from rich.table import Table
 from rows import Comparison, Outcome, Row
 
+# What rows share with the tests, such as a server that they start.
+sys.path.append(str(Path(__file__).parents[1]))
+
 MODULES = (
     "accountant",
     "starting",
@@ -31,6 +34,7 @@ MODULES = (
     "submitting",
     "submitting_https",
     "mixing",
+    "databases",
     "counting",
     "hopping",
     "decoding",
