@@ -82,8 +82,8 @@ class LocalPipeline:
         programs: what is run in the place of `hubbub shuffler` or `hubbub analyzer`, with the same arguments.
         hops: how many shufflers there are; those behind the first one are called hop-2, hop-3 and on.
         behind_proxy: whether the shuffler is told that a proxy is in front of it; none is started.
-        https: whether devices submit by the shuffler's HTTPS port; those that show certificates do not.
-        database: address of a PostgreSQL database for the shuffler's store; without one it is in SQLite.
+        https: whether devices submit by HTTPS; those that show certificates do not.
+        database: a PostgreSQL database for the shuffler's store, in place of SQLite.
 
     Raises:
         TaskError: where the draft is not TOML or not a task; on entering, where the task cannot be planned.
@@ -155,8 +155,7 @@ class LocalPipeline:
         for party in self.services:
             for name in SETTINGS[Role(self._command(party))].values():
                 self._set(party, name, FREE)
-        if self._https:
-            self._set(Role.SHUFFLER, "https_listen", FREE)
+        self._set(Role.SHUFFLER, "https_listen", FREE if self._https else "")
         if any(each.task.admission.mode is Mode.MTLS for each in self.tasks):
             tls = self.folder.of(Role.SHUFFLER) / "tls"
             self.issuer = Issuer(self.folder.of("client") / "certificates", tls / "devices.pem")
