@@ -13,13 +13,13 @@ from typing import Any, TypeVar
 
 import grpc
 
-from hubbub.analyzer.sqlite import SqliteStore as AnalyzerStore
 from hubbub.client import Device
 from hubbub.deploy.chain import Hops, change
 from hubbub.deploy.folders import check_new
 from hubbub.deploy.initialise import Folder, Placement, initialise
 from hubbub.deploy.issuing import Issuer
 from hubbub.deploy.listening import FREE, SETTINGS
+from hubbub.deploy.local_stores import make_stores
 from hubbub.deploy.planning import plan
 from hubbub.deploy.supervise import Service, ServiceError
 from hubbub.deploy.trust import identities_in
@@ -38,9 +38,6 @@ from hubbub.protos.times import DAY
 from hubbub.protos.transport import MAXIMUM_RESULTS_BYTES, TLS, open_channel
 from hubbub.protos.wire import ControlCaller, ResultsCaller
 from hubbub.service.health import is_serving
-from hubbub.shuffler.hop.sqlite import SqliteStore as HopStore
-from hubbub.shuffler.settings import load as load_shuffler
-from hubbub.shuffler.stores import create_store
 
 CALL_SECONDS = 30.0
 """Deadline of a control call."""
@@ -140,12 +137,8 @@ class LocalPipeline:
         freeze = await asyncio.to_thread(self._freeze)
         self.logs.mkdir(parents=True, exist_ok=True)
         self.folder = initialise(self.directory / "parties", Placement(hops=self._hops))
-        if self._database:
-            self._set(Role.SHUFFLER.value, "store", self._database)
-        await asyncio.to_thread(create_store, load_shuffler(self._settings(Role.SHUFFLER.value)))
-        AnalyzerStore.create(self.folder.of(Role.ANALYZER.value) / "data")
-        for name in self._hops.names:
-            HopStore.create(self.folder.of(name) / "data")
+        self._set(Role.SHUFFLER, "store", self._database)
+        await asyncio.to_thread(make_stores, self.folder, self._hops.names)
         self.tasks = self._signed(freeze)
         self.task = self.tasks[0]
         (self.directory / "task.json").write_bytes(self.task.encode())
