@@ -29,6 +29,7 @@ MODULES = (
     "preparing",
     "sealing",
     "submitting",
+    "overloading",
     "mixing",
     "counting",
     "hopping",
