@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
 import structlog
@@ -33,6 +32,7 @@ from hubbub.shuffler.credentials import Credentials
 from hubbub.shuffler.keys import RoundKeys
 from hubbub.shuffler.opener import RoundKey
 from hubbub.shuffler.opening import Openers
+from hubbub.shuffler.queue import Queue
 from hubbub.shuffler.records import ANY_ROUND, DIGEST_BYTES, RETRIED, Held, Opened, Round, StoreError, is_over
 from hubbub.shuffler.room import Room
 from hubbub.shuffler.store import Store
@@ -51,7 +51,7 @@ def digest_of(envelope: bytes) -> bytes:
 
 
 class Admission:
-    """Answers devices (`wire.SubmissionHandler`). At most `limit` submissions are in work at once.
+    """Answers devices (`wire.SubmissionHandler`); `queue` says how many submissions may be in work.
 
     `damaged` holds the `Round.key` of rounds whose private key opens nothing, as it grows.
     """
@@ -62,7 +62,7 @@ class Admission:
         store: Store,
         openers: Openers,
         clock: Clock,
-        limit: int,
+        queue: Queue,
         credentials: Credentials | None = None,
         room: Room | None = None,
         damaged: Collection[int] = frozenset(),
@@ -71,9 +71,8 @@ class Admission:
         self._store = store
         self._openers = openers
         self._clock = clock
-        self._limit = limit
+        self._queue = queue
         self._credentials = credentials or Credentials()
-        self._in_work = 0
         self._room = room
         self._damaged = damaged
         self._full: set[int] = set()
@@ -81,7 +80,7 @@ class Admission:
     @property
     def in_work(self) -> int:
         """How many submissions are in work."""
-        return self._in_work
+        return self._queue.in_work
 
     # Keys
 
@@ -200,14 +199,14 @@ class Admission:
         held = await self._store.submissions(round_)
         known = iter(await self._store.known(round_, [place for place in places if place is not None]))
         # From here on nothing is waited for: what there is room for now is taken into work below.
-        room = self._limit - self._in_work
+        room = self._queue.room
         revoked = self._credentials.revoked.numbers
         # Mixing writes all that a round holds once more before it deletes any of it.
         needed = held * sum(task.inner_bytes)
         no_room = None if self._room is None else self._room.refusal(task.name, needed)
         unusable, now = round_.key in self._damaged, self._clock()
         refused = verdict_of(
-            Arrival(task, round_, destination, now, room, self._limit, revoked, held, no_room, unusable)
+            Arrival(task, round_, destination, now, room, self._queue.most, revoked, held, no_room, unusable)
         )
         for index, (submission, place) in enumerate(zip(submissions, places, strict=True)):
             # A retry is not a new submission: it gets its receipt again, whatever the checks would say by now.
@@ -232,7 +231,7 @@ class Admission:
         submissions = [submission for submission, _place in taken]
         keys = self._keys(round_)
         destination = Destination(task.id, round_.number, keys.key_set.hash)
-        with self._working(len(submissions)):
+        with self._queue.working(len(submissions)):
             key = RoundKey(destination, keys.private_key, sum(task.inner_bytes), task.suite)
             plains = await self._openers.open(key, submissions)
             opened = [
@@ -250,14 +249,6 @@ class Admission:
             _unopenable() if plain is None else self._answer(task, round_, submission, next(outcomes))
             for submission, plain in zip(submissions, plains, strict=True)
         ]
-
-    @contextmanager
-    def _working(self, count: int) -> Iterator[None]:
-        self._in_work += count
-        try:
-            yield
-        finally:
-            self._in_work -= count
 
     def _not_stored(self, round_: Round, count: int) -> list[Answer]:
         self._store.count(round_.task_id, round_.number, {Reason.OVERLOADED.value: count})

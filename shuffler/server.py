@@ -29,6 +29,7 @@ from hubbub.shuffler.enrolment import Enrolment, Rate
 from hubbub.shuffler.exposure import warn_if_exposed
 from hubbub.shuffler.metrics import ShufflerCollector, Stage, TimedAdmission, is_exact, timed_steps
 from hubbub.shuffler.opening import Openers
+from hubbub.shuffler.queue import Queue
 from hubbub.shuffler.reaching import Reached
 from hubbub.shuffler.room import Room
 from hubbub.shuffler.rounds import Rounds
@@ -138,7 +139,8 @@ async def _assembled(settings: Settings, clock: Callable[[], float]) -> AsyncIte
         troubles=troubles,
     )
     try:
-        admission = Admission(tasks, store, openers, clock, settings.queue, credentials, room, rounds.damaged_keys)
+        queue = Queue(settings.queue, settings.queue_seconds)
+        admission = Admission(tasks, store, openers, clock, queue, credentials, room, rounds.damaged_keys)
         waiting = {"opening": lambda: openers.waiting, "store": lambda: store.waiting}
         queues = waiting | {"admission": lambda: admission.in_work}
         collector = ShufflerCollector(tasks, store, rounds, queues, clock, counts)

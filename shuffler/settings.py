@@ -90,6 +90,12 @@ class Settings(Table):
     queue: int = Field(
         default=20_000, ge=1, le=10_000_000, description="submissions in work at once; more are answered OVERLOADED"
     )
+    queue_seconds: float = Field(
+        default=0.1,
+        gt=0,
+        le=60,
+        description="seconds that submissions may be in work; while the first are longer, more are answered OVERLOADED",
+    )
     disk_reserve: int = Field(
         default=2**28, ge=0, description="bytes of the store's disk kept free: below, new submissions are refused"
     )

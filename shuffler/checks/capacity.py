@@ -10,7 +10,7 @@ from hubbub.protos.refusals import Reason, Refusal
 from hubbub.shuffler.checks.check import Arrival, Verdict, all_alike
 
 OVERLOADED_SECONDS = 1.0
-"""When a device may try again after OVERLOADED: a full queue of 20,000 takes about a second."""
+"""When a device may try again after OVERLOADED: what is in work is done by then."""
 
 
 def most(arrival: Arrival) -> Verdict:
@@ -42,7 +42,7 @@ def capacity(arrival: Arrival) -> Verdict:
     def verdict(_submission: Submission) -> Refusal | None:
         nonlocal room
         if room <= 0:
-            message = f"{arrival.limit} submissions are in work; try again shortly"
+            message = f"as much is in work as is done in time, {arrival.limit} submissions at most; try again shortly"
             return Refusal(Reason.OVERLOADED, message, OVERLOADED_SECONDS)
         room -= 1
         return None

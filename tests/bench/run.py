@@ -33,6 +33,7 @@ MODULES = (
     "sealing",
     "submitting",
     "submitting_https",
+    "overloading",
     "mixing",
     "databases",
     "counting",

@@ -30,6 +30,7 @@ from hubbub.shuffler.control import Control
 from hubbub.shuffler.credentials import Credentials
 from hubbub.shuffler.enrolment import Enrolment, Rate
 from hubbub.shuffler.opening import Openers
+from hubbub.shuffler.queue import Queue
 from hubbub.shuffler.rounds import Rounds
 from hubbub.shuffler.sqlite import SqliteStore
 from support.stores import store_in
@@ -273,7 +274,7 @@ class ShufflerParty(Party):
         self.rounds = Rounds(tasks, self.store, identity, line, "analyzer:1", clock=self.clock, random=world.random)
         credentials = Credentials()
         self.admission = Admission(
-            tasks, self.store, self.openers, self.clock, QUEUE, credentials, damaged=self.rounds.damaged_keys
+            tasks, self.store, self.openers, self.clock, Queue(QUEUE), credentials, damaged=self.rounds.damaged_keys
         )
         signers = [world.parties.operator.public], [identity.public]
         rate = Rate(1000.0, self.clock)

@@ -25,6 +25,7 @@ from hubbub.shuffler.control import Control
 from hubbub.shuffler.credentials import Credentials
 from hubbub.shuffler.enrolment import Enrolment, Rate
 from hubbub.shuffler.opening import Openers
+from hubbub.shuffler.queue import Queue
 from hubbub.shuffler.records import Round
 from hubbub.shuffler.room import Room
 from hubbub.shuffler.rounds import Rounds
@@ -177,7 +178,7 @@ class World:
         self.credentials = Credentials()
         # A second passes from one look at the disk to the next.
         room = Room(self.folder, RESERVE, self.rounds.troubles, lambda _folder: self.free, itertools.count().__next__)
-        parts = self.tasks, self.store, self.openers, self.clock, self.limit, self.credentials
+        parts = self.tasks, self.store, self.openers, self.clock, Queue(self.limit), self.credentials
         self.admission = Admission(*parts, room, self.rounds.damaged_keys)
         signers = [self.parties.operator.public], [self.parties.shuffler.public]
         self.enrolment = Enrolment(self.credentials, self.store, *signers, self.clock, Rate(self.rate, self.clock))
