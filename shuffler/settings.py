@@ -13,6 +13,7 @@ from hubbub.service.settings import (
     Listen,
     LogSettings,
     OptionalListen,
+    SparkSettings,
     Table,
     TLSSettings,
 )
@@ -77,6 +78,7 @@ class Settings(Table):
     )
     tls: TLSSettings
     limits: DeviceLimitSettings = DeviceLimitSettings()
+    spark: SparkSettings = SparkSettings()
     log: LogSettings = LogSettings()
 
 

@@ -9,6 +9,7 @@ import os
 import re
 import traceback
 from collections.abc import Iterator
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -36,12 +37,14 @@ from hubbub.queries.over_rounds import Encoded, Moment
 from hubbub.queries.prefixes import Prefix
 from hubbub.service.keys import NewRoundKey
 from hubbub.service.receiving import StoredKey
+from hubbub.service.spark.files import Files
 from hubbub.service.workers import Job
 from hubbub.shuffler.checks.check import Arrival
 from hubbub.shuffler.keys import RoundKeys
 from hubbub.shuffler.opener import RoundKey
 from hubbub.shuffler.opening import _Piece, _Waiting
 from hubbub.shuffler.records import Master, Opened, Revoked, Spent
+from hubbub.shuffler.spark import Mixing, keys_at
 from support.planted import found_in
 from support.tree import MODULES, ROOT
 
@@ -92,7 +95,9 @@ HOLDERS: tuple[Any, ...] = (
     Encoded(SYMBOL, {"state": SYMBOL}),
     Entry(SECRET, SECRET, None, SECRET),
     Envelopes(BatchId(bytes(32), 0, 0), 0, (SECRET,)),
+    Files(Path(), SECRET),
     Job(TO, SECRET, 0, 48),
+    Mixing(SECRET, 1, 48, Files(Path(), SECRET), Files(Path(), SECRET), keys_at),
     Master(0, SECRET, KeyState.ACTIVE, 0),
     Moment(0, {"state": SYMBOL}),
     NewRoundKey(SECRET, SIGNED, 0),
