@@ -33,6 +33,7 @@ MODULES = (
     "hopping",
     "decoding",
     "repeating",
+    "engines",
     "whole",
 )
 """Every module of rows beside this file, in the order they run."""
