@@ -29,6 +29,7 @@ from hubbub.service.charges import Charges, LedgerMoved, TaskLocks
 from hubbub.service.key_check import usable_key
 from hubbub.service.keys import NewKey, make_key
 from hubbub.service.receiving import Receiver, erased
+from hubbub.service.spark.errors import SparkError
 from hubbub.service.statements import check_key_set, check_record, check_width, read_record, task_of
 from hubbub.service.troubles import Kind, Troubles
 from hubbub.service.workers import Job, Workers
@@ -204,6 +205,9 @@ class Acceptor:
         except BrokenProcessPool as error:
             message = "the processes that open envelopes were stopped; commit again"
             raise Refusal(Reason.NOT_READY, message, RETRY_SECONDS) from error
+        except SparkError as error:
+            _LOG.warning("a job on Spark failed", **_names(task, stored.id), error=str(error))
+            raise Refusal(Reason.NOT_READY, f"{error}; commit again", RETRY_SECONDS) from error
 
     def _known(self, task_id: bytes) -> Task:
         if task_id not in self._tasks:

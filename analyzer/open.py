@@ -32,8 +32,13 @@ def open_batch(job: Job, stretches: Stretches, envelopes: int, randomizer: Rando
     """
     left_out: Counter[str] = Counter()
     tally = randomizer.tally(b"")
-    for reports, unopenable in opener(job, distinct(stretches, envelopes, job.width, left_out), envelopes):
-        left_out[LeftOut.UNOPENABLE] += unopenable
-        tally += randomizer.tally(reports)
+    opened = opener(job, distinct(stretches, envelopes, job.width, left_out), envelopes)
+    try:
+        for reports, unopenable in opened:
+            left_out[LeftOut.UNOPENABLE] += unopenable
+            tally += randomizer.tally(reports)
+    finally:
+        # An opener that holds a cluster lets it go, also where counting failed: the error would keep it.
+        getattr(opened, "close", int)()
     left_out[LeftOut.OUT_OF_DOMAIN] += tally.invalid
     return Opening(tally, {reason.value: left_out[reason] for reason in LeftOut if left_out[reason]})

@@ -34,6 +34,7 @@ from hubbub.service.limits import connections_of, mutual_intake
 from hubbub.service.metrics import Conditions, Disk, Metrics
 from hubbub.service.ports import Announce, Ports
 from hubbub.service.run import run
+from hubbub.service.spark.session import check_installed
 from hubbub.service.successions import load_successions, own_identity
 from hubbub.service.troubles import Kind, Troubles
 from hubbub.service.workers import Workers
@@ -112,6 +113,7 @@ class _Analyzer:
 async def _assembled(
     settings: Settings, clock: Callable[[], float], new_workers: Callable[[int], Workers]
 ) -> AsyncIterator[_Analyzer]:
+    check_installed(settings.spark)
     identity, tasks, successions = _load(settings)
     certificates = Certificates(Role.ANALYZER, settings.tls.paths(), settings.identity, clock)
     metrics, troubles = Metrics("analyzer", Stage), Troubles()
@@ -179,12 +181,21 @@ async def _opened(
     settings: Settings, metrics: Metrics, troubles: Troubles, new_workers: Callable[[int], Workers]
 ) -> AsyncIterator[tuple[SqliteStore, Workers]]:
     store = SqliteStore(settings.data, metrics.stage(Stage.STORE), troubles=troubles)
-    workers = new_workers(settings.processes)
+    workers = _workers(settings, new_workers)
     try:
         yield store, workers
     finally:
         await asyncio.to_thread(workers.close)
         await asyncio.to_thread(store.close)
+
+
+def _workers(settings: Settings, new_workers: Callable[[int], Workers]) -> Workers:
+    # Who hands in other workers, as an audit does, means them.
+    if not settings.spark.master or new_workers is not Workers:
+        return new_workers(settings.processes)
+    from hubbub.service.spark.opening import SparkWorkers
+
+    return SparkWorkers(settings.spark, settings.data, settings.processes)
 
 
 async def sweep(

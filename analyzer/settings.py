@@ -6,7 +6,16 @@ from pathlib import Path
 
 from pydantic import Field
 
-from hubbub.service.settings import File, LimitSettings, Listen, LogSettings, OptionalListen, Table, TLSSettings
+from hubbub.service.settings import (
+    File,
+    LimitSettings,
+    Listen,
+    LogSettings,
+    OptionalListen,
+    SparkSettings,
+    Table,
+    TLSSettings,
+)
 from hubbub.service.settings import load as load_table
 
 
@@ -36,6 +45,7 @@ class Settings(Table):
     processes: int = Field(default=0, ge=0, le=1024, description="processes that open envelopes; 0 is one per core")
     tls: TLSSettings
     limits: LimitSettings = LimitSettings()
+    spark: SparkSettings = SparkSettings()
     log: LogSettings = LogSettings()
 
 

@@ -147,6 +147,37 @@ class DeviceLimitSettings(LimitSettings):
     )
 
 
+class SparkSettings(Table):
+    """The `[spark]` table: the cluster that large batches are given to. Without a master nothing of it is used."""
+
+    master: str = Field(
+        default="",
+        max_length=1000,
+        description="Spark's master (local[*], spark://…, k8s://…, yarn) for large batches; empty for none",
+    )
+    minimum_envelopes: int = Field(
+        default=10**6, ge=1, description="envelopes from which on a batch is worth a session of some seconds"
+    )
+    folder: File | None = Field(
+        default=None,
+        description="folder for a job's files, this service's alone and the same on all of Spark's machines; "
+        "without it the store's",
+    )
+    configuration: File | None = Field(
+        default=None, description="folder with spark-defaults.conf, such as a cluster's spark.authenticate.secret"
+    )
+    driver_host: str = Field(
+        default="127.0.0.1", min_length=1, description="address of this machine at which the cluster reaches the driver"
+    )
+    python: str = Field(default="", description="interpreter with hubbub on Spark's machines; empty for this one's")
+    memory_mebibytes: int = Field(
+        default=1024,
+        ge=512,
+        le=1_048_576,
+        description="MiB of the driver's JVM, which in local mode runs the tasks too",
+    )
+
+
 T = TypeVar("T", bound=Table)
 
 

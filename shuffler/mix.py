@@ -50,6 +50,14 @@ Draw = Callable[[int], Keys]
 Rows = Iterable[Column]
 """A column in stretches."""
 
+
+class Order(Protocol):
+    """Gives a column in a uniform order: `in_uniform_order`, or another one of its signature."""
+
+    def __call__(self, rows: Rows, count: int, width: int, folder: Path, random: Random = ...) -> Iterator[Column]:
+        """Give a column of at most `count` envelopes of `width` bytes, read once, in a uniform order."""
+
+
 _NONCE = bytes(16)
 """All zeros: a key is used for one keystream only."""
 
@@ -103,8 +111,11 @@ def mix(
     identity: Identity,
     random: Random = os.urandom,
     dummies: Sequence[Column | Spool] = (),
+    order: Order | None = None,
 ) -> None:
     """Permute each query's envelopes, `dummies` among them; store the lists, their digests and their signed records.
+
+    `order` permutes them; `in_uniform_order` where it is None.
 
     The records state the round's place among its task's releases, which is stored too, where the task's records do.
 
@@ -122,7 +133,7 @@ def mix(
         rows = _rows(inners, query, task.inner_bytes, round_.submissions, added)
         count = round_.submissions + len(added)
         width = task.inner_bytes[query]
-        mixed = in_uniform_order(rows, count, width, inners.folder, random)
+        mixed = (order or in_uniform_order)(rows, count, width, inners.folder, random)
         # The digest pulls the blocks through `_stored`: the list is stored and hashed in one pass.
         digest = released_digest(_stored(inners, query, mixed, width))
         documents.append(_record(task, round_, query, digest, len(added), place).signed_by(identity))

@@ -33,7 +33,7 @@ from hubbub.service.troubles import Kind, Troubles
 from hubbub.shuffler.alarm import Alarm
 from hubbub.shuffler.dummies import let_go, seal_dummies
 from hubbub.shuffler.keys import check_signers, make_keys
-from hubbub.shuffler.mix import Random, mix
+from hubbub.shuffler.mix import Order, Random, mix
 from hubbub.shuffler.records import FINAL, Round, StoreError
 from hubbub.shuffler.release import CALL_SECONDS, GIVEN_UP, Analyzer, Courier, Patience, Pause, Undeliverable, in_words
 from hubbub.shuffler.store import Store
@@ -47,6 +47,7 @@ class Rounds:
     """Runs the rounds of all tasks. `analyzer_name` (host:port; a hop's, where tasks name hops) is used in texts.
 
     `observe` is called after each step with the state that the step began in, and the seconds that it took.
+    `order` permutes lists where it is not this process alone that does (`mix.Order`).
     """
 
     def __init__(
@@ -62,6 +63,7 @@ class Rounds:
         random: Random = os.urandom,
         observe: Callable[[RoundState, float], None] = lambda _state, _seconds: None,
         troubles: Troubles | None = None,
+        order: Order | None = None,
     ) -> None:
         self.alarm = Alarm(clock)
         self.damaged_keys: set[int] = set()
@@ -75,6 +77,7 @@ class Rounds:
         self._clock = clock
         self._pause = pause
         self._random = random
+        self._order = order
         self._observe = observe
         self._courier = Courier(store, analyzer, pause)
         self._locks = TaskLocks()
@@ -261,9 +264,8 @@ class Rounds:
                 return await self._beyond_budget(task, round_, str(error))
             signer = self._identity.named(signers(task, round_.number).shuffler)
             dummies = await seal_dummies(task, round_, self._random, self._store.folder)
-            work = functools.partial(
-                mix, round_=round_, task=task, identity=signer, random=self._random, dummies=dummies
-            )
+            signed = functools.partial(mix, round_=round_, task=task, identity=signer)
+            work = functools.partial(signed, random=self._random, dummies=dummies, order=self._order)
             try:
                 mixed = await self._store.mix(round_, work, charges)
             finally:

@@ -19,6 +19,7 @@ from hubbub.service.limits import connections_of, connections_of_devices, device
 from hubbub.service.metrics import Conditions, Disk, Metrics
 from hubbub.service.ports import Announce, Ports
 from hubbub.service.run import run
+from hubbub.service.spark.session import check_installed
 from hubbub.service.successions import load_successions, own_identity
 from hubbub.service.troubles import Troubles
 from hubbub.shuffler.admit import Admission
@@ -34,6 +35,7 @@ from hubbub.shuffler.reaching import Reached
 from hubbub.shuffler.room import Room
 from hubbub.shuffler.rounds import Rounds
 from hubbub.shuffler.settings import Settings
+from hubbub.shuffler.spark import order_by
 from hubbub.shuffler.store import Store
 from hubbub.shuffler.stores import open_store
 from hubbub.shuffler.tasks import Tasks, load_tasks
@@ -119,6 +121,7 @@ class _Shuffler:
 
 @contextlib.asynccontextmanager
 async def _assembled(settings: Settings, clock: Callable[[], float]) -> AsyncIterator[_Shuffler]:
+    check_installed(settings.spark)
     identity, tasks = own_tasks(settings)
     certificates, devices = _certificates(settings, clock)
     analyzer = Reached(settings.analyzer, settings.tls.paths(), certificates)
@@ -137,6 +140,7 @@ async def _assembled(settings: Settings, clock: Callable[[], float]) -> AsyncIte
         clock=clock,
         observe=timed_steps(metrics.stage),
         troubles=troubles,
+        order=order_by(settings.spark),
     )
     try:
         queue = Queue(settings.queue, settings.queue_seconds)

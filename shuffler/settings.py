@@ -15,6 +15,7 @@ from hubbub.service.settings import (
     Listen,
     LogSettings,
     OptionalListen,
+    SparkSettings,
     Table,
     TLSSettings,
 )
@@ -113,6 +114,7 @@ class Settings(Table):
     )
     tls: TLSSettings
     limits: DeviceLimitSettings = DeviceLimitSettings()
+    spark: SparkSettings = SparkSettings()
     log: LogSettings = LogSettings()
 
 

@@ -9,6 +9,7 @@ import os
 import re
 import traceback
 from collections.abc import Iterator
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -36,6 +37,7 @@ from hubbub.queries.over_rounds import Encoded, Moment
 from hubbub.queries.prefixes import Prefix
 from hubbub.service.keys import NewRoundKey
 from hubbub.service.receiving import StoredKey
+from hubbub.service.spark.files import Files
 from hubbub.service.workers import Job
 from hubbub.shuffler.checks.check import Arrival
 from hubbub.shuffler.keys import RoundKeys
@@ -44,6 +46,7 @@ from hubbub.shuffler.opening import _Piece, _Waiting
 from hubbub.shuffler.postgres.keyring import Secrets
 from hubbub.shuffler.postgres.sealing import RoundCipher
 from hubbub.shuffler.records import Master, Opened, Revoked, Spent
+from hubbub.shuffler.spark import Mixing, keys_at
 from support.planted import found_in
 from support.tree import MODULES, ROOT
 
@@ -94,7 +97,9 @@ HOLDERS: tuple[Any, ...] = (
     Encoded(SYMBOL, {"state": SYMBOL}),
     Entry(SECRET, SECRET, None, SECRET),
     Envelopes(BatchId(bytes(32), 0, 0), 0, (SECRET,)),
+    Files(Path(), SECRET),
     Job(TO, SECRET, 0, 48),
+    Mixing(SECRET, 1, 48, Files(Path(), SECRET), Files(Path(), SECRET), keys_at),
     Master(0, SECRET, KeyState.ACTIVE, 0),
     Moment(0, {"state": SYMBOL}),
     NewRoundKey(SECRET, SIGNED, 0),

@@ -40,6 +40,7 @@ MODULES = (
     "hopping",
     "decoding",
     "repeating",
+    "engines",
     "whole",
 )
 """Every module of rows beside this file, in the order they run."""

@@ -122,6 +122,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "hopping": {"RUNS": 1, "REPORTS": 1000},
     "decoding": {"RUNS": 1, "CANDIDATES": 1000, "REPORTS": 1000},
     "repeating": {},
+    "engines": {"RUNS": 1, "REPORTS": 1000, "MIXED": 2000, "LARGE": 3000},
     "whole": {"RUNS": 1, "SAMPLE": 20},
 }
 

@@ -1,0 +1,65 @@
+"""Files: what a job on Spark reads and writes outside of Spark: numbered files, enciphered under a key of that job.
+
+The key is in the memory of the service and of its job's tasks only. What a disk keeps of such a file is unreadable
+once both are gone, and a file that somebody changed or swapped is refused.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+
+from hubbub.service.spark.errors import SparkError
+
+_NONCE_BYTES = 12
+
+
+@dataclass(frozen=True)
+class Files:
+    """Numbered files in `folder`, each enciphered with ChaCha20-Poly1305 under `key` (32 bytes), its number the nonce.
+
+    So a number has one content for each key. An engine that runs a task again must have it write the same bytes again.
+    Values of this class travel to tasks.
+    """
+
+    folder: Path
+    key: bytes = field(repr=False)
+
+    def write(self, number: int, content: bytes) -> None:
+        """Write a file whole: whoever reads it finds all of it, or none."""
+        sealed = ChaCha20Poly1305(self.key).encrypt(_nonce(number), content, None)
+        # The name of each try is its own: two tries of one task may run at once.
+        with tempfile.NamedTemporaryFile(dir=self.folder, delete=False) as file:
+            file.write(sealed)
+        os.replace(file.name, self._path(number))  # noqa: PTH105 - a name, not a path
+
+    def read(self, number: int) -> bytes:
+        """Return what was written.
+
+        Raises:
+            SparkError: where the file is missing or was changed.
+        """
+        try:
+            sealed = self._path(number).read_bytes()
+            return ChaCha20Poly1305(self.key).decrypt(_nonce(number), sealed, None)
+        except (OSError, InvalidTag) as error:
+            what = f"file {number} of a job on Spark is missing or damaged ({type(error).__name__})"
+            raise SparkError(
+                f"{what}; its folder must be the same for all of Spark's workers: see spark.folder"
+            ) from error
+
+    def remove(self, number: int) -> None:
+        """Take a file away."""
+        self._path(number).unlink()
+
+    def _path(self, number: int) -> Path:
+        return self.folder / str(number)
+
+
+def _nonce(number: int) -> bytes:
+    return number.to_bytes(_NONCE_BYTES, "big")

@@ -1,0 +1,129 @@
+"""Opening on Spark: the same as `Workers`, with a cluster's cores for batches that are worth a session.
+
+The driver reads the batch and hands chunks out in waves, and takes what was inside of them back in the same order: so
+whoever counts them counts the same, and neither the batch nor its reports are ever whole in memory, or in files.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import islice
+from pathlib import Path
+
+from hubbub.service.settings import SparkSettings
+from hubbub.service.spark.errors import SparkError
+from hubbub.service.spark.session import Session, begin_task, failures, session, workplace
+from hubbub.service.workers import Job, Opened, Workers, open_chunk
+
+CHUNK = 8000
+"""Envelopes of one task: half a second of work, where Spark takes some ten milliseconds to run a task."""
+
+CHUNK_BYTES = 2**20
+"""Bytes of one task at most: many tasks are on their way at once."""
+
+WAVE = 4
+"""Tasks of one wave for each core: what comes last of a wave leaves no core idle, as the next wave is there."""
+
+WAVES = 2
+"""Waves handed out at once."""
+
+OpenChunk = Callable[[Job, bytes], Opened]
+"""Opens a task's envelopes, that follow one another without a gap."""
+
+
+class SparkWorkers(Workers):
+    """`Workers` that open batches of at least `settings.minimum_envelopes` on Spark, and smaller ones as they do.
+
+    `folder` is where a session works unless the settings name another. `open_one` opens the envelopes of one task.
+    """
+
+    def __init__(
+        self, settings: SparkSettings, folder: Path, processes: int = 0, open_one: OpenChunk = open_chunk
+    ) -> None:
+        super().__init__(processes)
+        self._settings = settings
+        self._folder = folder
+        self._open_one = open_one
+        self._guard = threading.Lock()
+        self._session: Session | None = None
+        self._stopped = False
+
+    def open(self, job: Job, stretches: Iterable[bytes], expected: int) -> Iterator[Opened]:
+        """Open a batch of about `expected` envelopes; blocks, so it is called in a thread.
+
+        Raises:
+            SparkError: where the job fails more often than Spark tries it.
+            BrokenProcessPool: as `Workers` does, for a small batch.
+        """
+        if expected < self._settings.minimum_envelopes:
+            yield from super().open(job, stretches, expected)
+            return
+        with workplace(self._settings, self._folder) as place, session(self._settings, place) as begun:
+            self._note(begun)
+            try:
+                yield from opened_on(begun, job, stretches, self._open_one)
+            finally:
+                self._note(None)
+
+    def warm_up(self, expected: int) -> None:
+        """Start the processes now if a batch of `expected` envelopes will need them."""
+        if expected < self._settings.minimum_envelopes:
+            super().warm_up(expected)
+
+    def close(self) -> None:
+        """Stop the processes and the session; what they have begun is lost."""
+        with self._guard:
+            self._stopped = True
+            if self._session is not None:
+                self._session.abort()
+        super().close()
+
+    def _note(self, begun: Session | None) -> None:
+        with self._guard:
+            if begun is not None and self._stopped:
+                raise SparkError("the service is stopping")
+            self._session = begun
+
+
+def opened_on(
+    begun: Session, job: Job, stretches: Iterable[bytes], open_one: OpenChunk = open_chunk
+) -> Iterator[Opened]:
+    """Open a batch on a session that runs; give what was inside chunk by chunk, in the batch's order."""
+    chunks = _chunks(stretches, job.width)
+    work = functools.partial(_open, open_one, job)
+    with ThreadPoolExecutor(WAVES) as threads:
+        pending: deque[Future[list[Opened]]] = deque()
+        while wave := list(islice(chunks, WAVE * begun.cores)):
+            pending.append(threads.submit(_wave, begun, work, wave))
+            if len(pending) >= WAVES:
+                yield from pending.popleft().result()
+        while pending:
+            yield from pending.popleft().result()
+
+
+def _wave(begun: Session, work: Callable[[bytes], Opened], chunks: list[bytes]) -> list[Opened]:
+    # With encryption on, PySpark hands the chunks to its JVM over an authenticated loopback socket; without, in a file.
+    with failures():
+        return begun.context.parallelize(chunks, len(chunks)).map(work).collect()
+
+
+def _open(open_one: OpenChunk, job: Job, chunk: bytes) -> Opened:
+    begin_task()
+    return open_one(job, chunk)
+
+
+def _chunks(stretches: Iterable[bytes], width: int) -> Iterator[bytes]:
+    """Give a batch in chunks of one length, the last one shorter, however it was stored."""
+    size = max(1, min(CHUNK, CHUNK_BYTES // width)) * width
+    held = bytearray()
+    for stretch in stretches:
+        held += stretch
+        whole = len(held) - len(held) % size
+        yield from (bytes(held[start : start + size]) for start in range(0, whole, size))
+        del held[:whole]
+    if held:
+        yield bytes(held)
