@@ -143,8 +143,7 @@ async def _assembled(settings: Settings, clock: Callable[[], float]) -> AsyncIte
         order=order_by(settings.spark),
     )
     try:
-        queue = Queue(settings.queue, settings.queue_seconds)
-        admission = Admission(tasks, store, openers, clock, queue, credentials, room, rounds.damaged_keys)
+        admission = Admission(tasks, store, openers, clock, _queue(settings), credentials, room, rounds.damaged_keys)
         waiting = {"opening": lambda: openers.waiting, "store": lambda: store.waiting}
         queues = waiting | {"admission": lambda: admission.in_work}
         collector = ShufflerCollector(tasks, store, rounds, queues, clock, counts)
@@ -175,6 +174,10 @@ def own_tasks(settings: Settings) -> tuple[Identity, Tasks]:
     tasks = load_tasks(settings.tasks, load_public(settings.operator_key), identity.public, successions)
     check_devices(settings, tasks)
     return identity, tasks
+
+
+def _queue(settings: Settings) -> Queue:
+    return Queue(settings.queue, settings.queue_seconds)
 
 
 def _metrics(settings: Settings) -> tuple[Counts, Metrics]:
