@@ -179,8 +179,8 @@ class _Holding:
         statement = tables.of_round("INSERT INTO {arrived} (block, inners) VALUES (%s, %s)", self._round.key)
         self._connection.execute(statement, (block, self._cipher.seal_arrived(block, b"".join(inners))))
         # Last, as everybody who holds in the round waits for this row until the commit.
-        statement = "UPDATE round SET held = held + %s WHERE key = %s RETURNING held"
-        row = self._connection.execute(statement, (len(inners), self._round.key)).fetchone()
+        number = "UPDATE round SET held = held + %s WHERE key = %s RETURNING held"
+        row = self._connection.execute(number, (len(inners), self._round.key)).fetchone()
         self._held = self._held + len(inners) if row is None else int(row[0])
 
     def _outcome(self, each: Opened, known: Mapping[bytes, bytes], fresh: set[bytes]) -> Held:
