@@ -115,7 +115,7 @@ SMALL: dict[str, dict[str, Any]] = {
         "BATCHES_AT_A_TIME": 2,
     },
     "submitting": {"RUNS": 1, "CALLS": 4, "AT_A_TIME": 2, "BATCHES": 2, "DEVICES": 3, "BATCHES_AT_A_TIME": 2},
-    "overloading": {"FLOOD": 500.0, "SECONDS": 0.5, "PER_CALL": 5},
+    "overloading": {"RISING": (200.0, 500.0), "SECONDS": 0.5, "PER_CALL": 5},
     "mixing": {"RUNS": 1, "REPORTS": 1500, "LARGE": 3000},
     "databases": {"RUNS": 1, "CALLS": 4, "CALL": 5, "AT_ONCE": 2},
     "counting": {"RUNS": 1, "REPORTS": 1000, "ESTIMATES": 1, "LARGE": 2000},
