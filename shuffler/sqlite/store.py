@@ -145,8 +145,7 @@ class SqliteStore:
 
     async def known(self, round_: Round, ids: Sequence[bytes]) -> list[bytes | None]:
         """Return for each submission id the digest of what is held under it, None where nothing is."""
-        held = self._view.ids(round_.key)
-        return [held.get(submission_id) for submission_id in ids]
+        return self._view.ids(round_.key).find(ids)
 
     async def submissions(self, round_: Round) -> int:
         """Return how many submissions of a round were acknowledged."""

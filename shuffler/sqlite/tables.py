@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from hubbub.protos.envelope import SUBMISSION_ID_BYTES
 from hubbub.protos.keys import KeySet
 from hubbub.protos.messages import RoundState
 from hubbub.protos.releases import Place, Release
@@ -19,11 +18,10 @@ from hubbub.service.erasing import put_away, taken_out
 from hubbub.service.ledger_table import all_charges
 from hubbub.shuffler.keys import RoundKeys
 from hubbub.shuffler.mix import RELEASED_BLOCK
-from hubbub.shuffler.records import DIGEST_BYTES, Round, StoredBatch, is_over
+from hubbub.shuffler.records import Round, StoredBatch, is_over
 from hubbub.shuffler.sqlite.ids import Ids
 from hubbub.shuffler.sqlite.view import View
 
-_ENTRY_BYTES = SUBMISSION_ID_BYTES + DIGEST_BYTES
 # A key is round << 32 | query << 26 | block: a round, and each of its queries, is one range of keys.
 _ROUND_SHIFT = 32
 _QUERY_SHIFT = 26
@@ -70,15 +68,11 @@ def _secret(stored: bytes | None) -> bytes:
 
 
 def _known(connection: sqlite3.Connection, round_: Round) -> tuple[Ids, int]:
-    known = Ids()
-    next_block = 0
-    stretch = _stretch(round_)
-    query = "SELECT key, entries FROM known WHERE key >= ? AND key < ? ORDER BY key"
-    for key, entries in connection.execute(query, stretch):
-        starts = range(0, len(entries), _ENTRY_BYTES)
-        known.update({entries[at : at + SUBMISSION_ID_BYTES]: entries[at + 16 : at + _ENTRY_BYTES] for at in starts})
-        next_block = key - stretch[0] + 1
-    return known, next_block
+    first, end = _stretch(round_)
+    query = "SELECT entries FROM known WHERE key >= ? AND key < ? ORDER BY key"
+    known = Ids.stored(entries for (entries,) in connection.execute(query, (first, end)))
+    (last,) = connection.execute("SELECT max(key) FROM known WHERE key >= ? AND key < ?", (first, end)).fetchone()
+    return known, 0 if last is None else last - first + 1
 
 
 # Rounds
