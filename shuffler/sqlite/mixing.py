@@ -152,8 +152,8 @@ class Staging:
         """Blocks of submissions as they came."""
         after = -1
         while rows := self._read_after(after):
-            for after, inners in rows:  # noqa: B007 - the last one is read on from
-                yield inners
+            yield from (inners for _, inners in rows)
+            after = rows[-1][0]
 
     def _read_after(self, after: int) -> list[tuple[int, bytes]]:
         self._go_on()
