@@ -17,6 +17,7 @@ from mixing import with_keys
 from parts import INNER_BYTES, Parts
 from rows import Comparison, Outcome, Row
 
+from hubbub.protos.messages import RoundState
 from hubbub.shuffler.mix import mix
 from hubbub.shuffler.records import Held, Opened, Round
 from hubbub.shuffler.sqlite import SqliteStore, tables
@@ -42,19 +43,20 @@ def waiting_large() -> Iterator[Outcome]:
 
 def _outcomes(name: str, reports: int) -> Iterator[Outcome]:
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
-        waits, seconds = pool.submit(_run, reports).result()
+        waits, erasing, seconds = pool.submit(_run, reports).result()
     yield Row(name, waits[-1], "s", SECONDS)
     yield Comparison(name, "an acknowledgement, 99 %", waits[len(waits) * 99 // 100], "s", seconds)
     yield Comparison(name, "an acknowledgement, half", waits[len(waits) // 2], "s", seconds)
+    yield Comparison(name, "the longest while it is erased", erasing, "s", seconds)
 
 
-def _run(reports: int) -> tuple[list[float], float]:
+def _run(reports: int) -> tuple[list[float], float, float]:
     with tempfile.TemporaryDirectory(prefix="hubbub-bench-") as folder:
         return asyncio.run(_measured(Path(folder), reports))
 
 
-async def _measured(folder: Path, reports: int) -> tuple[list[float], float]:
-    """Return the seconds of each acknowledgement, in order of size, and those of the mixing."""
+async def _measured(folder: Path, reports: int) -> tuple[list[float], float, float]:
+    """Return the seconds of each acknowledgement, in order of size, of the longest during erasure, and of the mixing."""
     parts = Parts.generate()
     SqliteStore.create(folder)
     store = SqliteStore(folder)
@@ -72,16 +74,19 @@ async def _measured(folder: Path, reports: int) -> tuple[list[float], float]:
         started = time.perf_counter()
         mixing = asyncio.create_task(store.mix(cut, work))
         waits = await _acknowledged(store, other, mixing)
-        await mixing
-        return sorted(waits), time.perf_counter() - started
+        mixed, seconds = await mixing, time.perf_counter() - started
+        erasing = asyncio.create_task(store.erase(mixed, RoundState.ERASED))
+        erased = await _acknowledged(store, other, erasing)
+        await erasing
+        return sorted(waits), max(erased), seconds
     finally:
         store.close()
 
 
-async def _acknowledged(store: SqliteStore, round_: Round, mixing: asyncio.Task[Round]) -> list[float]:
-    """Have one submission after the other held until the mixing is over, and one at least."""
+async def _acknowledged(store: SqliteStore, round_: Round, until: asyncio.Task[Round]) -> list[float]:
+    """Have one submission after the other held until a task is done, and one at least."""
     waits: list[float] = []
-    while not waits or not mixing.done():
+    while not waits or not until.done():
         started = time.perf_counter()
         held = await store.hold(round_, [Opened(os.urandom(16), os.urandom(16), os.urandom(INNER_BYTES))])
         waits.append(time.perf_counter() - started)

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
 
+import hypothesis
 import numpy as np
 import numpy.typing as npt
 import pytest
-from hypothesis import given
 from hypothesis import strategies as st
 from unit.shuffler.world import FakeAnalyzer
 
@@ -269,7 +269,7 @@ def test_a_bucket_on_disk_has_no_name_and_holds_nothing_readable(tmp_path: Path)
         assert not any(key.tobytes() in stored for key in keys)
 
 
-@given(st.lists(st.integers(0, 20), max_size=6), st.integers(1, 9))
+@hypothesis.given(st.lists(st.integers(0, 20), max_size=6), st.integers(1, 9))
 def test_a_list_is_the_same_in_blocks_whatever_its_stretches(lengths: list[int], size: int) -> None:
     stretches = [np.frombuffer(os.urandom(3 * length), dtype=np.uint8).reshape(-1, 3) for length in lengths]
     with pytest.MonkeyPatch.context() as patch:
