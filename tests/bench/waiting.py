@@ -56,7 +56,7 @@ def _run(reports: int) -> tuple[list[float], float, float]:
 
 
 async def _measured(folder: Path, reports: int) -> tuple[list[float], float, float]:
-    """Return the seconds of each acknowledgement, in order of size, of the longest during erasure, and of the mixing."""
+    """Return the seconds of each acknowledgement in order, of the longest during erasure, and of the mixing."""
     parts = Parts.generate()
     SqliteStore.create(folder)
     store = SqliteStore(folder)
