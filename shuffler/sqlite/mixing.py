@@ -100,8 +100,11 @@ class Mixer:
             await asyncio.gather(staged, return_exceptions=True)
             raise
         except Exception:
+            # A disk that was too full for the list has room for submissions again.
             with contextlib.suppress(StoreError):
                 await self.delete("released", round_)
+                while await self._writer.submit_bare(lambda _unit: self._database.shrink()):
+                    pass
             raise
 
     async def sweep(self, round_: Round) -> None:
