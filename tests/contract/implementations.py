@@ -18,10 +18,10 @@ from simulation.parties import named
 
 from hubbub.analyzer.sqlite import SqliteStore as AnalyzerSqlite
 from hubbub.analyzer.store import Store as AnalyzerStore
+from hubbub.service.postgres.sessions import shown
 from hubbub.service.troubles import Troubles
 from hubbub.shuffler.hop.sqlite import SqliteStore as HopSqlite
 from hubbub.shuffler.hop.store import Store as HopStore
-from hubbub.shuffler.postgres.sessions import shown
 from hubbub.shuffler.sqlite import SqliteStore as ShufflerSqlite
 from hubbub.shuffler.store import Store as ShufflerStore
 from support import postgres

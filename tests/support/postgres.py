@@ -21,9 +21,10 @@ import psycopg
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
 
+from hubbub.service.postgres.schema import bring_forward
 from hubbub.shuffler.postgres import PostgresStore
 from hubbub.shuffler.postgres.keyring import Keyring
-from hubbub.shuffler.postgres.schema import bring_forward
+from hubbub.shuffler.postgres.store import SCHEMA
 
 ADDRESS_FILE = "address"
 """Holds, in a store's folder, the address of its database."""
@@ -75,7 +76,7 @@ def data_folder() -> Path:
 def _template() -> str:
     """Return a database with the tables, which is copied: migrating takes longer."""
     address = new_database(template=None)
-    bring_forward(address)
+    bring_forward(address, SCHEMA)
     return _name(address)
 
 

@@ -13,13 +13,15 @@ import pytest
 
 from hubbub.protos.messages import RoundState
 from hubbub.service.errors import StoreError
+from hubbub.service.postgres import sessions
+from hubbub.service.postgres.schema import bring_forward
 from hubbub.service.settings import SettingsError
 from hubbub.service.troubles import Kind, Troubles
 from hubbub.shuffler.mix import Inners
-from hubbub.shuffler.postgres import PostgresStore, sessions
+from hubbub.shuffler.postgres import PostgresStore
 from hubbub.shuffler.postgres.keyring import Keyring
-from hubbub.shuffler.postgres.schema import bring_forward
 from hubbub.shuffler.postgres.sealing import RoundCipher
+from hubbub.shuffler.postgres.store import SCHEMA
 from hubbub.shuffler.records import Held, Opened
 from hubbub.shuffler.settings import load
 from support import postgres
@@ -154,7 +156,7 @@ def test_a_newer_schema_is_refused_by_name(folder: Path) -> None:
     with psycopg.connect(address) as connection:
         connection.execute("UPDATE hubbub_shuffler.alembic_version SET version_num = 'shuffler_99'")
     with pytest.raises(StoreError, match="version shuffler_99, this hubbub knows shuffler_1"):
-        bring_forward(address)
+        bring_forward(address, SCHEMA)
 
 
 async def test_a_server_that_cuts_off_its_connections_is_a_trouble_until_it_answers(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import functools
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -26,9 +27,6 @@ from hubbub.service.troubles import Kind, Troubles
 T = TypeVar("T")
 
 Connection = psycopg.Connection[tuple[Any, ...]]
-
-SCHEMA = "hubbub_shuffler"
-"""The schema of the database that the store is in."""
 
 WAIT_SECONDS = 5.0
 """How long a call waits for a connection before it fails."""
@@ -62,7 +60,7 @@ def as_store_error(error: Exception, address: str) -> StoreError:
         return StoreError("the store is closed; the service is stopping")
     else:
         what = " ".join(str(error).split()) or type(error).__name__
-    return StoreError(f"the store {shown(address)} could not be used: {what}; {_remedy(error)}")
+    return UnusableError(f"the store {shown(address)} could not be used: {what}; {_remedy(error)}")
 
 
 def _remedy(error: Exception) -> str:
@@ -75,18 +73,25 @@ def _remedy(error: Exception) -> str:
     return "see the server's log; the service goes on by itself once the cause is gone"
 
 
+class UnusableError(StoreError):
+    """The server could not do now what was asked of it; nothing was changed."""
+
+
 class Sessions:
     """Connections to a database; each transaction takes one. May be used from any thread."""
 
     def __init__(
         self,
         address: str,
+        schema: str,
         observe: Observe = unobserved,
         *,
         connection: type[Connection] = psycopg.Connection,
         troubles: Troubles | None = None,
     ) -> None:
-        """Connect; `observe` is told how many seconds each transaction took, `connection` is the connections' class.
+        """Connect to the store in a schema of the database that is there already.
+
+        `observe` is told how many seconds each transaction took, `connection` is the connections' class.
 
         Raises:
             StoreError: where the server is away, refuses, or does not keep what it has committed.
@@ -108,7 +113,7 @@ class Sessions:
             min_size=1,
             max_size=CONNECTIONS,
             timeout=WAIT_SECONDS,
-            configure=_configure,
+            configure=functools.partial(_configure, schema=schema),
             check=ConnectionPool.check_connection,
             name="store",
             open=True,
@@ -146,6 +151,20 @@ class Sessions:
 
         return self._told(once)
 
+    def look(self, work: Callable[[Connection], T]) -> T:
+        """Do work that changes nothing, all of whose statements see what is committed as it begins.
+
+        Raises:
+            StoreError: where the server could not do it.
+        """
+
+        def once(connection: Connection) -> T:
+            with connection.transaction():
+                connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+                return work(connection)
+
+        return self.read(once)
+
     def _told(self, work: Callable[[], T]) -> T:
         if self._closed.is_set():
             raise StoreError("the store is closed; the service is stopping")
@@ -181,9 +200,9 @@ def _in_transaction(connection: Connection, work: Callable[[Connection], T]) -> 
     return result
 
 
-def _configure(connection: Connection) -> None:
+def _configure(connection: Connection, schema: str) -> None:
     connection.execute("SET synchronous_commit = on")
-    connection.execute(sql.SQL("SET search_path = {}").format(sql.Identifier(SCHEMA)))
+    connection.execute(sql.SQL("SET search_path = {}").format(sql.Identifier(schema)))
 
 
 def _check_server(connection: Connection, address: str) -> None:
@@ -199,10 +218,10 @@ def _check_server(connection: Connection, address: str) -> None:
 
 def lock(connection: Connection, kind: str, name: str, *, shared: bool = False) -> None:
     """Wait for a lock of that name, and hold it until the transaction ends; `shared`: with others who share it."""
-    statement = (
-        "SELECT pg_advisory_xact_lock_shared(hashtextextended(%s, 0))"
-        if shared
-        else "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))"
-    )
     # The schema is in the name: one database may hold the stores of several services.
-    connection.execute(statement, (f"{SCHEMA} {kind} {name}",))
+    statement = (
+        "SELECT pg_advisory_xact_lock_shared(hashtextextended(current_schema() || %s, 0))"
+        if shared
+        else "SELECT pg_advisory_xact_lock(hashtextextended(current_schema() || %s, 0))"
+    )
+    connection.execute(statement, (f" {kind} {name}",))
