@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import functools
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -98,26 +97,32 @@ class Sessions:
         """
         self.address = address
         self._observe = observe
+        self.schema = schema
         self._troubles = troubles or Troubles()
         self._closed = threading.Event()
-        settled = make_conninfo(address, connect_timeout=int(WAIT_SECONDS))
+        self.settled = make_conninfo(address, connect_timeout=int(WAIT_SECONDS))
         try:
-            with psycopg.connect(settled, autocommit=True) as probe:
+            with psycopg.connect(self.settled, autocommit=True) as probe:
                 _check_server(probe, address)
         except psycopg.Error as error:
             raise as_store_error(error, address) from error
         self._pool: ConnectionPool[Connection] = ConnectionPool(
-            settled,
+            self.settled,
             connection_class=connection,
             kwargs={"autocommit": True},
             min_size=1,
             max_size=CONNECTIONS,
             timeout=WAIT_SECONDS,
-            configure=functools.partial(_configure, schema=schema),
+            configure=self.configure,
             check=ConnectionPool.check_connection,
             name="store",
             open=True,
         )
+
+    def configure(self, connection: Connection) -> None:
+        """Have a new connection be one of these."""
+        connection.execute("SET synchronous_commit = on")
+        connection.execute(sql.SQL("SET search_path = {}").format(sql.Identifier(self.schema)))
 
     def close(self) -> None:
         """Close all connections; later transactions raise `StoreError`."""
@@ -170,16 +175,22 @@ class Sessions:
             raise StoreError("the store is closed; the service is stopping")
         try:
             return work()
-        except (psycopg.Error, OSError) as error:
+        except (psycopg.Error, OSError, UnusableError) as error:
             told = as_store_error(error, self.address)
             if not isinstance(error, PoolClosed):
                 self._troubles.meet((self.address, _EVENT), Kind.STORE, _EVENT, str(told))
+            if told is error:
+                raise
             raise told from error
+
+    def _changing(self) -> contextlib.AbstractContextManager[Connection]:
+        """Give the connection for one transaction that changes something."""
+        return self._pool.connection()
 
     def _tried(self, work: Callable[[Connection], T]) -> T:
         for left in reversed(range(TRIES)):
             try:
-                with self._pool.connection() as connection:
+                with self._changing() as connection:
                     return _in_transaction(connection, work)
             except (psycopg.errors.DeadlockDetected, psycopg.errors.SerializationFailure):
                 if not left:
@@ -198,11 +209,6 @@ def _in_transaction(connection: Connection, work: Callable[[Connection], T]) -> 
             connection.execute("ROLLBACK")
         raise
     return result
-
-
-def _configure(connection: Connection, schema: str) -> None:
-    connection.execute("SET synchronous_commit = on")
-    connection.execute(sql.SQL("SET search_path = {}").format(sql.Identifier(schema)))
 
 
 def _check_server(connection: Connection, address: str) -> None:

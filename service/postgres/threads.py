@@ -14,10 +14,10 @@ T = TypeVar("T")
 
 
 class Threads:
-    """Threads of one store; fewer than connections, so that whoever else needs a connection finds one."""
+    """Threads of one store, `count` of them; fewer than connections, so that whoever else needs one finds one."""
 
-    def __init__(self) -> None:
-        self._executor = ThreadPoolExecutor(CONNECTIONS - 2, "store")
+    def __init__(self, count: int = CONNECTIONS - 2) -> None:
+        self._executor = ThreadPoolExecutor(count, "store")
 
     async def do(self, work: Callable[[], T]) -> T:
         """Do work in a thread, and return what it returned.

@@ -24,6 +24,7 @@ OPTIONAL = {
     "hubbub.accountant.library.dp_accounting": "dp-accounting",
     "hubbub.accountant.rigorous": "rigorous",
     "hubbub.deploy.pictures.draw": "plots",
+    "hubbub.analyzer.postgres": "postgres",
     "hubbub.service.postgres": "postgres",
     "hubbub.shuffler.postgres": "postgres",
     "hubbub.service.spark": "spark",

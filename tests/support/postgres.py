@@ -14,20 +14,56 @@ import tempfile
 import uuid
 import warnings
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import psycopg
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
 
-from hubbub.service.postgres.schema import bring_forward
+from hubbub.analyzer.postgres import store as analyzer
+from hubbub.analyzer.postgres.keyring import Keyring as AnalyzerKeyring
+from hubbub.service.postgres.schema import Schema, bring_forward
 from hubbub.shuffler.postgres import PostgresStore
-from hubbub.shuffler.postgres.keyring import Keyring
-from hubbub.shuffler.postgres.store import SCHEMA
+from hubbub.shuffler.postgres import store as shuffler
+from hubbub.shuffler.postgres.keyring import Keyring as ShufflerKeyring
 
 ADDRESS_FILE = "address"
 """Holds, in a store's folder, the address of its database."""
+
+K = TypeVar("K")
+S = TypeVar("S")
+
+
+@dataclass(frozen=True)
+class Kind(Generic[K, S]):
+    """A service's store: where it is in a database, its keyring, and itself."""
+
+    schema: Schema
+    keyring: type[K]
+    store: Callable[..., S]
+
+    def store_in(self, folder: Path, **named: Any) -> S:
+        """Open the store whose keyring is in a folder; it is made first, with a database, where there is none.
+
+        `sqlite` is the class of the keyring's connections, `connection` that of those to the database.
+        """
+        kept = folder / ADDRESS_FILE
+        if not kept.exists():
+            create: Callable[[Path], Path] = self.keyring.create
+            create(folder)
+            kept.write_text(new_database())
+        of_keyring = {"connection": named.pop("sqlite")} if "sqlite" in named else {}
+        troubles = named.pop("troubles", None)
+        keyring = self.keyring(folder, troubles=troubles, **of_keyring)  # type: ignore[call-arg]
+        return self.store(keyring, kept.read_text(), troubles=troubles, **named)
+
+
+SHUFFLER = Kind(shuffler.SCHEMA, ShufflerKeyring, shuffler.PostgresStore)
+ANALYZER = Kind(analyzer.SCHEMA, AnalyzerKeyring, analyzer.PostgresStore)
+KINDS: tuple[Kind[Any, Any], ...] = (SHUFFLER, ANALYZER)
+
 
 _CHANGE = re.compile(
     r"\s*(?:(BEGIN|COMMIT)\b"
@@ -76,7 +112,8 @@ def data_folder() -> Path:
 def _template() -> str:
     """Return a database with the tables, which is copied: migrating takes longer."""
     address = new_database(template=None)
-    bring_forward(address, SCHEMA)
+    for kind in KINDS:
+        bring_forward(address, kind.schema)
     return _name(address)
 
 
@@ -104,15 +141,8 @@ def drop_database(address: str) -> None:
 
 
 def store_in(folder: Path, **named: Any) -> PostgresStore:
-    """Open the store whose keyring is in a folder; it is made first, with a database, where there is none."""
-    kept = folder / ADDRESS_FILE
-    if not kept.exists():
-        Keyring.create(folder)
-        kept.write_text(new_database())
-    keyring = {name: named.pop(name) for name in ("sqlite", "troubles") if name in named}
-    troubles = keyring.get("troubles")
-    opened = Keyring(folder, troubles=troubles, **({"connection": keyring["sqlite"]} if "sqlite" in keyring else {}))
-    return PostgresStore(opened, kept.read_text(), troubles=troubles, **named)
+    """Open the shuffler's store whose keyring is in a folder, or make it."""
+    return SHUFFLER.store_in(folder, **named)
 
 
 def cut_off(folder: Path) -> None:
