@@ -36,6 +36,10 @@ CONNECTIONS = 8
 TRIES = 5
 """How often a transaction is done anew that the server took back since others were in its way."""
 
+_NETWORK = {"tcp_user_timeout": 30_000, "keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 4}
+"""How soon a server is given up whose machine is gone without a word: after half a minute, where the system's own
+settings wait for a quarter of an hour. Milliseconds, seconds, seconds, and how often; an address may say otherwise."""
+
 _EVENT = "a transaction failed"
 _SERVER = "see that the server runs and can be reached, and the service goes on by itself"
 _FULL = "make room on its disk, and the service goes on by itself"
@@ -100,7 +104,9 @@ class Sessions:
         self.schema = schema
         self._troubles = troubles or Troubles()
         self._closed = threading.Event()
-        self.settled = make_conninfo(address, connect_timeout=int(WAIT_SECONDS))
+        given = conninfo_to_dict(address)
+        network = {name: value for name, value in _NETWORK.items() if name not in given}
+        self.settled = make_conninfo(address, connect_timeout=int(WAIT_SECONDS), **network)
         try:
             with psycopg.connect(self.settled, autocommit=True) as probe:
                 _check_server(probe, address)

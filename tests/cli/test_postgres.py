@@ -25,10 +25,14 @@ def server() -> Iterator[OwnServer]:
 
 
 @pytest.mark.slow
-async def test_a_round_in_postgresql_comes_to_a_certificate_that_verifies(tmp_path: Path, server: OwnServer) -> None:
+async def test_a_round_in_postgresql_comes_to_a_certificate_that_verifies(
+    tmp_path: Path, server: OwnServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address = server.with_password(tmp_path / "passwords")
+    monkeypatch.setenv("PGPASSFILE", str(tmp_path / "passwords"))
     schedule = Schedule(int(time.time()), length=3600, grace=60, rounds=1, close="operator")
     draft = Draft("kiosks", schedule, 100, Privacy(8.0, 1e-3, 16.0), (Histogram("theme", ("light", "dark")),))
-    async with LocalPipeline(draft, tmp_path / "pipeline", database=server.address) as running:
+    async with LocalPipeline(draft, tmp_path / "pipeline", database=address) as running:
         names = [f"device {number}" for number in range(100)]
         for name in names:
             async with running.device(name) as device:
@@ -58,3 +62,5 @@ async def test_a_round_in_postgresql_comes_to_a_certificate_that_verifies(tmp_pa
             assert "nothing was made" in hubbub(role.value, settings, "--create-store").err
             # The round is over, and so are its secrets.
             assert secrets_in(running.folder.of(role) / "data") == []
+        monkeypatch.delenv("PGPASSFILE")
+        assert "no password supplied" in hubbub(role.value, settings, "--check-store").err

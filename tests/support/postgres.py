@@ -99,6 +99,21 @@ class OwnServer:
         parts = conninfo_to_dict(self._server.get_uri())
         self.address = f"postgresql://{parts['user']}@/{parts['dbname']}?host={parts['host']}"
 
+    def with_password(self, passwords: Path) -> str:
+        """Make a database and its user, who needs the password that is put in a file; return the database's address."""
+        password = uuid.uuid4().hex
+        with psycopg.connect(self.address, autocommit=True) as connection:
+            made = sql.SQL("CREATE ROLE hubbub LOGIN PASSWORD {}")
+            connection.execute(made.format(sql.Literal(password)))
+            connection.execute("CREATE DATABASE hubbub OWNER hubbub")
+            rules = self.folder / "pg_hba.conf"
+            # The first line that fits is what holds.
+            rules.write_text(f"local all hubbub scram-sha-256\n{rules.read_text()}")
+            connection.execute("SELECT pg_reload_conf()")
+        passwords.write_text(f"*:*:*:hubbub:{password}\n")
+        passwords.chmod(0o600)
+        return f"postgresql://hubbub@/hubbub?host={conninfo_to_dict(self.address)['host']}"
+
     def crash(self) -> None:
         """Have the server end at once, without a word to anybody, as when its machine does."""
         process = self._server.get_postmaster_info().process
