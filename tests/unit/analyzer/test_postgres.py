@@ -44,9 +44,9 @@ def address_in(folder: Path) -> str:
 
 
 async def delivered(store: PostgresStore, query: int) -> list[bytes]:
-    envelopes = [os.urandom(48) for _ in range(30)]
+    envelopes = [os.urandom(48) for _ in range(12)]
     batch = BatchId(TASK.id, 0, query)
-    record = BatchRecord(batch, 30, released_digest(envelopes), bytes(32), "schedule")
+    record = BatchRecord(batch, 12, released_digest(envelopes), bytes(32), "schedule")
     await store.announce(record, record.signed_by(PARTIES.shuffler), bytes(32), lambda _stored: None)
     await store.append(Envelopes(batch, 0, tuple(envelopes[:10])))
     await store.append(Envelopes(batch, 5, tuple(envelopes[5:])))
@@ -62,7 +62,7 @@ async def counted(store: PostgresStore) -> tuple[NewRoundKey, list[bytes]]:
     for query, counts in enumerate(COUNTS):
         arrived += await delivered(store, query)
         charges = charges_for(TASK, 0, await store.charges(TASK.id))
-        await store.commit(BatchId(TASK.id, 0, query), counts, bytes(64), Committed(30, {}), charges)
+        await store.commit(BatchId(TASK.id, 0, query), counts, bytes(64), Committed(12, {}), charges)
     return key, arrived
 
 
