@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hubbub.protos.errors import HubbubError
 from hubbub.protos.stored import Layout
 from hubbub.service.stages import Observe, unobserved
+from hubbub.service.stores import of_an_extra
 from hubbub.service.troubles import Troubles
 from hubbub.shuffler.sqlite import SqliteStore
 from hubbub.shuffler.sqlite.schema import FILE_NAME, LAYOUT
@@ -17,8 +15,6 @@ from hubbub.shuffler.store import Store
 
 if TYPE_CHECKING:
     from hubbub.shuffler.settings import Settings
-
-_EXTRA = "store = postgresql://… needs PostgreSQL's driver: pip install 'hubbub[postgres]'"
 
 
 def open_store(settings: Settings, observe: Observe = unobserved, troubles: Troubles | None = None) -> Store:
@@ -30,7 +26,7 @@ def open_store(settings: Settings, observe: Observe = unobserved, troubles: Trou
     """
     if not settings.store:
         return SqliteStore(settings.data, observe, troubles=troubles)
-    with _of_an_extra():
+    with of_an_extra():
         from hubbub.shuffler.postgres import PostgresStore
 
     return PostgresStore.open(settings.data, settings.store, observe, troubles=troubles)
@@ -45,7 +41,7 @@ def create_store(settings: Settings) -> Path:
     """
     if not settings.store:
         return SqliteStore.create(settings.data)
-    with _of_an_extra():
+    with of_an_extra():
         from hubbub.shuffler.postgres import PostgresStore
 
     return PostgresStore.create(settings.data, settings.store)
@@ -59,15 +55,7 @@ def file_of(settings: Settings) -> tuple[str, Layout]:
     """
     if not settings.store:
         return FILE_NAME, LAYOUT
-    with _of_an_extra():
+    with of_an_extra():
         from hubbub.shuffler.postgres import keyring
 
     return keyring.FILE_NAME, keyring.LAYOUT
-
-
-@contextlib.contextmanager
-def _of_an_extra() -> Iterator[None]:
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        raise HubbubError(_EXTRA) from error

@@ -7,37 +7,27 @@ so a round that is being erased is told from one whose keys were lost.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sqlite3
-import threading
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TypeVar
 
 from hubbub.protos.stored import Layout
-from hubbub.service.database import Database
 from hubbub.service.erasing import put_away, taken_out
-from hubbub.service.errors import StoreError, as_store_error
+from hubbub.service.postgres.keyring import FILE_NAME, KEYRING_TABLE, KeyringFile
+from hubbub.service.postgres.sealing import SECRET_BYTES
 from hubbub.service.store_file import create
 from hubbub.service.troubles import Troubles
-from hubbub.shuffler.postgres.sealing import SECRET_BYTES, RoundCipher
+from hubbub.shuffler.postgres.sealing import RoundCipher
 from hubbub.shuffler.records import RoundId
 from hubbub.shuffler.sqlite.enrolled import ADMISSION_TABLES
-
-T = TypeVar("T")
-
-FILE_NAME = "keyring.db"
 
 LAYOUT = Layout(
     what="shuffler's keyring",
     version=1,
     older="there is no older one",
-    script="""
--- Which keyring this is, 16 random bytes: the database says which one it belongs to.
-CREATE TABLE keyring (id BLOB NOT NULL) STRICT;
-INSERT INTO keyring VALUES (randomblob(16));
+    script=KEYRING_TABLE
+    + """
 -- A round's secret (what is stored of it is enciphered under keys from it), private key and place key; none: destroyed.
 CREATE TABLE secret (
     key INTEGER PRIMARY KEY, task BLOB NOT NULL, number INTEGER NOT NULL,
@@ -61,8 +51,11 @@ class Secrets:
 DESTROYED = Secrets(None)
 
 
-class Keyring:
-    """The keyring in a folder, for one process at a time, from any thread. What was answered is on disk."""
+class Keyring(KeyringFile[Secrets]):
+    """The shuffler's keyring: secrets of rounds, and what devices are admitted with.
+
+    `sqlite.enrolled` reads and writes the latter, on the connection that `read` and `change` hand to their work.
+    """
 
     @staticmethod
     def create(folder: Path) -> Path:
@@ -85,55 +78,11 @@ class Keyring:
         Raises:
             StoreError: where there is none, another process uses it, or another version wrote it.
         """
-        self.folder = folder
-        self._lock = threading.RLock()
-        self._database = Database(folder, FILE_NAME, LAYOUT, connection)
-        self._told = (troubles or Troubles()).of_store(self._database.path, "the keyring could not be written")
-        try:
-            self.id: bytes = self._database.writer.execute("SELECT id FROM keyring").fetchone()[0]
-            self._secrets = _load(self._database.writer)
-        except (sqlite3.Error, TypeError, ValueError) as error:
-            self._database.close()
-            raise as_store_error(error, self._database.path) from error
-
-    @property
-    def path(self) -> Path:
-        """The keyring's file."""
-        return self._database.path
-
-    def accept(self) -> None:
-        """Go on with the keyring, which belongs to the database; cut what a killed process left of its log."""
-        self._database.accept()
-
-    def close(self) -> None:
-        """Close the file and let the folder go."""
-        with self._lock:
-            self._database.close()
-
-    # Rounds
-
-    def of(self, round_: RoundId) -> Secrets:
-        """Return what is held of a round.
-
-        Raises:
-            StoreError: where the keyring never had anything of it.
-        """
-        found = self._secrets.get(round_)
-        if found is None:
-            raise StoreError(
-                f"the keyring {self.path} knows nothing of round {round_[1]} of task {round_[0].hex()}, which the "
-                "database has: one of them is an old copy; put the newest of both back, or end the store's tasks"
-            )
-        return found
-
-    @property
-    def rounds(self) -> list[RoundId]:
-        """The rounds that something is held of, or was."""
-        return list(self._secrets)
+        super().__init__(folder, LAYOUT, _load, connection=connection, troubles=troubles)
 
     def begin(self, round_: RoundId) -> None:
         """Have a secret for a round, a new one where there is none."""
-        with self._lock:
+        with self.lock:
             if round_ in self._secrets:
                 return
             secret = os.urandom(SECRET_BYTES)
@@ -145,13 +94,13 @@ class Keyring:
         """Keep a round's keys, in place of those that no device was ever shown."""
         values = (put_away(private_key), put_away(place_key) if place_key else None, *round_)
         statement = "UPDATE secret SET private_key = ?, place_key = ? WHERE task = ? AND number = ?"
-        with self._lock:
+        with self.lock:
             self._change(lambda writer: writer.execute(statement, values))
             self._secrets[round_] = replace(self.of(round_), private_key=private_key, place_key=place_key)
 
     def destroy_private(self, round_: RoundId) -> None:
         """Destroy a round's private key; it is in no file any more."""
-        with self._lock:
+        with self.lock:
             statement = "UPDATE secret SET private_key = NULL WHERE task = ? AND number = ?"
             self._change(lambda writer: writer.execute(statement, round_))
             self._secrets[round_] = replace(self.of(round_), private_key=b"")
@@ -159,56 +108,12 @@ class Keyring:
 
     def destroy(self, round_: RoundId) -> None:
         """Destroy all keys of a round; they are in no file any more, and what was stored under them means nothing."""
-        with self._lock:
+        with self.lock:
             statement = "UPDATE secret SET storage = NULL, private_key = NULL, place_key = NULL "
             which = "WHERE task = ? AND number = ?"
             self._change(lambda writer: writer.execute(statement + which, round_))
             self._secrets[round_] = DESTROYED
             self.clean()
-
-    # What devices are admitted with: `sqlite.enrolled` does it on the connection that is handed to `work`
-
-    def change(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Do work in one transaction, and return what it returned once that is on disk."""
-        with self._lock:
-            return self._change(work)
-
-    def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Return what is read on disk."""
-        with self._lock, self._failing():
-            return work(self._database.reader)
-
-    def clean(self) -> None:
-        """Leave nothing of what was deleted in any file.
-
-        Raises:
-            StoreError: where it could not be done; it may be called again.
-        """
-        with self._lock, self._failing():
-            self._database.clean()
-
-    def _change(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        writer = self._database.writer
-        with self._failing():
-            try:
-                writer.execute("BEGIN IMMEDIATE")
-                result = work(writer)
-                writer.execute("COMMIT")
-            except BaseException:
-                with contextlib.suppress(sqlite3.Error):
-                    writer.rollback()
-                raise
-            self._database.committed()
-        self._told(None)
-        return result
-
-    @contextlib.contextmanager
-    def _failing(self) -> Iterator[None]:
-        try:
-            yield
-        except (sqlite3.Error, OSError) as error:
-            self._told(error)
-            raise as_store_error(error, self._database.path) from error
 
 
 def _load(connection: sqlite3.Connection) -> dict[RoundId, Secrets]:

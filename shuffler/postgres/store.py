@@ -27,17 +27,18 @@ from hubbub.service.chains import check_chains
 from hubbub.service.charges import Charges
 from hubbub.service.errors import damaged
 from hubbub.service.ledgers import check_ledgers
+from hubbub.service.postgres import ledger
+from hubbub.service.postgres.binding import bind, check_new
+from hubbub.service.postgres.schema import Schema, bring_forward
+from hubbub.service.postgres.sessions import Connection, Sessions, lock
 from hubbub.service.stages import Observe, unobserved
 from hubbub.service.troubles import Troubles
 from hubbub.shuffler.keys import RoundKeys
 from hubbub.shuffler.mix import Inners
 from hubbub.shuffler.postgres import tables
-from hubbub.shuffler.postgres.binding import bind, check_new
 from hubbub.shuffler.postgres.enrolling import Enrolling
 from hubbub.shuffler.postgres.holding import ROUND_LOCK, Call
 from hubbub.shuffler.postgres.keyring import Keyring
-from hubbub.shuffler.postgres.schema import bring_forward
-from hubbub.shuffler.postgres.sessions import Connection, Sessions, lock
 from hubbub.shuffler.postgres.writer import Writer
 from hubbub.shuffler.records import (
     ANY_ROUND,
@@ -52,6 +53,9 @@ from hubbub.shuffler.records import (
 )
 
 T = TypeVar("T")
+
+SCHEMA = Schema("hubbub_shuffler", "hubbub.shuffler.postgres")
+"""Where the store is in a database, and what makes its tables."""
 
 _TASK_LOCK = "task"
 """The kind of lock under which a task's ledger and chain grow."""
@@ -72,8 +76,8 @@ class PostgresStore(Enrolling):
         Raises:
             StoreError: where there is a keyring or a store already; nothing was made then.
         """
-        bring_forward(address)
-        check_new(address)
+        bring_forward(address, SCHEMA)
+        check_new(address, SCHEMA, "a shuffler's")
         path = Keyring.create(folder)
         PostgresStore(Keyring(folder), address).close()
         return path
@@ -109,8 +113,8 @@ class PostgresStore(Enrolling):
         with contextlib.ExitStack() as opened:
             if keeps:
                 opened.callback(keyring.close)
-            bring_forward(address)
-            self._sessions = Sessions(address, observe, connection=connection, troubles=troubles)
+            bring_forward(address, SCHEMA)
+            self._sessions = Sessions(address, SCHEMA.name, observe, connection=connection, troubles=troubles)
             opened.callback(self._sessions.close)
             self._begun = self._checked(address)
             opened.pop_all()
@@ -149,7 +153,7 @@ class PostgresStore(Enrolling):
         """Write what is waiting and close the connections."""
         # The writer first: it still writes what waits.
         self._writer.close()
-        self._threads.shutdown(wait=True)
+        self._threads.shutdown()
         self._sessions.close()
         if self._keeps:
             self._keyring.close()
@@ -198,11 +202,11 @@ class PostgresStore(Enrolling):
 
     async def charges(self, task_id: bytes) -> Charges:
         """Return a task's ledger, oldest charge first."""
-        return await self._read(lambda connection: tables.charges_of(connection, task_id))
+        return await self._read(lambda connection: ledger.charges_of(connection, task_id))
 
     async def releases(self, task_id: bytes) -> Sequence[Release]:
         """Return a task's releases, the first of them first."""
-        return await self._read(lambda connection: tables.releases_of(connection, task_id))
+        return await self._read(lambda connection: ledger.releases_of(connection, task_id))
 
     # Counting
 
@@ -312,9 +316,9 @@ class PostgresStore(Enrolling):
                 return current
             # The task's ledger and chain: rounds of other tasks are mixed meanwhile.
             lock(connection, _TASK_LOCK, round_.task_id.hex())
-            tables.check_charges(connection, round_.task_id, charges)
+            ledger.check_charges(connection, round_.task_id, charges)
             work(tables.RoundTables(connection, self._whole(current), cipher, self.folder))
-            tables.insert_charges(connection, round_.task_id, charges)
+            ledger.insert_charges(connection, round_.task_id, charges)
             tables.drop(connection, current, "arrived")
             mixed = replace(current, state=RoundState.MIXED)
             tables.update_round(connection, mixed)
@@ -387,6 +391,6 @@ def _locked(connection: Connection, round_: Round) -> Round:
 
 
 def _checked_rounds(connection: Connection) -> list[Round]:
-    check_ledgers("shuffler", tables.charges(connection), tables.batches_by_round(connection))
-    check_chains("shuffler", tables.releases(connection), tables.all_records(connection), own=True)
+    check_ledgers("shuffler", ledger.charges(connection), tables.batches_by_round(connection))
+    check_chains("shuffler", ledger.releases(connection), tables.all_records(connection), own=True)
     return tables.rounds(connection)

@@ -11,16 +11,21 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from hubbub.protos.keys import KeySet
 from hubbub.protos.messages import RoundState
+from hubbub.protos.signed import SignedDocument
 from hubbub.service.errors import StoreError
+from hubbub.service.postgres import sessions
+from hubbub.service.postgres.schema import bring_forward
 from hubbub.service.settings import SettingsError
 from hubbub.service.troubles import Kind, Troubles
+from hubbub.shuffler.keys import RoundKeys
 from hubbub.shuffler.mix import Inners
-from hubbub.shuffler.postgres import PostgresStore, holding, sessions
+from hubbub.shuffler.postgres import PostgresStore, holding
 from hubbub.shuffler.postgres.holding import Call, NearlyFullError
 from hubbub.shuffler.postgres.keyring import Keyring
-from hubbub.shuffler.postgres.schema import bring_forward
 from hubbub.shuffler.postgres.sealing import RoundCipher
+from hubbub.shuffler.postgres.store import SCHEMA
 from hubbub.shuffler.records import Held, Opened
 from hubbub.shuffler.settings import load
 from support import postgres
@@ -91,7 +96,7 @@ async def test_who_finds_a_round_full_only_when_the_other_committed_takes_all_ba
         round_ = await stores[0].add_round(TASK, 0)
         one, other, watch = (open_.enter_context(psycopg.connect(address, autocommit=True)) for _ in range(3))
         for connection in (one, other):
-            connection.execute(f"SET search_path = {sessions.SCHEMA}")
+            connection.execute(f"SET search_path = {SCHEMA.name}")
             connection.execute("BEGIN")
         calls = [[Call(round_, [Opened(os.urandom(16), bytes(16), b"x") for _ in range(10)], most=15)] for _ in "ab"]
         assert holding.hold(one, keyring, calls[0]) == [[Held.NEW] * 10]
@@ -122,7 +127,13 @@ async def test_nothing_that_must_be_erased_is_ever_in_the_clear_in_the_server_s_
     opened = [Opened(os.urandom(16), os.urandom(16), os.urandom(48)) for _ in range(20)]
     store = postgres.store_in(folder)
     round_ = await store.add_round(TASK, 0)
+    key_set = KeySet(SignedDocument(b"{}", bytes(64)), SignedDocument(b"{}", bytes(64)))
+    private, place = os.urandom(32), os.urandom(32)
+    round_ = await store.install(round_, RoundKeys(private, key_set, place))
     await store.hold(round_, opened)
+    keys = postgres.secrets_in(folder)
+    assert len(keys) == 3
+    assert {private, place} <= set(keys)
 
     def work(inners: Inners) -> None:
         inners.put_released(0, 0, b"".join(inners.arrived()))
@@ -132,11 +143,9 @@ async def test_nothing_that_must_be_erased_is_ever_in_the_clear_in_the_server_s_
     erased = await store.erase(mixed, RoundState.ERASED)
     assert erased.state is RoundState.ERASED
     store.close()
-    with psycopg.connect(postgres.server(), autocommit=True) as connection:
-        connection.execute("CHECKPOINT")
     secrets = [part for each in opened for part in (each.id, each.digest, each.inners[:16])]
-    for content in (*files(postgres.data_folder()), *files(folder)):
-        assert [secret for secret in secrets if secret in content] == []
+    for content in postgres.kept_in_files(folder):
+        assert [secret for secret in (*secrets, *keys) if secret in content] == []
 
 
 def test_a_block_opens_in_its_own_place_alone() -> None:
@@ -179,7 +188,7 @@ def test_a_newer_schema_is_refused_by_name(folder: Path) -> None:
     with psycopg.connect(address) as connection:
         connection.execute("UPDATE hubbub_shuffler.alembic_version SET version_num = 'shuffler_99'")
     with pytest.raises(StoreError, match="version shuffler_99, this hubbub knows shuffler_1"):
-        bring_forward(address)
+        bring_forward(address, SCHEMA)
 
 
 async def test_a_server_that_cuts_off_its_connections_is_a_trouble_until_it_answers(
