@@ -114,14 +114,6 @@ async def test_who_finds_a_round_full_only_when_the_other_committed_takes_all_ba
         assert (found.count(Held.NEW), found.count(Held.FULL)) == (5, 5)
 
 
-def files(folder: Path) -> Iterator[bytes]:
-    for path in folder.rglob("*"):
-        # What is removed meanwhile is not there any more, and sockets hold nothing.
-        with contextlib.suppress(OSError):
-            if path.is_file():
-                yield path.read_bytes()
-
-
 @pytest.mark.slow
 async def test_nothing_that_must_be_erased_is_ever_in_the_clear_in_the_server_s_files(folder: Path) -> None:
     opened = [Opened(os.urandom(16), os.urandom(16), os.urandom(48)) for _ in range(20)]
