@@ -12,11 +12,11 @@ from hubbub.shuffler.postgres.sessions import SCHEMA, Connection, as_store_error
 _NEWEST = "put the newest copy of both back, or end the store's tasks, and start new ones in a new store"
 
 
-def check_new(address: str) -> None:
-    """Return only if a database belongs to no keyring yet.
+def is_kept(address: str) -> bool:
+    """Return whether a database belongs to a keyring.
 
     Raises:
-        StoreError: where it does, or the server cannot be used.
+        StoreError: where the server cannot be used.
     """
     try:
         with psycopg.connect(address, autocommit=True) as connection:
@@ -24,7 +24,16 @@ def check_new(address: str) -> None:
             row = connection.execute(statement).fetchone()
     except psycopg.Error as error:
         raise as_store_error(error, address) from error
-    if row is None or row[0]:
+    return row is None or bool(row[0])
+
+
+def check_new(address: str) -> None:
+    """Return only if a database belongs to no keyring yet.
+
+    Raises:
+        StoreError: where it does, or the server cannot be used.
+    """
+    if is_kept(address):
         raise StoreError(
             f"{shown(address)} holds a shuffler's store; nothing was made. --create-store is for a first start alone, "
             "leave it out of what starts the service, or name another database"

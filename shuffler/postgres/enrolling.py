@@ -35,6 +35,7 @@ class Enrolling:
             raise StoreError("the store is closed; the service is stopping") from error
 
     async def _enrolled(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Change what is kept of devices."""
         return await self._in_thread(lambda: self._keyring.change(work))
 
     async def masters(self) -> list[Master]:

@@ -11,17 +11,19 @@ import contextlib
 import os
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
+from hubbub.protos.copies import Row
 from hubbub.protos.stored import Layout
 from hubbub.service.database import Database
 from hubbub.service.erasing import put_away, taken_out
 from hubbub.service.errors import StoreError, as_store_error
 from hubbub.service.store_file import create
 from hubbub.service.troubles import Troubles
+from hubbub.shuffler.postgres import rows
 from hubbub.shuffler.postgres.sealing import SECRET_BYTES, RoundCipher
 from hubbub.shuffler.records import RoundId
 from hubbub.shuffler.sqlite.enrolled import ADMISSION_TABLES
@@ -30,14 +32,24 @@ T = TypeVar("T")
 
 FILE_NAME = "keyring.db"
 
+
+def _name_copy(connection: sqlite3.Connection) -> None:
+    connection.execute("CREATE TABLE copy (id BLOB NOT NULL) STRICT")
+    connection.execute("INSERT INTO copy VALUES (randomblob(16))")
+
+
 LAYOUT = Layout(
     what="shuffler's keyring",
-    version=1,
+    version=2,
     older="there is no older one",
+    migrations={1: _name_copy},
     script="""
 -- Which keyring this is, 16 random bytes: the database says which one it belongs to.
 CREATE TABLE keyring (id BLOB NOT NULL) STRICT;
 INSERT INTO keyring VALUES (randomblob(16));
+-- Which copy of the keyring this is: those that follow have the id of the one that they follow.
+CREATE TABLE copy (id BLOB NOT NULL) STRICT;
+INSERT INTO copy VALUES (randomblob(16));
 -- A round's secret (what is stored of it is enciphered under keys from it), private key and place key; none: destroyed.
 CREATE TABLE secret (
     key INTEGER PRIMARY KEY, task BLOB NOT NULL, number INTEGER NOT NULL,
@@ -59,6 +71,20 @@ class Secrets:
 
 
 DESTROYED = Secrets(None)
+
+
+class Copies(Protocol):
+    """The copies of a keyring, which are told of every change."""
+
+    def tell(self, rows: Sequence[Row]) -> None:
+        """Note what has changed; called in order, and returns at once."""
+
+    def wait(self) -> None:
+        """Return once all that was told is on the disks of those that must have it.
+
+        Raises:
+            StoreError: where one is away.
+        """
 
 
 class Keyring:
@@ -88,9 +114,11 @@ class Keyring:
         self.folder = folder
         self._lock = threading.RLock()
         self._database = Database(folder, FILE_NAME, LAYOUT, connection)
+        self._copies: Copies | None = None
         self._told = (troubles or Troubles()).of_store(self._database.path, "the keyring could not be written")
         try:
             self.id: bytes = self._database.writer.execute("SELECT id FROM keyring").fetchone()[0]
+            self.copy: bytes = self._database.writer.execute("SELECT id FROM copy").fetchone()[0]
             self._secrets = _load(self._database.writer)
         except (sqlite3.Error, TypeError, ValueError) as error:
             self._database.close()
@@ -109,6 +137,43 @@ class Keyring:
         """Close the file and let the folder go."""
         with self._lock:
             self._database.close()
+
+    # Copies
+
+    def copied_by(self, copies: Copies) -> None:
+        """Tell copies of every change from now on, and answer changes only once they have them."""
+        with self._lock, self._failing():
+            rows.watch(self._database.writer)
+            self._copies = copies
+
+    def whole(self, position: Callable[[], T]) -> tuple[list[Row], T]:
+        """Return all rows, and what `position` returns at that moment, between two changes."""
+        with self._lock, self._failing():
+            return list(rows.every(self._database.writer)), position()
+
+    def follow(self, changed: Sequence[Row], keyring: bytes = b"") -> None:
+        """Have rows be as another keyring has them; nothing is left of what was destroyed there.
+
+        With the id of a `keyring`, they are all of it, and this is a copy of it from now on.
+        """
+
+        def work(writer: sqlite3.Connection) -> None:
+            rows.apply(writer, changed, anew=bool(keyring))
+            if keyring:
+                writer.execute("UPDATE keyring SET id = ?", (keyring,))
+
+        with self._lock:
+            self._change(work)
+            with self._failing():
+                self._secrets = _load(self._database.writer)
+            self.id = keyring or self.id
+            if keyring or any(map(rows.destroys, changed)):
+                self.clean()
+
+    def _everywhere(self) -> None:
+        """Return once the copies have what was changed. Without the lock: others go on meanwhile."""
+        if self._copies is not None:
+            self._copies.wait()
 
     # Rounds
 
@@ -134,12 +199,12 @@ class Keyring:
     def begin(self, round_: RoundId) -> None:
         """Have a secret for a round, a new one where there is none."""
         with self._lock:
-            if round_ in self._secrets:
-                return
-            secret = os.urandom(SECRET_BYTES)
-            statement = "INSERT INTO secret (task, number, storage) VALUES (?, ?, ?)"
-            self._change(lambda writer: writer.execute(statement, (*round_, put_away(secret))))
-            self._secrets[round_] = Secrets(RoundCipher(secret, *round_))
+            if round_ not in self._secrets:
+                secret = os.urandom(SECRET_BYTES)
+                statement = "INSERT INTO secret (task, number, storage) VALUES (?, ?, ?)"
+                self._change(lambda writer: writer.execute(statement, (*round_, put_away(secret))))
+                self._secrets[round_] = Secrets(RoundCipher(secret, *round_))
+        self._everywhere()
 
     def install(self, round_: RoundId, private_key: bytes, place_key: bytes) -> None:
         """Keep a round's keys, in place of those that no device was ever shown."""
@@ -148,6 +213,7 @@ class Keyring:
         with self._lock:
             self._change(lambda writer: writer.execute(statement, values))
             self._secrets[round_] = replace(self.of(round_), private_key=private_key, place_key=place_key)
+        self._everywhere()
 
     def destroy_private(self, round_: RoundId) -> None:
         """Destroy a round's private key; it is in no file any more."""
@@ -156,6 +222,7 @@ class Keyring:
             self._change(lambda writer: writer.execute(statement, round_))
             self._secrets[round_] = replace(self.of(round_), private_key=b"")
             self.clean()
+        self._everywhere()
 
     def destroy(self, round_: RoundId) -> None:
         """Destroy all keys of a round; they are in no file any more, and what was stored under them means nothing."""
@@ -165,13 +232,16 @@ class Keyring:
             self._change(lambda writer: writer.execute(statement + which, round_))
             self._secrets[round_] = DESTROYED
             self.clean()
+        self._everywhere()
 
     # What devices are admitted with: `sqlite.enrolled` does it on the connection that is handed to `work`
 
     def change(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Do work in one transaction, and return what it returned once that is on disk."""
         with self._lock:
-            return self._change(work)
+            result = self._change(work)
+        self._everywhere()
+        return result
 
     def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Return what is read on disk."""
@@ -193,12 +263,15 @@ class Keyring:
             try:
                 writer.execute("BEGIN IMMEDIATE")
                 result = work(writer)
+                changed = rows.changed(writer) if self._copies is not None else []
                 writer.execute("COMMIT")
             except BaseException:
                 with contextlib.suppress(sqlite3.Error):
                     writer.rollback()
                 raise
             self._database.committed()
+        if self._copies is not None and changed:
+            self._copies.tell(changed)
         self._told(None)
         return result
 

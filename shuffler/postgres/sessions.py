@@ -85,8 +85,11 @@ class Sessions:
         *,
         connection: type[Connection] = psycopg.Connection,
         troubles: Troubles | None = None,
+        check: Callable[[Connection], None] | None = None,
     ) -> None:
         """Connect; `observe` is told how many seconds each transaction took, `connection` is the connections' class.
+
+        Every transaction that changes something begins with `check`, which raises where it must not be made.
 
         Raises:
             StoreError: where the server is away, refuses, or does not keep what it has committed.
@@ -94,6 +97,7 @@ class Sessions:
         self.address = address
         self._observe = observe
         self._troubles = troubles or Troubles()
+        self._check = check
         self._closed = threading.Event()
         settled = make_conninfo(address, connect_timeout=int(WAIT_SECONDS))
         try:
@@ -108,7 +112,7 @@ class Sessions:
             min_size=1,
             max_size=CONNECTIONS,
             timeout=WAIT_SECONDS,
-            configure=_configure,
+            configure=configure,
             check=ConnectionPool.check_connection,
             name="store",
             open=True,
@@ -161,17 +165,22 @@ class Sessions:
         for left in reversed(range(TRIES)):
             try:
                 with self._pool.connection() as connection:
-                    return _in_transaction(connection, work)
+                    return _in_transaction(connection, lambda: self._checked(connection, work))
             except (psycopg.errors.DeadlockDetected, psycopg.errors.SerializationFailure):
                 if not left:
                     raise
         raise AssertionError("the last try returned or raised")
 
+    def _checked(self, connection: Connection, work: Callable[[Connection], T]) -> T:
+        if self._check is not None:
+            self._check(connection)
+        return work(connection)
 
-def _in_transaction(connection: Connection, work: Callable[[Connection], T]) -> T:
+
+def _in_transaction(connection: Connection, work: Callable[[], T]) -> T:
     try:
         connection.execute("BEGIN")
-        result = work(connection)
+        result = work()
         connection.execute("COMMIT")
     except BaseException:
         # A connection that is broken has lost its transaction with it.
@@ -181,7 +190,8 @@ def _in_transaction(connection: Connection, work: Callable[[Connection], T]) -> 
     return result
 
 
-def _configure(connection: Connection) -> None:
+def configure(connection: Connection) -> None:
+    """Have a connection keep what it commits, and find the store's tables."""
     connection.execute("SET synchronous_commit = on")
     connection.execute(sql.SQL("SET search_path = {}").format(sql.Identifier(SCHEMA)))
 
