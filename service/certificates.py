@@ -39,9 +39,9 @@ class Certificates(Collector):
 
     def __init__(
         self,
-        role: Role,
+        role: str,
         tls: TLS,
-        identity: Path,
+        identity: Path | None,
         clock: Callable[[], float],
         check: Callable[[bytes], None] | None = None,
     ) -> None:
@@ -68,7 +68,7 @@ class Certificates(Collector):
         # Services know each other by these names; any other may be a certificate of somebody else's authority.
         if party in set(Role) - {self._role}:
             raise CertificateError(
-                f"{self._tls.certificate} is the {party}'s certificate; give the {self._role.value} its own"
+                f"{self._tls.certificate} is the {party}'s certificate; give the {self._role} its own"
             )
         for path in (self._identity, self._tls.key):
             exposed = readable_by_others(path) if path is not None else None

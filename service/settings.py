@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import difflib
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Any, Literal, TypeVar
 from urllib.parse import parse_qsl, urlsplit
 
@@ -197,8 +198,8 @@ class SparkSettings(Table):
 T = TypeVar("T", bound=Table)
 
 
-def load(path: Path, kind: type[T], whose: str) -> T:
-    """Return the settings in a TOML file; `whose` names the party in errors.
+def load(path: Path, kind: type[T], whose: str, given: Mapping[str, object] = MappingProxyType({})) -> T:
+    """Return the settings in a TOML file; `whose` names the party in errors. What is `given` goes before the file.
 
     Raises:
         SettingsError: naming the file, the key, the value and what is expected.
@@ -210,7 +211,7 @@ def load(path: Path, kind: type[T], whose: str) -> T:
     except (ValueError, RecursionError) as error:  # not all that tomllib raises is its own error
         raise SettingsError(f"{path} is not TOML: {error!s:.200}; look at the file there") from error
     try:
-        return kind.model_validate(content, context={"folder": path.parent})
+        return kind.model_validate({**content, **given}, context={"folder": path.parent})
     except ValidationError as error:
         raise SettingsError(f"{path}: {_first_problem(error, kind, whose)}") from error
 

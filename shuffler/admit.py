@@ -35,7 +35,7 @@ from hubbub.shuffler.opening import Openers
 from hubbub.shuffler.queue import Queue
 from hubbub.shuffler.records import ANY_ROUND, DIGEST_BYTES, RETRIED, Held, Opened, Round, StoreError, is_over
 from hubbub.shuffler.room import Room
-from hubbub.shuffler.store import Store
+from hubbub.shuffler.store import Admits
 from hubbub.shuffler.tasks import Tasks, at, next_round
 
 DISK_SECONDS = 5.0
@@ -59,7 +59,7 @@ class Admission:
     def __init__(
         self,
         tasks: Tasks,
-        store: Store,
+        store: Admits,
         openers: Openers,
         clock: Clock,
         queue: Queue,
@@ -216,7 +216,7 @@ class Admission:
         for index, (submission, place) in enumerate(zip(submissions, places, strict=True)):
             # A retry is not a new submission: it gets its receipt again, whatever the checks would say by now.
             answer = (
-                not_enrolled(task.admission)
+                self._unproven(task, round_)
                 if place is None
                 else _known(task, round_, submission, next(known)) or refused(submission)
             )
@@ -230,6 +230,9 @@ class Admission:
         if Reason.ROUND_FULL.value in counts:
             self._say_full(task, round_)
         return answers, fresh
+
+    def _unproven(self, task: Task, round_: Round) -> Refusal:
+        return not_ready(round_.number) if self._credentials.outdated else not_enrolled(task.admission)
 
     async def _take(self, task: Task, round_: Round, taken: Sequence[tuple[Submission, bytes]]) -> list[Answer]:
         """Open submissions, and hold each under the id beside it."""

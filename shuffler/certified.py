@@ -14,11 +14,11 @@ from hubbub.protos.certificates import certificates_in, check_apart
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.transport import read_pem
 from hubbub.service.certificates import Certificates
-from hubbub.shuffler.settings import Settings
+from hubbub.shuffler.settings import PublicSettings
 from hubbub.shuffler.tasks import Tasks
 
 
-def check_devices(settings: Settings, tasks: Tasks) -> None:
+def check_devices(settings: PublicSettings, tasks: Tasks) -> None:
     """Return only if devices can reach every task.
 
     Raises:
@@ -64,7 +64,7 @@ class DevicesAuthority:
         return certificates.server(mutual=True, clients=self._pem)
 
 
-def devices_authority(settings: Settings) -> DevicesAuthority | None:
+def devices_authority(settings: PublicSettings) -> DevicesAuthority | None:
     """Return the authority of the port for devices that show a certificate, None where there is no such port.
 
     Raises:

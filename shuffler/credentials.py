@@ -12,7 +12,7 @@ from hubbub.protos.credentials import CREDENTIAL_BYTES, CredentialId, bound_to, 
 from hubbub.protos.envelope import Destination
 from hubbub.protos.messages import KeyState, Submission
 from hubbub.shuffler.records import Master, Revoked
-from hubbub.shuffler.store import Store
+from hubbub.shuffler.store import Admits
 
 _GENERATION = slice(0, 4)
 _NUMBER = slice(-16, None)
@@ -26,8 +26,10 @@ class Credentials:
         self._secrets: dict[bytes, bytes] = {}
         self._active: Master | None = None
         self.revoked = Revoked()
+        self.outdated = False
+        """Whether there may be a master key that is not known here: nobody is called a stranger meanwhile."""
 
-    async def read(self, store: Store) -> None:
+    async def read(self, store: Admits) -> None:
         """Take what the store holds now; called at the start and after each change."""
         masters = await store.masters()
         self._secrets = {master.generation.to_bytes(4, "big"): master.secret for master in masters}

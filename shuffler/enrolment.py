@@ -16,6 +16,7 @@ import structlog
 
 from hubbub.protos.credentials import KEY_BYTES, NUMBER_BYTES, Credential, authority_tag, master_fingerprint, spent_by
 from hubbub.protos.errors import SignatureError
+from hubbub.protos.keys import Role
 from hubbub.protos.messages import CredentialStatus, MasterKey, Redemption, Step
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.tickets import Ticket
@@ -23,8 +24,8 @@ from hubbub.protos.wire.enrolment import Enrolled
 from hubbub.shuffler.checks.credential import revoked
 from hubbub.shuffler.credentials import Credentials
 from hubbub.shuffler.records import ANY_ROUND, Spent, StoreError
-from hubbub.shuffler.store import Store
-from hubbub.shuffler.tasks import at
+from hubbub.shuffler.store import Admits, Store
+from hubbub.shuffler.tasks import Tasks, at
 
 RETRY_SECONDS = 1.0
 """When a device may come again that came when others had used up the second's rate, or the disk was full."""
@@ -54,8 +55,17 @@ class Rate:
         return True
 
 
-class Enrolment:
-    """Answers devices that bring tickets, and the operator.
+def signers_of_tickets(operator: bytes, shuffler: bytes, tasks: Tasks) -> tuple[set[bytes], set[bytes]]:
+    """Return the identities of operators, and of shufflers, that tickets may be of, with those of their successions."""
+    operators, shufflers = {operator}, {shuffler}
+    for lineage in (task.lineage for task in tasks.values()):
+        operators.update(() if lineage is None else lineage.identities(Role.OPERATOR))
+        shufflers.update(() if lineage is None else lineage.identities(Role.SHUFFLER))
+    return operators, shufflers
+
+
+class Issuing:
+    """Answers devices that bring tickets.
 
     `operators` and `shufflers` are the identities (32 bytes each) that a ticket may be of.
     """
@@ -63,7 +73,7 @@ class Enrolment:
     def __init__(
         self,
         credentials: Credentials,
-        store: Store,
+        store: Admits,
         operators: Collection[bytes],
         shufflers: Collection[bytes],
         clock: Callable[[], float],
@@ -77,18 +87,6 @@ class Enrolment:
         self._clock = clock
         self._rate = rate
         self._random = random
-        self._changing = asyncio.Lock()
-
-    async def start(self) -> None:
-        """Read what the store holds; a new store gets its first master key.
-
-        Raises:
-            StoreError: where the store cannot be used.
-        """
-        await self._store.step_masters(Step.STATUS, self._random(KEY_BYTES), int(self._clock()))
-        await self._credentials.read(self._store)
-
-    # Devices
 
     async def enrol(self, redemptions: Sequence[Redemption]) -> list[Enrolled]:
         """Answer each ticket, in order; a credential means that it is on disk by whom the ticket was spent."""
@@ -145,6 +143,33 @@ class Enrolment:
             return Refusal(Reason.OVERLOADED, "the shuffler has no master key yet; come again shortly", RETRY_SECONDS)
         return Credential(*issued)
 
+
+class Enrolment(Issuing):
+    """Answers devices that bring tickets, and the operator; see `Issuing`."""
+
+    def __init__(
+        self,
+        credentials: Credentials,
+        store: Store,
+        operators: Collection[bytes],
+        shufflers: Collection[bytes],
+        clock: Callable[[], float],
+        rate: Rate,
+        random: Callable[[int], bytes] = os.urandom,
+    ) -> None:
+        super().__init__(credentials, store, operators, shufflers, clock, rate, random)
+        self._kept = store
+        self._changing = asyncio.Lock()
+
+    async def start(self) -> None:
+        """Read what the store holds; a new store gets its first master key.
+
+        Raises:
+            StoreError: where the store cannot be used.
+        """
+        await self._kept.step_masters(Step.STATUS, self._random(KEY_BYTES), int(self._clock()))
+        await self._credentials.read(self._kept)
+
     # The operator
 
     async def manage(self, step: Step, devices: Sequence[bytes]) -> CredentialStatus:
@@ -156,16 +181,16 @@ class Enrolment:
         async with self._changing:
             try:
                 if step is Step.REVOKE:
-                    await self._store.revoke(devices)
+                    await self._kept.revoke(devices)
                 else:
-                    await self._store.step_masters(step, self._random(KEY_BYTES), int(self._clock()))
-                await self._credentials.read(self._store)
+                    await self._kept.step_masters(step, self._random(KEY_BYTES), int(self._clock()))
+                await self._credentials.read(self._kept)
                 if step is Step.REVOKE:
                     # A ticket that was checked before this was read may have been spent since: once more, behind it.
-                    await self._store.revoke(())
-                    await self._credentials.read(self._store)
-                spent = await self._store.spent()
-                masters = await self._store.masters()
+                    await self._kept.revoke(())
+                    await self._credentials.read(self._kept)
+                spent = await self._kept.spent()
+                masters = await self._kept.masters()
             except StoreError as error:
                 text = f"nothing was changed; try again once the store can be used: {error}"
                 raise Refusal(Reason.NOT_READY, text, retry_after=5.0) from error

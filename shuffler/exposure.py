@@ -7,12 +7,12 @@ import ipaddress
 import structlog
 
 from hubbub.service.listening import resolved
-from hubbub.shuffler.settings import Settings
+from hubbub.shuffler.settings import PublicSettings
 
 _LOG = structlog.get_logger(__name__)
 
 
-def warn_if_exposed(settings: Settings) -> None:
+def warn_if_exposed(settings: PublicSettings) -> None:
     """Log a warning for each port of devices that is open beyond loopback without a proxy in front of it.
 
     gRPC takes any number of connections, and any number of streams that are reset at once (CVE-2023-44487): what they

@@ -27,7 +27,7 @@ from hubbub.service.collecting import TASK, Ages, PictureCollector, Spent, names
 from hubbub.service.stages import Observe
 from hubbub.shuffler.admit import Admission
 from hubbub.shuffler.counting import shown_submissions, shown_tally
-from hubbub.shuffler.enrolment import Enrolment
+from hubbub.shuffler.enrolment import Issuing
 from hubbub.shuffler.gathering import Gathering
 from hubbub.shuffler.records import ANY_ROUND, RETRIED, Round, Tally
 from hubbub.shuffler.rounds import Rounds
@@ -114,11 +114,9 @@ def timed_steps(stage: Callable[[str], Observe]) -> Callable[[RoundState, float]
 
 
 class TimedAdmission:
-    """An `Admission` whose answers are timed, beside the `Enrolment` (`wire.CertifiedHandler`)."""
+    """An `Admission` whose answers are timed, beside who answers tickets (`wire.CertifiedHandler`)."""
 
-    def __init__(
-        self, admission: Admission, enrolment: Enrolment, observe: Observe, shown: bytes | None = None
-    ) -> None:
+    def __init__(self, admission: Admission, enrolment: Issuing, observe: Observe, shown: bytes | None = None) -> None:
         self._admission = admission
         self._enrolment = enrolment
         self._observe = observe

@@ -7,7 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-from hubbub.protos.messages import KeyState, RoundState
+from hubbub.protos.admitted import Master as Master
+from hubbub.protos.admitted import Revoked as Revoked
+from hubbub.protos.admitted import Spent as Spent
+from hubbub.protos.messages import RoundState
 from hubbub.protos.signed import SignedDocument
 from hubbub.protos.task import Close
 from hubbub.service.errors import StoreError as StoreError
@@ -77,37 +80,6 @@ class Held(Enum):
     """The round was cut before."""
     FULL = "full"
     """The round holds the most that it may."""
-
-
-@dataclass(frozen=True)
-class Master:
-    """A master key (32 bytes; never printed) that devices' credentials are made with, its generation and its state.
-
-    `since` is when it came into that state, in seconds since 1970.
-    """
-
-    generation: int
-    secret: bytes = field(repr=False)
-    state: KeyState
-    since: int
-
-
-@dataclass(frozen=True)
-class Spent:
-    """A ticket's device, a hash of the secret it was spent by, the number drawn for it, its expiry since 1970."""
-
-    device: bytes = field(repr=False)
-    spent_by: bytes = field(repr=False)
-    number: bytes = field(repr=False)
-    expires: int
-
-
-@dataclass(frozen=True)
-class Revoked:
-    """Who is admitted no more: the devices of tickets, and the numbers of those among them whose tickets were spent."""
-
-    devices: frozenset[bytes] = field(default=frozenset(), repr=False)
-    numbers: frozenset[bytes] = field(default=frozenset(), repr=False)
 
 
 @dataclass(frozen=True)

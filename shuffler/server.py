@@ -16,8 +16,7 @@ from hubbub.service import listening
 from hubbub.service.certificates import Certificates
 from hubbub.service.coarse import CoarseRegistry, Counts
 from hubbub.service.crowds import Crowds
-from hubbub.service.doors import Door, Hall
-from hubbub.service.limits import connections_of, connections_of_devices, device_intake, operator_intake
+from hubbub.service.limits import connections_of, operator_intake
 from hubbub.service.metrics import Conditions, Disk, Metrics
 from hubbub.service.ports import Announce, Ports
 from hubbub.service.run import run
@@ -28,10 +27,10 @@ from hubbub.shuffler.admit import Admission
 from hubbub.shuffler.certified import DevicesAuthority, check_devices, devices_authority
 from hubbub.shuffler.control import Control
 from hubbub.shuffler.credentials import Credentials
-from hubbub.shuffler.enrolment import Enrolment, Rate
-from hubbub.shuffler.exposure import warn_if_exposed
+from hubbub.shuffler.enrolment import Enrolment, Rate, signers_of_tickets
 from hubbub.shuffler.metrics import ShufflerCollector, Stage, TimedAdmission, is_exact, timed_steps
 from hubbub.shuffler.opening import Openers
+from hubbub.shuffler.public import open_to_devices
 from hubbub.shuffler.queue import Queue
 from hubbub.shuffler.reaching import Reached
 from hubbub.shuffler.room import Room
@@ -39,9 +38,9 @@ from hubbub.shuffler.rounds import Rounds
 from hubbub.shuffler.settings import Settings
 from hubbub.shuffler.spark import order_by
 from hubbub.shuffler.store import Store
-from hubbub.shuffler.stores import open_store, standbys_of
+from hubbub.shuffler.stores import open_store, sharing_of, standbys_of
 from hubbub.shuffler.tasks import Tasks, load_tasks
-from hubbub.shuffler.turns import OPERATORS, in_turns, keeper_gauge, open_to_standbys
+from hubbub.shuffler.turns import OPERATORS, in_turns, keeper_gauge, open_to_others
 
 if TYPE_CHECKING:
     from hubbub.shuffler.postgres.term import Term
@@ -79,6 +78,7 @@ class _Shuffler:
     certificates: Certificates
     devices: DevicesAuthority | None
     standbys: wire.FollowHandler | None
+    sharing: wire.KeeperHandler | None
 
     @property
     def troubles(self) -> Troubles:
@@ -86,37 +86,18 @@ class _Shuffler:
 
     async def listen(self, ports: Ports) -> None:
         settings, certificates, limits = self.settings, self.certificates, self.settings.limits
-        warn_if_exposed(settings)
-        optional = {"devices": self.devices is not None, "https": bool(settings.https_listen)}
-        names = ("submission", *(name for name, is_set in optional.items() if is_set), "control")
-        # How long an envelope is, only the tasks say.
-        envelope_bytes = max(task.outer_bytes for task in self.tasks.values())
-        largest = wire.largest_submissions(envelope_bytes)
-        many, few = connections_of_devices(limits, len(names)), connections_of(limits, len(names))
-        intakes = {name: device_intake(limits, many, largest) for name in names[:-1]}
+        intakes = {}
+        if settings.role != "keeper":
+            admission, devices = self.admission, self.devices
+            intakes = await open_to_devices(ports, settings, self.tasks, admission, certificates, devices, others=1)
+        few = connections_of(limits, len(intakes) + 1)
         intakes["control"] = operator_intake(limits, few)
         self.metrics.registry.register(Crowds("shuffler", intakes, ports.full_seconds))
-        devices = listening.new_server(many, largest)
         operators = listening.new_server(few)
-        wire.serve_submissions(devices, self.admission, intakes["submission"], envelope_bytes)
         wire.serve_control(operators, self.control, OPERATORS, intakes["control"])
-        everyone, mutual = certificates.server(mutual=False), certificates.server(mutual=True)
-        service = wire.SUBMISSION_SERVICE
-        await ports.open("submission", settings.listen, service, devices, everyone, intakes["submission"])
-        if self.devices is not None:
-            certified = listening.new_server(many, largest)
-            wire.serve_certified(certified, self.admission, intakes["devices"], envelope_bytes)
-            credentials = self.devices.port(certificates)
-            await ports.open("devices", settings.devices_listen, service, certified, credentials, intakes["devices"])
-        if settings.https_listen:
-            of_address = None if settings.behind_proxy else limits.address_connections
-            doorway = wire.submission_doorway(self.admission, intakes["https"], envelope_bytes)
-            hall = Hall(many, of_address, settings.https_origins)
-            door = Door(doorway, hall, settings.tls.paths(), lambda: certificates.renewals)
-            await ports.open_door("https", settings.https_listen, door)
-        service = wire.CONTROL_SERVICE
+        mutual, service = certificates.server(mutual=True), wire.CONTROL_SERVICE
         await ports.open("control", settings.control_listen, service, operators, mutual, intakes["control"])
-        await open_to_standbys(ports, settings, certificates, self.standbys)
+        await open_to_others(ports, settings, certificates, self.standbys, self.sharing)
         registry, tls = self.metrics.registry, settings.tls.paths()
         await ports.open_metrics(settings.metrics_listen, registry, tls, lambda: certificates.renewals)
 
@@ -166,8 +147,8 @@ async def _assembled(
         timed = TimedAdmission(admission, enrolment, metrics.stage(Stage.ADMIT))
         async with certificates.watched():
             control = Control(tasks, store, rounds, clock, enrolment, counts)
-            standbys = standbys_of(store)
-            yield _Shuffler(settings, tasks, timed, control, rounds, metrics, certificates, devices, standbys)
+            others = standbys_of(store), sharing_of(store)
+            yield _Shuffler(settings, tasks, timed, control, rounds, metrics, certificates, devices, *others)
     finally:
         # Rounds first, as they use all the others; the store last, as it still writes what waits.
         await rounds.stop()
@@ -208,8 +189,5 @@ def _enrolment(
     settings: Settings, store: Store, identity: Identity, tasks: Tasks, clock: Callable[[], float]
 ) -> tuple[Credentials, Enrolment]:
     credentials, rate = Credentials(), Rate(settings.enrolments_per_second)
-    operators, shufflers = {load_public(settings.operator_key)}, {identity.public}
-    for lineage in (task.lineage for task in tasks.values()):
-        operators.update(() if lineage is None else lineage.identities(Role.OPERATOR))
-        shufflers.update(() if lineage is None else lineage.identities(Role.SHUFFLER))
-    return credentials, Enrolment(credentials, store, operators, shufflers, clock, rate)
+    who = signers_of_tickets(load_public(settings.operator_key), identity.public, tasks)
+    return credentials, Enrolment(credentials, store, *who, clock, rate)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import tomllib
 from pathlib import Path
+from typing import Literal
 
 from pydantic import Field
 
@@ -21,8 +23,8 @@ from hubbub.service.settings import (
 from hubbub.service.settings import load as load_table
 
 
-class Settings(Table):
-    """Everything a shuffler is started with. Relative paths are relative to the settings file."""
+class PublicSettings(Table):
+    """What every process that answers devices is started with. Relative paths are relative to the settings file."""
 
     listen: Listen = Field(
         default="127.0.0.1:7301",
@@ -48,36 +50,11 @@ class Settings(Table):
         default=(),
         description='origins of web pages that may submit there, such as https://app.example.org; "*" is any',
     )
-    control_listen: Listen = Field(
-        default="127.0.0.1:7302",
-        description="host:port where the operator controls rounds; port 0 takes a free one",
-    )
-    analyzer: Address = Field(
-        description="host:port of the analyzer's delivery port; of the first hop's where tasks name hops"
-    )
     metrics_listen: OptionalListen = Field(
         default="",
         description="host:port where Prometheus reads metrics, over mutual TLS unless on loopback; empty for none",
     )
     tasks: tuple[File, ...] = Field(description="signed task files, or folders of them (*.json)", min_length=1)
-    data: File = Field(description="folder of the shuffler's store, which `--create-store` makes, for its owner alone")
-    store: Database = Field(
-        default="",
-        description="postgresql://user@host/database without a password, for a store in PostgreSQL with its keyring in "
-        "`data`; empty for SQLite in `data`",
-    )
-    keeper_listen: OptionalListen = Field(
-        default="",
-        description="host:port where standbys follow this one's keyring, over mutual TLS; empty for none",
-    )
-    keepers: tuple[Address, ...] = Field(
-        default=(),
-        description="host:port of the `keeper_listen` of the others that keep the same rounds, one at a time",
-    )
-    standbys: int = Field(
-        default=0, ge=0, le=16, description="standbys that must have each change of the keyring before it is answered"
-    )
-    identity: File = Field(description="PEM private key (Ed25519) that signs key records and batch records")
     operator_key: File = Field(description="PEM public key of the operator, whom tasks must be signed by")
     successions: tuple[File, ...] = Field(
         default=(), description="successions of identities (`hubbub keys`), or folders of them (*.json)"
@@ -93,9 +70,6 @@ class Settings(Table):
         description="seconds that submissions may be in work; what would be longer, at the pace of those before, is "
         "answered OVERLOADED",
     )
-    disk_reserve: int = Field(
-        default=2**28, ge=0, description="bytes of the store's disk kept free: below, new submissions are refused"
-    )
     count_step: int = Field(
         default=100,
         ge=1,
@@ -110,14 +84,85 @@ class Settings(Table):
     )
     tls: TLSSettings
     limits: DeviceLimitSettings = DeviceLimitSettings()
-    spark: SparkSettings = SparkSettings()
     log: LogSettings = LogSettings()
 
 
-def load(path: Path) -> Settings:
-    """Return the settings of a TOML file.
+class Settings(PublicSettings):
+    """Everything a shuffler is started with."""
+
+    role: Literal["both", "keeper"] = Field(
+        default="both",
+        description="`keeper` keeps rounds, and leaves devices to replicas; `both` answers devices as well",
+    )
+    control_listen: Listen = Field(
+        default="127.0.0.1:7302",
+        description="host:port where the operator controls rounds; port 0 takes a free one",
+    )
+    analyzer: Address = Field(
+        description="host:port of the analyzer's delivery port; of the first hop's where tasks name hops"
+    )
+    data: File = Field(description="folder of the shuffler's store, which `--create-store` makes, for its owner alone")
+    store: Database = Field(
+        default="",
+        description="postgresql://user@host/database without a password, for a store in PostgreSQL with its keyring in "
+        "`data`; empty for SQLite in `data`",
+    )
+    keeper_listen: OptionalListen = Field(
+        default="",
+        description="host:port where standbys follow this one's keyring, over mutual TLS; empty for none",
+    )
+    standbys: int = Field(
+        default=0, ge=0, le=16, description="standbys that must have each change of the keyring before it is answered"
+    )
+    identity: File = Field(description="PEM private key (Ed25519) that signs key records and batch records")
+    disk_reserve: int = Field(
+        default=2**28, ge=0, description="bytes of the store's disk kept free: below, new submissions are refused"
+    )
+    spark: SparkSettings = SparkSettings()
+    keepers: tuple[Address, ...] = Field(
+        default=(),
+        description="host:port of the `keeper_listen` of the others that keep the same rounds, one at a time",
+    )
+
+
+class ReplicaSettings(PublicSettings):
+    """Everything a replica is started with, which answers devices beside others and keeps no rounds."""
+
+    role: Literal["replica"] = Field(description="what it is")
+    store: Database = Field(
+        min_length=1, description="postgresql://user@host/database without a password: the keeper's store"
+    )
+    keepers: tuple[Address, ...] = Field(
+        min_length=1, description="host:port of the `keeper_listen` of the keeper and of those that stand by for it"
+    )
+    shuffler_key: File = Field(description="PEM public key of the shuffler, whose rounds these are")
+
+
+def load(path: Path, role: str = "") -> Settings:
+    """Return the settings of a TOML file; `role` goes before the one that they name.
 
     Raises:
         SettingsError: naming the file, the key, the value and what is expected.
     """
-    return load_table(path, Settings, "shuffler")
+    return load_table(path, Settings, "shuffler", _given(role))
+
+
+def load_replica(path: Path, role: str = "") -> ReplicaSettings:
+    """Return the settings of a replica in a TOML file; `role` goes before the one that they name.
+
+    Raises:
+        SettingsError: naming the file, the key, the value and what is expected.
+    """
+    return load_table(path, ReplicaSettings, "replica", _given(role))
+
+
+def _given(role: str) -> dict[str, str]:
+    return {"role": role} if role else {}
+
+
+def is_replica(path: Path) -> bool:
+    """Return whether a file holds the settings of a replica, by its `role`; what is wrong with it, loading says."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8")).get("role") == "replica"
+    except (OSError, ValueError, RecursionError):
+        return False

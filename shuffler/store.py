@@ -26,27 +26,19 @@ from hubbub.shuffler.mix import Inners
 from hubbub.shuffler.records import Held, Master, Opened, Revoked, Round, Spent, StoredBatch
 
 
-class Store(Protocol):
-    """What the stages need of a store. Every coroutine raises `StoreError` where it could not, and did nothing then.
+class Admits(Protocol):
+    """The part of a store that devices are answered with; a replica has this one alone.
 
-    A `Round` that is handed in says which round is meant; what is decided is decided by the round as it is stored.
+    Every coroutine raises `StoreError` where it could not, and did nothing then. A `Round` that is handed in says which
+    round is meant; what is decided is decided by the round as it is stored.
     """
 
     @property
     def waiting(self) -> int:
         """How many writes wait; for the metrics."""
 
-    @property
-    def folder(self) -> Path:
-        """Where files without names may lie for a while, that are too large for memory."""
-
-    # Reading
-
     async def find(self, task_id: bytes, number: int) -> Round | None:
         """Return a round as it is on disk; None where it was never begun."""
-
-    async def rounds(self) -> list[Round]:
-        """Return all rounds, in the order in which they were begun."""
 
     async def known(self, round_: Round, ids: Sequence[bytes]) -> list[bytes | None]:
         """Return for each submission id the digest of what is held under it, None where nothing is.
@@ -57,15 +49,6 @@ class Store(Protocol):
     async def submissions(self, round_: Round) -> int:
         """Return how many submissions of a round were acknowledged."""
 
-    async def tally(self, task_id: bytes, number: int) -> Mapping[str, int]:
-        """Return refusals by reason, and retries, of a round (or of a task, with number `ANY_ROUND`)."""
-
-    async def charges(self, task_id: bytes) -> Charges:
-        """Return a task's ledger, oldest charge first."""
-
-    async def releases(self, task_id: bytes) -> Sequence[Release]:
-        """Return a task's releases, the first of them first; none of a task whose records state no place."""
-
     # Counting
 
     def count(self, task_id: bytes, number: int, names: Mapping[str, int]) -> None:
@@ -74,6 +57,53 @@ class Store(Protocol):
         Returns at once, and promises nothing to anyone: a refusal need not wait for the disk. Counts of a round that
         was never begun are the task's (`ANY_ROUND`); those of no task that is known have an empty id.
         """
+
+    async def hold(
+        self, round_: Round, submissions: Sequence[Opened], unopenable: int = 0, most: int | None = None
+    ) -> list[Held]:
+        """Hold submissions, each by itself, and say of each what became of it, in order.
+
+        The first under an id is held (NEW) while the round is OPEN and holds fewer than `most`, where that is given;
+        beyond, it is FULL. The same bytes again are a retry (SAME), whenever they come; other bytes are a CONFLICT. In
+        the same transaction, what is not new is counted, and `unopenable` more that did not open.
+        """
+
+    async def masters(self) -> list[Master]:
+        """Return the master keys, oldest first."""
+
+    async def spend(self, tickets: Sequence[Spent]) -> list[Spent]:
+        """Note tickets as spent, those that are not yet; return what is then known of each device, in order."""
+
+    async def revoked(self) -> Revoked:
+        """Return who is admitted no more."""
+
+    def close(self) -> None:
+        """Write what waits, and let the files go. Blocks. Later calls raise `StoreError`."""
+
+
+class Store(Admits, Protocol):
+    """What the stages need of a store. Every coroutine raises `StoreError` where it could not, and did nothing then.
+
+    A `Round` that is handed in says which round is meant; what is decided is decided by the round as it is stored.
+    """
+
+    @property
+    def folder(self) -> Path:
+        """Where files without names may lie for a while, that are too large for memory."""
+
+    # Reading
+
+    async def rounds(self) -> list[Round]:
+        """Return all rounds, in the order in which they were begun."""
+
+    async def tally(self, task_id: bytes, number: int) -> Mapping[str, int]:
+        """Return refusals by reason, and retries, of a round (or of a task, with number `ANY_ROUND`)."""
+
+    async def charges(self, task_id: bytes) -> Charges:
+        """Return a task's ledger, oldest charge first."""
+
+    async def releases(self, task_id: bytes) -> Sequence[Release]:
+        """Return a task's releases, the first of them first; none of a task whose records state no place."""
 
     # A round's life
 
@@ -88,16 +118,6 @@ class Store(Protocol):
 
     async def mend_key(self, round_: Round, private: bytes) -> Round:
         """Store the private key of a round as it was, where it was damaged; one that was destroyed stays so."""
-
-    async def hold(
-        self, round_: Round, submissions: Sequence[Opened], unopenable: int = 0, most: int | None = None
-    ) -> list[Held]:
-        """Hold submissions, each by itself, and say of each what became of it, in order.
-
-        The first under an id is held (NEW) while the round is OPEN and holds fewer than `most`, where that is given;
-        beyond, it is FULL. The same bytes again are a retry (SAME), whenever they come; other bytes are a CONFLICT. In
-        the same transaction, what is not new is counted, and `unopenable` more that did not open.
-        """
 
     async def cut(self, round_: Round, closed_by: Close, minimum: int) -> Round:
         """Take no more submissions. Fixes the numbers of submissions and refusals; a later cut changes nothing.
@@ -142,9 +162,6 @@ class Store(Protocol):
 
     # What devices are admitted with
 
-    async def masters(self) -> list[Master]:
-        """Return the master keys, oldest first."""
-
     async def step_masters(self, step: Step, secret: bytes, now: int) -> None:
         """PREPARE, ACTIVATE or FORGET master keys, as `Step` says; `secret` is a new one's, if one is made.
 
@@ -152,17 +169,8 @@ class Store(Protocol):
         tickets that have expired at `now`; what was forgotten is in no file of the store any more.
         """
 
-    async def spend(self, tickets: Sequence[Spent]) -> list[Spent]:
-        """Note tickets as spent, those that are not yet; return what is then known of each device, in order."""
-
     async def spent(self) -> int:
         """Return how many tickets were spent, and not forgotten."""
 
     async def revoke(self, devices: Collection[bytes]) -> None:
         """Admit these devices no more."""
-
-    async def revoked(self) -> Revoked:
-        """Return who is admitted no more."""
-
-    def close(self) -> None:
-        """Write what waits, and let the files go. Blocks. Later calls raise `StoreError`."""

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hubbub.protos.stored import Layout
-from hubbub.protos.wire import FollowHandler
+from hubbub.protos.wire import FollowHandler, KeeperHandler
 from hubbub.service.stages import Observe, unobserved
 from hubbub.service.stores import of_an_extra
 from hubbub.service.troubles import Troubles
+from hubbub.shuffler.records import RoundId
 from hubbub.shuffler.sqlite import SqliteStore
 from hubbub.shuffler.sqlite.schema import FILE_NAME, LAYOUT
 from hubbub.shuffler.store import Store
 
 if TYPE_CHECKING:
+    from hubbub.shuffler.postgres.asking import Asking
     from hubbub.shuffler.postgres.keyring import Keyring
+    from hubbub.shuffler.postgres.replica import ReplicaStore
     from hubbub.shuffler.postgres.term import Term
-    from hubbub.shuffler.settings import Settings
+    from hubbub.shuffler.settings import ReplicaSettings, Settings
 
 
 def open_store(
@@ -37,6 +41,36 @@ def open_store(
         from hubbub.shuffler.postgres.keeping import open_kept
 
     return open_kept(settings.data, settings.store, observe, troubles=troubles, term=term, standbys=settings.standbys)
+
+
+def open_replica(
+    settings: ReplicaSettings,
+    observe: Observe,
+    troubles: Troubles,
+    *,
+    renewals: Callable[[], int],
+    cut_of: Callable[[RoundId], float],
+    clock: Callable[[], float],
+) -> tuple[ReplicaStore, Asking]:
+    """Connect a replica to the database of its keeper, and return its store, and what calls the keeper.
+
+    Raises:
+        StoreError: where the database cannot be used, or holds no store of this version.
+        HubbubError: where what a database needs is not installed, or a TLS file cannot be used.
+    """
+    with of_an_extra():
+        from hubbub.shuffler.postgres import keeping
+
+    return keeping.open_replica(
+        settings.store,
+        settings.keepers,
+        settings.tls.paths(),
+        observe,
+        troubles,
+        renewals=renewals,
+        cut_of=cut_of,
+        clock=clock,
+    )
 
 
 def create_store(settings: Settings) -> Path:
@@ -76,6 +110,12 @@ def take_term(
 def standbys_of(store: Store) -> FollowHandler | None:
     """Return what answers those who stand by; None for a store that nobody can."""
     found: FollowHandler | None = getattr(store, "standbys", None)
+    return found
+
+
+def sharing_of(store: Store) -> KeeperHandler | None:
+    """Return what answers replicas; None for a store that has none."""
+    found: KeeperHandler | None = getattr(store, "sharing", None)
     return found
 
 

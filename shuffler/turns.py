@@ -44,6 +44,9 @@ OPERATORS = frozenset({"operator"})
 KEEPERS = frozenset({Role.SHUFFLER.value})
 """Common names that may follow the keyring."""
 
+REPLICAS = frozenset({"replica"})
+"""Common names that may be told the secrets that a replica needs."""
+
 _CANNOT = "cannot take over"
 _STANDS_BY = "this shuffler stands by: another is the keeper of its rounds; ask that one"
 
@@ -175,25 +178,31 @@ async def _listen(ports: Ports, settings: Settings, certificates: Certificates, 
     wire.serve_control(server, StandingBy(troubles), OPERATORS, intake)
     mutual = certificates.server(mutual=True)
     await ports.open("control", settings.control_listen, wire.CONTROL_SERVICE, server, mutual, intake)
-    await open_to_standbys(ports, settings, certificates, StandingBy(troubles))
+    await open_to_others(ports, settings, certificates, StandingBy(troubles), None)
     registry, tls = CollectorRegistry(), settings.tls.paths()
     keeper_gauge(registry, None)
     await ports.open_metrics(settings.metrics_listen, registry, tls, lambda: certificates.renewals)
 
 
-async def open_to_standbys(
-    ports: Ports, settings: Settings, certificates: Certificates, handler: wire.FollowHandler | None
+async def open_to_others(
+    ports: Ports,
+    settings: Settings,
+    certificates: Certificates,
+    standbys: wire.FollowHandler | None,
+    sharing: wire.KeeperHandler | None,
 ) -> None:
-    """Answer those who stand by, where settings say so.
+    """Answer those who stand by, and replicas, where settings say so.
 
     Raises:
         HubbubError: where the address cannot be used.
     """
-    if handler is None or not settings.keeper_listen:
+    if standbys is None or not settings.keeper_listen:
         return
     few = connections_of(settings.limits, 1)
     server, intake = listening.new_server(few), operator_intake(settings.limits, few)
-    wire.serve_standbys(server, handler, KEEPERS, intake)
+    wire.serve_standbys(server, standbys, KEEPERS, intake)
+    if sharing is not None:
+        wire.serve_keeper(server, sharing, REPLICAS, intake)
     mutual = certificates.server(mutual=True)
     await ports.open("keeper", settings.keeper_listen, wire.STANDBY_SERVICE, server, mutual, intake)
 

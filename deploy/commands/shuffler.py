@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hubbub.deploy.announcing import announcer
+from hubbub.deploy.errors import BadUse
 from hubbub.deploy.output import Json, console, failures, print_json
 from hubbub.deploy.stores import AcceptLostLog, CheckStore, CreateStore, Kept, kept_up
 
@@ -27,6 +28,14 @@ def command(
     though_whole: Annotated[
         bool, typer.Option("--though-whole", help="With --give-up: also a round of which nothing here is damaged.")
     ] = False,
+    role: Annotated[
+        str,
+        typer.Option(
+            "--role",
+            metavar="ROLE",
+            help="both, keeper or replica; it goes before `role` in the settings. A replica has settings of its own.",
+        ),
+    ] = "",
     as_json: Json = False,
 ) -> None:
     """Run the shuffler until SIGTERM or Ctrl-C, then drain. With --json it prints its addresses once it serves.
@@ -35,6 +44,9 @@ def command(
     by --create-store, which serves nothing and refuses where there is a store. One whose write-ahead log was deleted or
     cut is refused, until --accept-lost-log is given once. A round that status says cannot be delivered is ended by
     --give-up, while the shuffler is stopped; one of which nothing in the store is damaged only with --though-whole.
+
+    On PostgreSQL, replicas may answer devices, and one keeper has the rounds: --role replica, with settings of its own,
+    and --role keeper.
 
     SIGHUP, SIGUSR1 and SIGUSR2 are ignored: settings are read at the start.
 
@@ -45,11 +57,17 @@ def command(
         import asyncio
 
         from hubbub.protos.errors import HubbubError
+        from hubbub.shuffler.replica import serve_replica
         from hubbub.shuffler.server import own_tasks, serve
-        from hubbub.shuffler.settings import load
+        from hubbub.shuffler.settings import is_replica, load, load_replica
         from hubbub.shuffler.stores import open_store
 
-        found = load(settings)
+        if role == "replica" or (not role and is_replica(settings)):
+            if create_store or check_store or accept_lost_log or give_up:
+                raise BadUse("a replica has no store of its own: do that where its keeper is")
+            asyncio.run(serve_replica(load_replica(settings, role), announce=announcer("replica", as_json)))
+            return
+        found = load(settings, role)
         if though_whole and not give_up:
             raise HubbubError("--though-whole is for --give-up alone: say which round")
         if give_up:

@@ -4,10 +4,12 @@ from hubbub.protos.wire.calling import ControlCaller, DeliveryCaller, ResultsCal
 from hubbub.protos.wire.following import FollowCaller, FollowHandler
 from hubbub.protos.wire.handlers import ControlHandler, DeliveryHandler, ResultsHandler, SubmissionHandler
 from hubbub.protos.wire.health import HealthCaller
+from hubbub.protos.wire.keeping import KeeperCaller, KeeperHandler
 from hubbub.protos.wire.serving import (
     serve_certified,
     serve_control,
     serve_delivery,
+    serve_keeper,
     serve_results,
     serve_standbys,
     serve_submissions,
@@ -20,10 +22,12 @@ CONTROL_SERVICE = "hubbub.v1.RoundControlService"
 DELIVERY_SERVICE = "hubbub.v1.DeliveryService"
 RESULTS_SERVICE = "hubbub.v1.ResultsService"
 STANDBY_SERVICE = "hubbub.v1.StandbyService"
+KEEPER_SERVICE = "hubbub.v1.KeeperService"
 
 __all__ = [
     "CONTROL_SERVICE",
     "DELIVERY_SERVICE",
+    "KEEPER_SERVICE",
     "RESULTS_SERVICE",
     "STANDBY_SERVICE",
     "SUBMISSION_SERVICE",
@@ -34,6 +38,8 @@ __all__ = [
     "FollowCaller",
     "FollowHandler",
     "HealthCaller",
+    "KeeperCaller",
+    "KeeperHandler",
     "ResultsCaller",
     "ResultsHandler",
     "SubmissionCaller",
@@ -42,6 +48,7 @@ __all__ = [
     "serve_certified",
     "serve_control",
     "serve_delivery",
+    "serve_keeper",
     "serve_results",
     "serve_standbys",
     "serve_submissions",

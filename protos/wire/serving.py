@@ -20,6 +20,7 @@ from hubbub.protos.v1 import (
     control_pb2_grpc,
     delivery_pb2,
     delivery_pb2_grpc,
+    keeper_pb2,
     results_pb2,
     results_pb2_grpc,
     standby_pb2,
@@ -38,6 +39,14 @@ from hubbub.protos.wire.handlers import (
     SubmissionHandler,
 )
 from hubbub.protos.wire.intake import Intake, Method
+from hubbub.protos.wire.keeping import (
+    KeeperHandler,
+    read_tickets,
+    read_version,
+    write_admitted,
+    write_secrets,
+    write_tickets,
+)
 from hubbub.protos.wire.releases import read_begin, write_known
 from hubbub.protos.wire.results import write_results
 from hubbub.protos.wire.sizes import Call, calls_of
@@ -253,6 +262,27 @@ class _StandbyServicer:
         return write_told(await self._handler.follow(read_asked(request)))
 
 
+class _KeeperServicer:
+    def __init__(self, handler: KeeperHandler) -> None:
+        self._handler = handler
+
+    async def GetSecrets(  # noqa: N802 - gRPC's name
+        self, request: keeper_pb2.GetSecretsRequest, _context: Context
+    ) -> keeper_pb2.GetSecretsResponse:
+        return write_secrets(await self._handler.get_secrets(codec.read_task_id(request.task_id), request.round))
+
+    async def GetAdmitted(  # noqa: N802 - gRPC's name
+        self, request: keeper_pb2.GetAdmittedRequest, _context: Context
+    ) -> keeper_pb2.GetAdmittedResponse:
+        version = read_version(request)
+        return write_admitted(await self._handler.get_admitted(version), version)
+
+    async def SpendTickets(  # noqa: N802 - gRPC's name
+        self, request: keeper_pb2.SpendTicketsRequest, _context: Context
+    ) -> keeper_pb2.SpendTicketsResponse:
+        return write_tickets(await self._handler.spend(read_tickets(request.tickets)))
+
+
 def _optional_task(task_id: bytes) -> bytes | None:
     return codec.read_task_id(task_id) if task_id else None
 
@@ -324,6 +354,13 @@ def serve_standbys(
 ) -> None:
     """Answer those whose certificate's common name is among `allowed`."""
     _serve(server, "StandbyService", _StandbyServicer(handler), allowed, intake)
+
+
+def serve_keeper(
+    server: grpc.aio.Server, handler: KeeperHandler, allowed: Collection[str], intake: Intake | None = None
+) -> None:
+    """Answer those whose certificate's common name is among `allowed`."""
+    _serve(server, "KeeperService", _KeeperServicer(handler), allowed, intake)
 
 
 def _serve(

@@ -13,7 +13,7 @@ from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import DecodeError, Message
 from google.protobuf.message_factory import GetMessageClass
 
-from hubbub.protos.credentials import KEY_BYTES
+from hubbub.protos.credentials import KEY_BYTES, NUMBER_BYTES
 from hubbub.protos.draft import MAXIMUM_QUERIES
 from hubbub.protos.envelope import SUBMISSION_ID_BYTES
 from hubbub.protos.errors import MessageError
@@ -21,7 +21,7 @@ from hubbub.protos.keys import HASH_BYTES
 from hubbub.protos.successions import MOST_SUCCESSIONS
 from hubbub.protos.tickets import DEVICE_BYTES, LONGEST_TICKET
 from hubbub.protos.transport import MAXIMUM_MESSAGE_BYTES, MAXIMUM_SUBMISSIONS, SUBMISSION_OVERHEAD
-from hubbub.protos.v1 import control_pb2, delivery_pb2, results_pb2, standby_pb2, submission_pb2
+from hubbub.protos.v1 import control_pb2, delivery_pb2, keeper_pb2, results_pb2, standby_pb2, submission_pb2
 from hubbub.protos.wire.counting import Elements, check_counts
 from hubbub.protos.wire.enrolment import MOST_DEVICES, MOST_REDEMPTIONS
 
@@ -94,6 +94,7 @@ _SERVICES = {
     "DeliveryService": delivery_pb2,
     "ResultsService": results_pb2,
     "StandbyService": standby_pb2,
+    "KeeperService": keeper_pb2,
 }
 _FIELD_FRAME = 2
 """Bytes around a short field: its tag, and its length."""
@@ -124,6 +125,7 @@ _COUNTED: dict[str, dict[str, _Most]] = {
         "releases": _Most(MOST_RELEASES, inner={"records": _Most(MOST_RELEASES * MAXIMUM_QUERIES, HASH_BYTES)}),
     },
     "PutEnvelopes": {"envelopes": _Most(MOST_ENVELOPES)},
+    "SpendTickets": {"tickets": _Most(MOST_REDEMPTIONS)},
 }
 """Repeated fields of requests, with the most elements that each takes, in how many bytes at least, and what is in them;
 a test says where one is missing."""
@@ -156,6 +158,7 @@ def _largest(envelope_bytes: int | None) -> dict[str, int]:
         "ManageCredentials": MOST_DEVICES * (DEVICE_BYTES + _FRAMES) + FEW_BYTES,
         "BeginDelivery": MAXIMUM_MESSAGE_BYTES,
         "PutEnvelopes": MAXIMUM_MESSAGE_BYTES,
+        "SpendTickets": MOST_REDEMPTIONS * (DEVICE_BYTES + KEY_BYTES + NUMBER_BYTES + _FRAMES),
     }
 
 

@@ -7,7 +7,8 @@ from collections.abc import Callable, Collection, Sequence
 from typing import TypeVar
 
 from hubbub.protos.messages import KeyState, Step
-from hubbub.service.postgres.threads import Threads
+from hubbub.service.postgres.sessions import Sessions
+from hubbub.shuffler.postgres.admitting import Admitting
 from hubbub.shuffler.postgres.keyring import Keyring
 from hubbub.shuffler.records import Master, Revoked, Spent
 from hubbub.shuffler.sqlite import enrolled
@@ -15,15 +16,12 @@ from hubbub.shuffler.sqlite import enrolled
 T = TypeVar("T")
 
 
-class Enrolling:
-    """The part of a store that keeps tickets, revoked devices and master keys; and the threads that all of it uses."""
+class Enrolling(Admitting):
+    """The part of a store that keeps tickets, revoked devices and master keys."""
 
-    def __init__(self, keyring: Keyring) -> None:
+    def __init__(self, keyring: Keyring, sessions: Sessions) -> None:
+        super().__init__(keyring, sessions)
         self._keyring = keyring
-        self._threads = Threads()
-
-    async def _in_thread(self, work: Callable[[], T]) -> T:
-        return await self._threads.do(work)
 
     async def _enrolled(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Change what is kept of devices."""

@@ -19,8 +19,8 @@ from hubbub.protos.refusals import Reason
 from hubbub.service.errors import StoreError
 from hubbub.service.postgres.sessions import Connection, lock
 from hubbub.shuffler.postgres import tables
-from hubbub.shuffler.postgres.keyring import Keyring
 from hubbub.shuffler.postgres.sealing import RoundCipher
+from hubbub.shuffler.postgres.secrets import SecretsOf
 from hubbub.shuffler.records import RETRIED, Held, Opened, Round, RoundId, Tally, is_over
 
 ROUND_LOCK = "round"
@@ -43,7 +43,7 @@ class NearlyFullError(Exception):
     """A round may become full: all of it is to be done again with the locks taken alone."""
 
 
-def hold(connection: Connection, keyring: Keyring, calls: Sequence[Call], *, alone: bool = False) -> list[list[Held]]:
+def hold(connection: Connection, secrets: SecretsOf, calls: Sequence[Call], *, alone: bool = False) -> list[list[Held]]:
     """Hold what calls ask for, those of a round in order; say of each submission what became of it, and count that.
 
     Raises:
@@ -57,7 +57,7 @@ def hold(connection: Connection, keyring: Keyring, calls: Sequence[Call], *, alo
     # In one order for everybody, so that nobody waits in a circle.
     for key in sorted(by_round):
         of_round = [calls[place] for place in by_round[key]]
-        for place, found in zip(by_round[key], _hold_in(connection, keyring, of_round, alone), strict=True):
+        for place, found in zip(by_round[key], _hold_in(connection, secrets, of_round, alone), strict=True):
             outcomes[place] = found
             round_ = calls[place].round
             counts.setdefault((round_.task_id, round_.number), Counter()).update(_tally(found, calls[place].unopenable))
@@ -77,11 +77,11 @@ def _tally(outcomes: Sequence[Held], unopenable: int) -> Tally:
     return +tally
 
 
-def _hold_in(connection: Connection, keyring: Keyring, calls: Sequence[Call], alone: bool) -> list[list[Held]]:
+def _hold_in(connection: Connection, secrets: SecretsOf, calls: Sequence[Call], alone: bool) -> list[list[Held]]:
     round_ = calls[0].round
     lock(connection, ROUND_LOCK, str(round_.key), shared=not alone)
     current, held = _standing(connection, round_)
-    cipher = keyring.of((round_.task_id, round_.number)).cipher
+    cipher = secrets.of((round_.task_id, round_.number)).cipher
     if is_over(current) or cipher is None:
         # Its ids are gone, so a retry is not told from what is new.
         return [[Held.CUT] * len(call.submissions) for call in calls]

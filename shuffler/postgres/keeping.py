@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from hubbub.protos.transport import TLS
 from hubbub.service.errors import StoreError
 from hubbub.service.postgres.binding import check_new, is_kept
 from hubbub.service.postgres.schema import bring_forward
-from hubbub.service.postgres.sessions import Connection, shown
+from hubbub.service.postgres.sessions import Connection, Sessions, shown
 from hubbub.service.stages import Observe, unobserved
 from hubbub.service.troubles import Troubles
+from hubbub.shuffler.postgres.asking import Asking
 from hubbub.shuffler.postgres.keyring import Keyring
+from hubbub.shuffler.postgres.replica import ReplicaStore
 from hubbub.shuffler.postgres.schema import SCHEMA
 from hubbub.shuffler.postgres.standbys import check_entitled
 from hubbub.shuffler.postgres.store import PostgresStore
 from hubbub.shuffler.postgres.term import Term
+from hubbub.shuffler.records import RoundId
 
 
 def create_kept(folder: Path, address: str) -> Path:
@@ -59,6 +64,29 @@ def open_kept(
         store.follow(standbys)
         failing.pop_all()
     return store
+
+
+def open_replica(
+    address: str,
+    keepers: Sequence[str],
+    tls: TLS,
+    observe: Observe,
+    troubles: Troubles,
+    *,
+    renewals: Callable[[], int],
+    cut_of: Callable[[RoundId], float],
+    clock: Callable[[], float],
+) -> tuple[ReplicaStore, Asking]:
+    """Connect to a keeper's database as a replica, and return its store, and what calls the keeper.
+
+    Raises:
+        StoreError: where the database cannot be used, or holds no store of this version.
+        HubbubError: where a TLS file cannot be used.
+    """
+    bring_forward(address, SCHEMA)
+    sessions = Sessions(address, SCHEMA.name, observe, troubles=troubles)
+    keeper = Asking(keepers, tls, renewals, troubles)
+    return ReplicaStore(sessions, keeper, cut_of, clock), keeper
 
 
 def take_term(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Protocol, TypeVar
 
@@ -23,6 +23,7 @@ from hubbub.service.store_file import create
 from hubbub.service.troubles import Troubles
 from hubbub.shuffler.postgres import rows
 from hubbub.shuffler.postgres.sealing import RoundCipher
+from hubbub.shuffler.postgres.secrets import DESTROYED, Secrets
 from hubbub.shuffler.records import RoundId
 from hubbub.shuffler.sqlite.enrolled import ADMISSION_TABLES
 
@@ -57,18 +58,6 @@ CREATE TABLE secret (
 """
     + ADMISSION_TABLES,
 )
-
-
-@dataclass(frozen=True)
-class Secrets:
-    """What the keyring holds of a round; all of it is empty, and `cipher` None, once the round's keys are destroyed."""
-
-    cipher: RoundCipher | None = field(repr=False)
-    private_key: bytes = field(default=b"", repr=False)
-    place_key: bytes = field(default=b"", repr=False)
-
-
-DESTROYED = Secrets(None)
 
 
 class Copies(Protocol):
@@ -189,7 +178,7 @@ class Keyring(KeyringFile[Secrets]):
                 secret = os.urandom(SECRET_BYTES)
                 statement = "INSERT INTO secret (task, number, storage) VALUES (?, ?, ?)"
                 self._change(lambda writer: writer.execute(statement, (*round_, put_away(secret))))
-                self._secrets[round_] = Secrets(RoundCipher(secret, *round_))
+                self._secrets[round_] = Secrets(RoundCipher.of_secret(secret, *round_))
         self._everywhere()
 
     def install(self, round_: RoundId, private_key: bytes, place_key: bytes) -> None:
@@ -225,5 +214,7 @@ def _load(connection: sqlite3.Connection) -> dict[RoundId, Secrets]:
     found = {}
     for task, number, *stored in connection.execute("SELECT task, number, storage, private_key, place_key FROM secret"):
         storage, private, place = (taken_out(value) if value else b"" for value in stored)
-        found[task, number] = Secrets(RoundCipher(storage, task, number), private, place) if storage else DESTROYED
+        found[task, number] = (
+            Secrets(RoundCipher.of_secret(storage, task, number), private, place) if storage else DESTROYED
+        )
     return found

@@ -11,8 +11,7 @@ import asyncio
 import contextlib
 import logging
 import sqlite3
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
@@ -38,17 +37,14 @@ from hubbub.shuffler.keys import RoundKeys
 from hubbub.shuffler.mix import Inners
 from hubbub.shuffler.postgres import tables
 from hubbub.shuffler.postgres.enrolling import Enrolling
-from hubbub.shuffler.postgres.holding import ROUND_LOCK, Call
+from hubbub.shuffler.postgres.holding import ROUND_LOCK
 from hubbub.shuffler.postgres.keyring import Keyring
 from hubbub.shuffler.postgres.schema import SCHEMA
+from hubbub.shuffler.postgres.sharing import Sharing
 from hubbub.shuffler.postgres.standbys import Standbys
 from hubbub.shuffler.postgres.term import Term
-from hubbub.shuffler.postgres.writer import Writer
 from hubbub.shuffler.records import (
-    ANY_ROUND,
     RETRIED,
-    Held,
-    Opened,
     Round,
     RoundId,
     StoredBatch,
@@ -91,7 +87,6 @@ class PostgresStore(Enrolling):
             StoreError: where the server cannot be used, a newer version wrote the database, or it is not the keyring's.
                 Also where a task's ledger or releases do not hold. The keyring is closed then.
         """
-        super().__init__(keyring)
         self._keeps = keeps
         self._term = term
         self.standbys: Standbys | None = None
@@ -100,31 +95,30 @@ class PostgresStore(Enrolling):
                 opened.callback(keyring.close)
             bring_forward(address, SCHEMA)
             check = None if term is None else term.check
-            self._sessions = Sessions(
-                address, SCHEMA.name, observe, connection=connection, troubles=troubles, check=check
-            )
-            opened.callback(self._sessions.close)
-            self._begun = self._checked(address)
+            sessions = Sessions(address, SCHEMA.name, observe, connection=connection, troubles=troubles, check=check)
+            opened.callback(sessions.close)
+            begun = self._checked(keyring, sessions)
             opened.pop_all()
-        self._writer = Writer(self._sessions, keyring)
-        self._counting: asyncio.Task[None] | None = None
+        super().__init__(keyring, sessions)
+        self._begun = begun
+        self.sharing = Sharing(self, self.secrets_of)
 
-    def _checked(self, address: str) -> set[RoundId]:
+    def _checked(self, keyring: Keyring, sessions: Sessions) -> set[RoundId]:
         """Look at what the database holds, and finish what a killed process began; return which rounds were begun."""
-        self._sessions.change(lambda connection: bind(connection, self._keyring, address))
+        sessions.change(lambda connection: bind(connection, keyring, sessions.address))
         try:
-            found = self._sessions.read(_checked_rounds)
+            found = sessions.read(_checked_rounds)
         except (ValueError, TypeError, LookupError, AttributeError, SignatureError) as error:
             raise damaged(error) from error
         if self._keeps:
-            self._keyring.accept()
+            keyring.accept()
         for round_ in found:
             key = (round_.task_id, round_.number)
-            secrets = self._keyring.of(key)
+            secrets = keyring.of(key)
             if round_.state in (RoundState.MIXED, RoundState.RELEASED) and secrets.private_key:
-                self._keyring.destroy_private(key)
+                keyring.destroy_private(key)
             if is_over(round_) and secrets.cipher is not None:
-                self._keyring.destroy(key)
+                keyring.destroy(key)
         return {(round_.task_id, round_.number) for round_ in found}
 
     @property
@@ -132,17 +126,9 @@ class PostgresStore(Enrolling):
         """The keyring's folder."""
         return self._keyring.folder
 
-    @property
-    def waiting(self) -> int:
-        """How many calls wait for the thread that holds."""
-        return self._writer.waiting
-
     def close(self) -> None:
         """Write what is waiting and close the connections."""
-        # The writer first: it still writes what waits.
-        self._writer.close()
-        self._threads.shutdown()
-        self._sessions.close()
+        self._stop()
         if self._keeps:
             self._keyring.close()
         # Last: whoever takes over finds everything written, and the keyring free.
@@ -156,9 +142,6 @@ class PostgresStore(Enrolling):
     async def _enrolled(self, work: Callable[[sqlite3.Connection], T]) -> T:
         # In a transaction of the database, though it holds nothing of this: so an earlier keeper changes nothing.
         return await self._change(lambda _connection: self._keyring.change(work))
-
-    async def _read(self, work: Callable[[Connection], T]) -> T:
-        return await self._in_thread(lambda: self._sessions.read(work))
 
     async def _change(self, work: Callable[[Connection], T]) -> T:
         return await self._in_thread(lambda: self._sessions.change(work))
@@ -181,24 +164,6 @@ class PostgresStore(Enrolling):
         """Return all rounds, in the order in which they were begun."""
         return [self._whole(round_) for round_ in await self._read(tables.rounds)]
 
-    async def known(self, round_: Round, ids: Sequence[bytes]) -> list[bytes | None]:
-        """Return for each submission id the digest of what is held under it, None where nothing is."""
-        cipher = self._keyring.of((round_.task_id, round_.number)).cipher
-        if cipher is None or not ids:
-            return [None] * len(ids)
-        stored = [cipher.id(each) for each in ids]
-        found = await self._read(lambda connection: tables.digests(connection, round_, stored))
-        return [cipher.open_digest(each, found[each]) if each in found else None for each in stored]
-
-    async def submissions(self, round_: Round) -> int:
-        """Return how many submissions of a round were acknowledged."""
-        return await self._read(lambda connection: tables.held(connection, round_))
-
-    async def tally(self, task_id: bytes, number: int) -> Mapping[str, int]:
-        """Return refusals by reason, and retries, of a round (or of a task, with number -1)."""
-        await self._writer.flush()
-        return await self._read(lambda connection: tables.tally(connection, task_id, number))
-
     async def charges(self, task_id: bytes) -> Charges:
         """Return a task's ledger, oldest charge first."""
         return await self._read(lambda connection: ledger.charges_of(connection, task_id))
@@ -206,21 +171,6 @@ class PostgresStore(Enrolling):
     async def releases(self, task_id: bytes) -> Sequence[Release]:
         """Return a task's releases, the first of them first."""
         return await self._read(lambda connection: ledger.releases_of(connection, task_id))
-
-    # Counting
-
-    def count(self, task_id: bytes, number: int, names: Mapping[str, int]) -> None:
-        """Count refusals, to be written with the next transaction: a kill loses at most those since the last one."""
-        # Only rounds that were begun have counts of their own: invented numbers must not fill the store.
-        begun = (task_id, number) in self._begun
-        first = self._writer.count({(task_id, number if begun else ANY_ROUND): Counter(names)})
-        if first and (self._counting is None or self._counting.done()):
-            self._counting = asyncio.get_running_loop().create_task(self._write_counts())
-
-    async def _write_counts(self) -> None:
-        # What could not be written waits for the next transaction.
-        with contextlib.suppress(StoreError):
-            await self._writer.flush()
 
     # A round's life
 
@@ -269,12 +219,6 @@ class PostgresStore(Enrolling):
             return self._whole(current)
 
         return await self._change(work)
-
-    async def hold(
-        self, round_: Round, submissions: Sequence[Opened], unopenable: int = 0, most: int | None = None
-    ) -> list[Held]:
-        """Hold submissions, each by itself; count what is not new, and those that did not open."""
-        return await self._writer.hold(Call(round_, submissions, unopenable, most))
 
     async def cut(self, round_: Round, closed_by: Close, minimum: int) -> Round:
         """Take no more submissions; by the operator only from `minimum` on.

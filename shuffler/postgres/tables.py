@@ -26,8 +26,8 @@ from hubbub.service.postgres.ledger import insert_releases, last_of
 from hubbub.service.postgres.sessions import Connection, lock
 from hubbub.shuffler.keys import RoundKeys
 from hubbub.shuffler.mix import RELEASED_BLOCK
-from hubbub.shuffler.postgres.keyring import Secrets
 from hubbub.shuffler.postgres.sealing import RoundCipher
+from hubbub.shuffler.postgres.secrets import Secrets
 from hubbub.shuffler.records import Round, RoundId, StoredBatch, Tally, is_over
 
 _ROUNDS = (

@@ -18,7 +18,7 @@ from hubbub.service.errors import StoreError
 from hubbub.service.postgres.sessions import Connection, Sessions, as_store_error
 from hubbub.shuffler.postgres import tables
 from hubbub.shuffler.postgres.holding import Call, NearlyFullError, hold
-from hubbub.shuffler.postgres.keyring import Keyring
+from hubbub.shuffler.postgres.secrets import SecretsOf
 from hubbub.shuffler.records import Held, RoundId, Tally
 
 GROUP_SUBMISSIONS = 20_000
@@ -34,9 +34,9 @@ class _Job:
 class Writer:
     """Holds submissions, and writes counts; one thread, which takes one transaction after the other."""
 
-    def __init__(self, sessions: Sessions, keyring: Keyring) -> None:
+    def __init__(self, sessions: Sessions, secrets: SecretsOf) -> None:
         self._sessions = sessions
-        self._keyring = keyring
+        self._secrets = secrets
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._carried: _Job | None = None
         self._lock = threading.Lock()
@@ -143,7 +143,7 @@ class Writer:
     def _in_one(
         self, connection: Connection, calls: list[Call], counts: Mapping[RoundId, Tally], *, alone: bool
     ) -> list[list[Held]]:
-        found = hold(connection, self._keyring, calls, alone=alone)
+        found = hold(connection, self._secrets, calls, alone=alone)
         tables.add_tallies(connection, counts)
         return found
 

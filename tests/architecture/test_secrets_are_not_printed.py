@@ -118,7 +118,7 @@ HOLDERS: tuple[Any, ...] = (
     Told(SECRET, 0, (Row("secret", (bytes(32), 0, SECRET)),), SECRET),
     Revoked(frozenset({SECRET}), frozenset({SECRET})),
     RoundKeys(SECRET, KeySet(SIGNED, SIGNED), SECRET),
-    Secrets(RoundCipher(SECRET, bytes(32), 0), SECRET, SECRET),
+    Secrets(RoundCipher.of_secret(SECRET, bytes(32), 0), SECRET, SECRET),
     AnalyzerSecrets(DeliveryCipher(SECRET, bytes(32), 0), SECRET),
     Spent(SECRET, SECRET, SECRET, 0),
     Step(SECRET.hex(), {"query": {"state": SYMBOL}}, 0.0),

@@ -142,7 +142,7 @@ async def test_nothing_that_must_be_erased_is_ever_in_the_clear_in_the_server_s_
 
 
 def test_a_block_opens_in_its_own_place_alone() -> None:
-    cipher, other = (RoundCipher(bytes(32), TASK, number) for number in (0, 1))
+    cipher, other = (RoundCipher.of_secret(bytes(32), TASK, number) for number in (0, 1))
     sealed = cipher.seal_released(0, 1, b"envelopes")
     assert cipher.open_released(0, 1, sealed) == b"envelopes"
     for wrong in (

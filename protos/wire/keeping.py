@@ -1,0 +1,164 @@
+"""Keeping: what a replica asks of the keeper of its rounds, to and from protobuf messages, and the calls."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Protocol
+
+import grpc
+
+from hubbub.protos import codec
+from hubbub.protos.admitted import (
+    BLOCK_KEY_BYTES,
+    STORAGE_BYTES,
+    VERSION_BYTES,
+    Admitted,
+    Master,
+    Revoked,
+    RoundSecrets,
+    Spent,
+)
+from hubbub.protos.credentials import KEY_BYTES, NUMBER_BYTES, PLACE_KEY_BYTES
+from hubbub.protos.errors import MessageError
+from hubbub.protos.messages import KeyState
+from hubbub.protos.tickets import DEVICE_BYTES
+from hubbub.protos.v1 import keeper_pb2, keeper_pb2_grpc
+from hubbub.protos.wire.enrolment import MOST_REDEMPTIONS
+from hubbub.protos.wire.statuses import call
+
+_KEEPER = "the keeper"
+
+
+class KeeperHandler(Protocol):
+    """What the keeper does for replicas."""
+
+    async def get_secrets(self, task_id: bytes, round_number: int) -> RoundSecrets:
+        """Return the secrets of a round."""
+
+    async def get_admitted(self, version: bytes) -> Admitted | None:
+        """Return what devices are admitted with; None where that is the version that is known."""
+
+    async def spend(self, tickets: Sequence[Spent]) -> list[Spent]:
+        """Note tickets as spent, and return what is then known of each device, in order."""
+
+
+class KeeperCaller:
+    """The keeper as a replica sees it. Deadlines are seconds."""
+
+    def __init__(self, channel: grpc.aio.Channel) -> None:
+        self._stub = keeper_pb2_grpc.KeeperServiceStub(channel)
+
+    async def get_secrets(self, task_id: bytes, round_number: int, deadline: float) -> RoundSecrets:
+        """Return the secrets of a round."""
+        request = keeper_pb2.GetSecretsRequest(task_id=task_id, round=round_number)
+        return read_secrets(await call(self._stub.GetSecrets(request, timeout=deadline), _KEEPER))
+
+    async def get_admitted(self, version: bytes, deadline: float) -> Admitted | None:
+        """Return what devices are admitted with; None where that is the version that is known."""
+        request = keeper_pb2.GetAdmittedRequest(version=version)
+        found = read_admitted(await call(self._stub.GetAdmitted(request, timeout=deadline), _KEEPER))
+        return None if found.version == version else found
+
+    async def spend(self, tickets: Sequence[Spent], deadline: float) -> list[Spent]:
+        """Note tickets as spent, and return what is then known of each device, in order."""
+        request = keeper_pb2.SpendTicketsRequest(tickets=map(_write_spent, tickets))
+        answer = await call(self._stub.SpendTickets(request, timeout=deadline), _KEEPER)
+        found = read_tickets(answer.tickets)
+        if [each.device for each in found] != [each.device for each in tickets]:
+            raise MessageError("the keeper answered for other tickets than were asked about")
+        return found
+
+
+def write_secrets(secrets: RoundSecrets) -> keeper_pb2.GetSecretsResponse:
+    """Encode a round's secrets."""
+    return keeper_pb2.GetSecretsResponse(
+        storage=secrets.storage, place_key=secrets.place_key, private_key=secrets.private_key
+    )
+
+
+def read_secrets(message: keeper_pb2.GetSecretsResponse) -> RoundSecrets:
+    """Decode a round's secrets.
+
+    Raises:
+        MessageError: where one has another length.
+    """
+    whole = STORAGE_BYTES if message.private_key else STORAGE_BYTES - BLOCK_KEY_BYTES
+    place_key = codec.checked(message.place_key, PLACE_KEY_BYTES, "a key of places") if message.place_key else b""
+    return RoundSecrets(codec.checked(message.storage, whole, "what is stored under"), place_key, message.private_key)
+
+
+def write_admitted(admitted: Admitted | None, version: bytes) -> keeper_pb2.GetAdmittedResponse:
+    """Encode what devices are admitted with; None where that is the `version` that is known."""
+    if admitted is None:
+        return keeper_pb2.GetAdmittedResponse(version=version)
+    masters = [
+        keeper_pb2.MasterSecret(
+            generation=each.generation, secret=each.secret, state=each.state.value, since=each.since
+        )
+        for each in admitted.masters
+    ]
+    revoked = admitted.revoked
+    return keeper_pb2.GetAdmittedResponse(
+        version=admitted.version,
+        masters=masters,
+        revoked_devices=sorted(revoked.devices),
+        revoked_numbers=sorted(revoked.numbers),
+    )
+
+
+def read_version(message: keeper_pb2.GetAdmittedRequest) -> bytes:
+    """Decode the version that a replica knows; empty for none.
+
+    Raises:
+        MessageError: where it has another length.
+    """
+    return codec.checked(message.version, VERSION_BYTES, "a version") if message.version else b""
+
+
+def read_admitted(message: keeper_pb2.GetAdmittedResponse) -> Admitted:
+    """Decode what devices are admitted with.
+
+    Raises:
+        MessageError: where something of it has another length, or a key a state that there is not.
+    """
+    states = {state.value: state for state in KeyState}
+    masters = []
+    for each in message.masters:
+        if each.state not in states:
+            raise MessageError(f"a master key is {each.state!r}; it is one of {', '.join(states)}")
+        secret = codec.checked(each.secret, KEY_BYTES, "a master key")
+        masters.append(Master(each.generation, secret, states[each.state], each.since))
+    devices = frozenset(codec.checked(each, DEVICE_BYTES, "a device") for each in message.revoked_devices)
+    numbers = frozenset(codec.checked(each, NUMBER_BYTES, "a device's number") for each in message.revoked_numbers)
+    version = codec.checked(message.version, VERSION_BYTES, "a version")
+    return Admitted(version, tuple(masters), Revoked(devices, numbers))
+
+
+def _write_spent(ticket: Spent) -> keeper_pb2.SpentTicket:
+    return keeper_pb2.SpentTicket(
+        device=ticket.device, spent_by=ticket.spent_by, number=ticket.number, expires=ticket.expires
+    )
+
+
+def write_tickets(tickets: Iterable[Spent]) -> keeper_pb2.SpendTicketsResponse:
+    """Encode what is known of tickets' devices, in order."""
+    return keeper_pb2.SpendTicketsResponse(tickets=map(_write_spent, tickets))
+
+
+def read_tickets(messages: Sequence[keeper_pb2.SpentTicket]) -> list[Spent]:
+    """Decode tickets.
+
+    Raises:
+        MessageError: where there are too many, or something of one has another length.
+    """
+    if len(messages) > MOST_REDEMPTIONS:
+        raise MessageError(f"{len(messages)} tickets in one call; send at most {MOST_REDEMPTIONS}")
+    return [
+        Spent(
+            codec.checked(each.device, DEVICE_BYTES, "a device"),
+            codec.checked(each.spent_by, KEY_BYTES, "what a ticket is spent by"),
+            codec.checked(each.number, NUMBER_BYTES, "a device's number"),
+            each.expires,
+        )
+        for each in messages
+    ]

@@ -1,0 +1,76 @@
+"""Asking: a replica's calls to the keeper of its rounds, whichever of the addresses it is at."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
+
+import grpc
+
+from hubbub.protos.errors import HubbubError
+from hubbub.protos.refusals import TRANSIENT, Refusal
+from hubbub.protos.transport import TLS, open_channel
+from hubbub.protos.wire import KeeperCaller
+from hubbub.service.errors import StoreError
+from hubbub.service.troubles import Kind, Troubles
+
+CALL_SECONDS = 10.0
+"""Deadline of a call."""
+
+_EVENT = "no keeper answers"
+
+T = TypeVar("T")
+
+Call = Callable[[KeeperCaller, float], Awaitable[T]]
+"""A call, with its deadline in seconds."""
+
+
+class Asking:
+    """Calls the keeper at the address where it was last, and then at the others. It is for one event loop.
+
+    `renewals` counts how often the TLS files were renewed: channels are opened anew with new ones.
+    """
+
+    def __init__(self, addresses: Sequence[str], tls: TLS, renewals: Callable[[], int], troubles: Troubles) -> None:
+        """Nothing is called yet."""
+        self._addresses, self._tls, self._renewals, self._troubles = list(addresses), tls, renewals, troubles
+        self._channels: dict[str, grpc.aio.Channel] = {}
+        self._opened_at = renewals()
+
+    async def ask(self, call: Call[T]) -> T:
+        """Return what the keeper answers.
+
+        Raises:
+            Refusal: a final one of the keeper's.
+            StoreError: where none of the addresses is a keeper that answers.
+        """
+        why = []
+        for address in list(self._addresses):
+            try:
+                answer = await call(KeeperCaller(await self._channel(address)), CALL_SECONDS)
+            except HubbubError as error:
+                # One that stands by says so with a refusal that passes.
+                if isinstance(error, Refusal) and error.reason not in TRANSIENT:
+                    raise
+                why.append(f"{address}: {error}")
+                continue
+            self._addresses.sort(key=lambda each, found=address: each != found)  # type: ignore[misc]
+            self._troubles.over(_EVENT)
+            return answer
+        text = f"none of the keepers answers: {'; '.join(why)}; see that one of them runs and can be reached"
+        self._troubles.meet(_EVENT, Kind.PEER, _EVENT, text)
+        raise StoreError(text)
+
+    async def _channel(self, address: str) -> grpc.aio.Channel:
+        if self._renewals() != self._opened_at:
+            self._opened_at = self._renewals()
+            await self.close()
+        if address not in self._channels:
+            self._channels[address] = open_channel(address, self._tls)
+        return self._channels[address]
+
+    async def close(self) -> None:
+        """Close all channels; calls in work on them fail."""
+        channels, self._channels = self._channels, {}
+        await asyncio.gather(*(channel.close() for channel in channels.values()))

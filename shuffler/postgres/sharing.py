@@ -1,0 +1,63 @@
+"""Sharing: what a keeper tells replicas of its keyring. They keep it in memory alone, as long as they need it."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Sequence
+
+from hubbub.protos.admitted import VERSION_BYTES, Admitted, Master, Revoked, RoundSecrets, Spent
+from hubbub.protos.messages import RoundState
+from hubbub.protos.refusals import Reason, Refusal
+from hubbub.shuffler.postgres.secrets import Secrets
+from hubbub.shuffler.records import Round, is_over
+from hubbub.shuffler.store import Store
+
+AGAIN_SECONDS = 1.0
+"""When a replica may ask again for the secrets of a round that has none yet."""
+
+
+class Sharing:
+    """Answers replicas (`wire.KeeperHandler`) from a keeper's store; `secrets_of` returns what it holds of a round."""
+
+    def __init__(self, store: Store, secrets_of: Callable[[Round], Secrets]) -> None:
+        self._store = store
+        self._secrets_of = secrets_of
+        # A version tells nothing of what it names, also to whoever knows some of that.
+        self._key = os.urandom(32)
+
+    async def get_secrets(self, task_id: bytes, round_number: int) -> RoundSecrets:
+        """Return a round's secrets: all of them while it is OPEN, and what tells retries until it is over.
+
+        Raises:
+            Refusal: UNKNOWN_ROUND, NOT_READY where it has no keys yet, ERASED where it is over.
+        """
+        round_ = await self._store.find(task_id, round_number)
+        if round_ is None:
+            raise Refusal(Reason.UNKNOWN_ROUND, f"round {round_number} was not begun")
+        secrets = self._secrets_of(round_)
+        if is_over(round_) or secrets.cipher is None:
+            raise Refusal(Reason.ERASED, f"round {round_number} is over, and its secrets are destroyed")
+        if round_.keys is None:
+            raise Refusal(Reason.NOT_READY, f"round {round_number} has no keys yet", AGAIN_SECONDS)
+        if round_.state is RoundState.OPEN:
+            return RoundSecrets(secrets.cipher.shared(), secrets.place_key, secrets.private_key)
+        return RoundSecrets(secrets.cipher.without_blocks().shared(), secrets.place_key)
+
+    async def get_admitted(self, version: bytes) -> Admitted | None:
+        """Return the master keys, and who is admitted no more; None where that is the version that is known."""
+        masters, revoked = await self._store.masters(), await self._store.revoked()
+        found = self._version(masters, revoked)
+        return None if found == version else Admitted(found, tuple(masters), revoked)
+
+    async def spend(self, tickets: Sequence[Spent]) -> list[Spent]:
+        """Note tickets as spent, and return what is then known of each device, in order."""
+        return await self._store.spend(tickets)
+
+    def _version(self, masters: Sequence[Master], revoked: Revoked) -> bytes:
+        told = hashlib.blake2b(key=self._key, digest_size=VERSION_BYTES)
+        for each in masters:
+            told.update(f"{each.generation} {each.state.value} {each.since} ".encode() + each.secret)
+        for part in (revoked.devices, revoked.numbers):
+            told.update(b"".join([len(part).to_bytes(8, "big"), *sorted(part)]))
+        return told.digest()

@@ -1,0 +1,162 @@
+"""A replica of the shuffler: it answers devices beside others, and has no keys, rounds or store of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from prometheus_client import Gauge
+
+from hubbub.protos.keys import load_public
+from hubbub.service.certificates import Certificates
+from hubbub.service.coarse import CoarseRegistry, Counts
+from hubbub.service.crowds import Crowds
+from hubbub.service.errors import StoreError
+from hubbub.service.metrics import Conditions, Metrics
+from hubbub.service.ports import Announce, Ports
+from hubbub.service.run import run
+from hubbub.service.successions import load_successions
+from hubbub.service.troubles import Troubles
+from hubbub.shuffler.admit import Admission
+from hubbub.shuffler.certified import DevicesAuthority, check_devices, devices_authority
+from hubbub.shuffler.credentials import Credentials
+from hubbub.shuffler.enrolment import Issuing, Rate, signers_of_tickets
+from hubbub.shuffler.metrics import PREFIX, Stage, TimedAdmission, is_exact
+from hubbub.shuffler.opening import Openers
+from hubbub.shuffler.public import open_to_devices
+from hubbub.shuffler.queue import Queue
+from hubbub.shuffler.settings import ReplicaSettings
+from hubbub.shuffler.stores import open_replica
+from hubbub.shuffler.tasks import Tasks, load_tasks
+
+if TYPE_CHECKING:
+    from hubbub.shuffler.postgres.replica import ReplicaStore
+
+
+REPLICA = "replica"
+"""The common name of a replica's TLS certificate."""
+
+
+async def serve_replica(
+    settings: ReplicaSettings,
+    *,
+    clock: Callable[[], float] = time.time,
+    announce: Announce | None = None,
+    stop: asyncio.Event | None = None,
+) -> None:
+    """Run a replica until SIGTERM or SIGINT, or until `stop` is set; then drain.
+
+    Raises:
+        HubbubError: where settings, tasks, ports, the database or every keeper cannot be used; nothing was served then.
+    """
+    await run(settings.log, _assembled(settings, clock), announce=announce, stop=stop)
+
+
+@dataclass(frozen=True)
+class _Replica:
+    settings: ReplicaSettings
+    tasks: Tasks
+    admission: TimedAdmission
+    store: ReplicaStore
+    credentials: Credentials
+    metrics: Metrics
+    certificates: Certificates
+    devices: DevicesAuthority | None
+    troubles: Troubles
+    going_on: set[asyncio.Task[None]]
+
+    async def listen(self, ports: Ports) -> None:
+        settings, certificates = self.settings, self.certificates
+        intakes = await open_to_devices(ports, settings, self.tasks, self.admission, certificates, self.devices)
+        self.metrics.registry.register(Crowds("shuffler", intakes, ports.full_seconds))
+        registry, tls = self.metrics.registry, settings.tls.paths()
+        await ports.open_metrics(settings.metrics_listen, registry, tls, lambda: certificates.renewals)
+
+    async def start(self) -> None:
+        for work in (self._learn, self.store.look):
+            self.going_on.add(asyncio.create_task(_again_and_again(work)))
+
+    async def _learn(self) -> None:
+        # Where no keeper answers, that is told as trouble.
+        with contextlib.suppress(StoreError):
+            if await self.store.learn():
+                await self.credentials.read(self.store)
+        self.credentials.outdated = self.store.outdated
+
+    async def leave(self) -> None:
+        """Let the calls in work finish; each takes only a short time."""
+
+
+async def _again_and_again(work: Callable[[], Awaitable[None]]) -> None:
+    from hubbub.shuffler.postgres.replica import LOOK_SECONDS
+
+    while True:
+        await asyncio.sleep(LOOK_SECONDS)
+        await work()
+
+
+@contextlib.asynccontextmanager
+async def _assembled(settings: ReplicaSettings, clock: Callable[[], float]) -> AsyncIterator[_Replica]:
+    tasks, who = _tasks(settings)
+    devices = devices_authority(settings)
+    check = None if devices is None else devices.check
+    certificates = Certificates(REPLICA, settings.tls.paths(), None, clock, check)
+    counts, troubles = Counts(settings.count_step), Troubles()
+    metrics = Metrics("shuffler", Stage, CoarseRegistry(counts, is_exact))
+    openers = Openers(settings.processes, metrics.stage(Stage.OPEN))
+    store, keeper = open_replica(
+        settings,
+        metrics.stage(Stage.STORE),
+        troubles,
+        renewals=lambda: certificates.renewals,
+        cut_of=lambda round_: tasks[round_[0]].schedule.cut(round_[1]),
+        clock=clock,
+    )
+    going_on: set[asyncio.Task[None]] = set()
+    try:
+        credentials, rate = Credentials(), Rate(settings.enrolments_per_second)
+        # Without it nobody could be told from a stranger.
+        await store.learn()
+        await credentials.read(store)
+        queue = Queue(settings.queue, settings.queue_seconds)
+        admission = Admission(tasks, store, openers, clock, queue, credentials)
+        issuing = Issuing(credentials, store, *who, clock, rate)
+        _queues(metrics, admission, openers, store)
+        for each in (Conditions("shuffler", troubles), certificates):
+            metrics.registry.register(each)
+        openers.warm_up()
+        timed = TimedAdmission(admission, issuing, metrics.stage(Stage.ADMIT))
+        async with certificates.watched():
+            parts = (store, credentials, metrics, certificates, devices, troubles, going_on)
+            yield _Replica(settings, tasks, timed, *parts)
+    finally:
+        for task in going_on:
+            task.cancel()
+        await asyncio.gather(*going_on, return_exceptions=True)
+        await openers.close()
+        await asyncio.to_thread(store.close)
+        await keeper.close()
+
+
+def _tasks(settings: ReplicaSettings) -> tuple[Tasks, tuple[set[bytes], set[bytes]]]:
+    """Return the tasks, and whose tickets are taken."""
+    operator, shuffler = load_public(settings.operator_key), load_public(settings.shuffler_key)
+    tasks = load_tasks(settings.tasks, operator, shuffler, load_successions(settings.successions))
+    check_devices(settings, tasks)
+    return tasks, signers_of_tickets(operator, shuffler, tasks)
+
+
+def _queues(metrics: Metrics, admission: Admission, openers: Openers, store: ReplicaStore) -> None:
+    """Have metrics say what waits or is in work."""
+    gauge = Gauge(f"{PREFIX}_queue_depth", "What waits or is in work.", ("queue",), registry=metrics.registry)
+    queues = {
+        "opening": lambda: openers.waiting,
+        "store": lambda: store.waiting,
+        "admission": lambda: admission.in_work,
+    }
+    for name, depth in queues.items():
+        gauge.labels(name).set_function(depth)
