@@ -117,7 +117,7 @@ class Certificates(Collector):
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """Return the days left as they are now."""
         days = GaugeMetricFamily(
-            f"hubbub_{self._role.value}_certificate_days_left",
+            f"hubbub_{self._role}_certificate_days_left",
             "Days for which the TLS certificates in use are still valid.",
             labels=["certificate"],
         )
