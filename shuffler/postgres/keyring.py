@@ -236,11 +236,15 @@ class Keyring:
 
     # What devices are admitted with: `sqlite.enrolled` does it on the connection that is handed to `work`
 
-    def change(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Do work in one transaction, and return what it returned once that is on disk."""
+    def change(self, work: Callable[[sqlite3.Connection], T], *, everywhere: bool = True) -> T:
+        """Do work in one transaction, and return what it returned once that is on disk.
+
+        On the copies' disks, too, unless it need not be `everywhere` yet: with the next change that does.
+        """
         with self._lock:
             result = self._change(work)
-        self._everywhere()
+        if everywhere:
+            self._everywhere()
         return result
 
     def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
