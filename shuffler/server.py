@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import time
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from hubbub.protos import wire
 from hubbub.protos.keys import Identity, Role, load_public
@@ -37,11 +39,12 @@ from hubbub.shuffler.rounds import Rounds
 from hubbub.shuffler.settings import Settings
 from hubbub.shuffler.spark import order_by
 from hubbub.shuffler.store import Store
-from hubbub.shuffler.stores import open_store
+from hubbub.shuffler.stores import open_store, standbys_of
 from hubbub.shuffler.tasks import Tasks, load_tasks
+from hubbub.shuffler.turns import OPERATORS, in_turns, keeper_gauge, open_to_standbys
 
-OPERATORS = frozenset({"operator"})
-"""Common names that may control rounds."""
+if TYPE_CHECKING:
+    from hubbub.shuffler.postgres.term import Term
 
 
 async def serve(
@@ -59,7 +62,10 @@ async def serve(
     Raises:
         HubbubError: where settings, tasks, keys, ports or the store cannot be used; nothing was served then.
     """
-    await run(settings.log, _assembled(settings, clock), announce=announce, stop=stop)
+    if settings.store:
+        await in_turns(settings, clock, functools.partial(_assembled, settings, clock), announce=announce, stop=stop)
+    else:
+        await run(settings.log, _assembled(settings, clock), announce=announce, stop=stop)
 
 
 @dataclass(frozen=True)
@@ -72,6 +78,7 @@ class _Shuffler:
     metrics: Metrics
     certificates: Certificates
     devices: DevicesAuthority | None
+    standbys: wire.FollowHandler | None
 
     @property
     def troubles(self) -> Troubles:
@@ -109,6 +116,7 @@ class _Shuffler:
             await ports.open_door("https", settings.https_listen, door)
         service = wire.CONTROL_SERVICE
         await ports.open("control", settings.control_listen, service, operators, mutual, intakes["control"])
+        await open_to_standbys(ports, settings, certificates, self.standbys)
         registry, tls = self.metrics.registry, settings.tls.paths()
         await ports.open_metrics(settings.metrics_listen, registry, tls, lambda: certificates.renewals)
 
@@ -120,14 +128,18 @@ class _Shuffler:
 
 
 @contextlib.asynccontextmanager
-async def _assembled(settings: Settings, clock: Callable[[], float]) -> AsyncIterator[_Shuffler]:
+async def _assembled(
+    settings: Settings, clock: Callable[[], float], term: Term | None = None
+) -> AsyncIterator[_Shuffler]:
     check_installed(settings.spark)
     identity, tasks = own_tasks(settings)
     certificates, devices = _certificates(settings, clock)
     analyzer = Reached(settings.analyzer, settings.tls.paths(), certificates)
     counts, metrics = _metrics(settings)
+    if term is not None:
+        keeper_gauge(metrics.registry, term)
     troubles = Troubles()
-    store = open_store(settings, metrics.stage(Stage.STORE), troubles)
+    store = open_store(settings, metrics.stage(Stage.STORE), troubles, term)
     openers = Openers(settings.processes, metrics.stage(Stage.OPEN))
     room = Room(settings.data, settings.disk_reserve, troubles)
     credentials, enrolment = _enrolment(settings, store, identity, tasks, clock)
@@ -154,7 +166,8 @@ async def _assembled(settings: Settings, clock: Callable[[], float]) -> AsyncIte
         timed = TimedAdmission(admission, enrolment, metrics.stage(Stage.ADMIT))
         async with certificates.watched():
             control = Control(tasks, store, rounds, clock, enrolment, counts)
-            yield _Shuffler(settings, tasks, timed, control, rounds, metrics, certificates, devices)
+            standbys = standbys_of(store)
+            yield _Shuffler(settings, tasks, timed, control, rounds, metrics, certificates, devices, standbys)
     finally:
         # Rounds first, as they use all the others; the store last, as it still writes what waits.
         await rounds.stop()

@@ -66,6 +66,17 @@ class Settings(Table):
         description="postgresql://user@host/database without a password, for a store in PostgreSQL with its keyring in "
         "`data`; empty for SQLite in `data`",
     )
+    keeper_listen: OptionalListen = Field(
+        default="",
+        description="host:port where standbys follow this one's keyring, over mutual TLS; empty for none",
+    )
+    keepers: tuple[Address, ...] = Field(
+        default=(),
+        description="host:port of the `keeper_listen` of the others that keep the same rounds, one at a time",
+    )
+    standbys: int = Field(
+        default=0, ge=0, le=16, description="standbys that must have each change of the keyring before it is answered"
+    )
     identity: File = Field(description="PEM private key (Ed25519) that signs key records and batch records")
     operator_key: File = Field(description="PEM public key of the operator, whom tasks must be signed by")
     successions: tuple[File, ...] = Field(

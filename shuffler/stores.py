@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hubbub.protos.stored import Layout
+from hubbub.protos.wire import FollowHandler
 from hubbub.service.stages import Observe, unobserved
 from hubbub.service.stores import of_an_extra
 from hubbub.service.troubles import Troubles
@@ -14,11 +15,17 @@ from hubbub.shuffler.sqlite.schema import FILE_NAME, LAYOUT
 from hubbub.shuffler.store import Store
 
 if TYPE_CHECKING:
+    from hubbub.shuffler.postgres.keyring import Keyring
+    from hubbub.shuffler.postgres.term import Term
     from hubbub.shuffler.settings import Settings
 
 
-def open_store(settings: Settings, observe: Observe = unobserved, troubles: Troubles | None = None) -> Store:
+def open_store(
+    settings: Settings, observe: Observe = unobserved, troubles: Troubles | None = None, term: Term | None = None
+) -> Store:
     """Open the store that settings name; `observe` is told how many seconds each transaction took.
+
+    One in a database is opened in a `term`, which is taken where none is given.
 
     Raises:
         StoreError: where it cannot be used.
@@ -27,9 +34,9 @@ def open_store(settings: Settings, observe: Observe = unobserved, troubles: Trou
     if not settings.store:
         return SqliteStore(settings.data, observe, troubles=troubles)
     with of_an_extra():
-        from hubbub.shuffler.postgres import PostgresStore
+        from hubbub.shuffler.postgres.keeping import open_kept
 
-    return PostgresStore.open(settings.data, settings.store, observe, troubles=troubles)
+    return open_kept(settings.data, settings.store, observe, troubles=troubles, term=term, standbys=settings.standbys)
 
 
 def create_store(settings: Settings) -> Path:
@@ -42,9 +49,34 @@ def create_store(settings: Settings) -> Path:
     if not settings.store:
         return SqliteStore.create(settings.data)
     with of_an_extra():
-        from hubbub.shuffler.postgres import PostgresStore
+        from hubbub.shuffler.postgres.keeping import create_copy, create_kept
 
-    return PostgresStore.create(settings.data, settings.store)
+    # The first of those that keep the same rounds makes the store, all others a keyring that follows.
+    make = create_copy if settings.keepers else create_kept
+    return make(settings.data, settings.store)
+
+
+def take_term(
+    settings: Settings, troubles: Troubles | None = None, kept: Keyring | None = None, *, forward: bool = True
+) -> Term | None:
+    """Become the keeper of the database that settings name; return None where another is.
+
+    Its tables are brought `forward` first. `kept` is the keyring, where it is open.
+
+    Raises:
+        StoreError: where the database cannot be used.
+        HubbubError: where what that needs is not installed.
+    """
+    with of_an_extra():
+        from hubbub.shuffler.postgres import keeping
+
+    return keeping.take_term(kept or settings.data, settings.store, troubles, forward=forward)
+
+
+def standbys_of(store: Store) -> FollowHandler | None:
+    """Return what answers those who stand by; None for a store that nobody can."""
+    found: FollowHandler | None = getattr(store, "standbys", None)
+    return found
 
 
 def file_of(settings: Settings) -> tuple[str, Layout]:

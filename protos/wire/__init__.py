@@ -1,6 +1,7 @@
 """gRPC adapters of the services: handlers and callers work with plain values, gRPC's own types stay in this package."""
 
 from hubbub.protos.wire.calling import ControlCaller, DeliveryCaller, ResultsCaller, SubmissionCaller
+from hubbub.protos.wire.following import FollowCaller, FollowHandler
 from hubbub.protos.wire.handlers import ControlHandler, DeliveryHandler, ResultsHandler, SubmissionHandler
 from hubbub.protos.wire.health import HealthCaller
 from hubbub.protos.wire.serving import (
@@ -8,6 +9,7 @@ from hubbub.protos.wire.serving import (
     serve_control,
     serve_delivery,
     serve_results,
+    serve_standbys,
     serve_submissions,
     submission_doorway,
 )
@@ -17,16 +19,20 @@ SUBMISSION_SERVICE = "hubbub.v1.SubmissionService"
 CONTROL_SERVICE = "hubbub.v1.RoundControlService"
 DELIVERY_SERVICE = "hubbub.v1.DeliveryService"
 RESULTS_SERVICE = "hubbub.v1.ResultsService"
+STANDBY_SERVICE = "hubbub.v1.StandbyService"
 
 __all__ = [
     "CONTROL_SERVICE",
     "DELIVERY_SERVICE",
     "RESULTS_SERVICE",
+    "STANDBY_SERVICE",
     "SUBMISSION_SERVICE",
     "ControlCaller",
     "ControlHandler",
     "DeliveryCaller",
     "DeliveryHandler",
+    "FollowCaller",
+    "FollowHandler",
     "HealthCaller",
     "ResultsCaller",
     "ResultsHandler",
@@ -37,6 +43,7 @@ __all__ = [
     "serve_control",
     "serve_delivery",
     "serve_results",
+    "serve_standbys",
     "serve_submissions",
     "submission_doorway",
 ]

@@ -22,12 +22,14 @@ from hubbub.protos.v1 import (
     delivery_pb2_grpc,
     results_pb2,
     results_pb2_grpc,
+    standby_pb2,
     submission_pb2,
     submission_pb2_grpc,
 )
 from hubbub.protos.wire.conditions import write_condition
 from hubbub.protos.wire.connect import Doorway
 from hubbub.protos.wire.enrolment import read_redemptions, read_step, write_credential_status, write_enrolled
+from hubbub.protos.wire.following import FollowHandler, read_asked, write_told
 from hubbub.protos.wire.handlers import (
     CertifiedHandler,
     ControlHandler,
@@ -241,6 +243,16 @@ class _ResultsServicer(results_pb2_grpc.ResultsServiceServicer):
         return write_condition(await self._handler.get_condition())
 
 
+class _StandbyServicer:
+    def __init__(self, handler: FollowHandler) -> None:
+        self._handler = handler
+
+    async def Follow(  # noqa: N802 - gRPC's name
+        self, request: standby_pb2.FollowRequest, _context: Context
+    ) -> standby_pb2.FollowResponse:
+        return write_told(await self._handler.follow(read_asked(request)))
+
+
 def _optional_task(task_id: bytes) -> bytes | None:
     return codec.read_task_id(task_id) if task_id else None
 
@@ -305,6 +317,13 @@ def serve_results(
 ) -> None:
     """Answer those whose certificate's common name is among `allowed`."""
     _serve(server, "ResultsService", _ResultsServicer(handler), allowed, intake)
+
+
+def serve_standbys(
+    server: grpc.aio.Server, handler: FollowHandler, allowed: Collection[str], intake: Intake | None = None
+) -> None:
+    """Answer those whose certificate's common name is among `allowed`."""
+    _serve(server, "StandbyService", _StandbyServicer(handler), allowed, intake)
 
 
 def _serve(

@@ -21,7 +21,7 @@ from hubbub.protos.keys import HASH_BYTES
 from hubbub.protos.successions import MOST_SUCCESSIONS
 from hubbub.protos.tickets import DEVICE_BYTES, LONGEST_TICKET
 from hubbub.protos.transport import MAXIMUM_MESSAGE_BYTES, MAXIMUM_SUBMISSIONS, SUBMISSION_OVERHEAD
-from hubbub.protos.v1 import control_pb2, delivery_pb2, results_pb2, submission_pb2
+from hubbub.protos.v1 import control_pb2, delivery_pb2, results_pb2, standby_pb2, submission_pb2
 from hubbub.protos.wire.counting import Elements, check_counts
 from hubbub.protos.wire.enrolment import MOST_DEVICES, MOST_REDEMPTIONS
 
@@ -93,6 +93,7 @@ _SERVICES = {
     "RoundControlService": control_pb2,
     "DeliveryService": delivery_pb2,
     "ResultsService": results_pb2,
+    "StandbyService": standby_pb2,
 }
 _FIELD_FRAME = 2
 """Bytes around a short field: its tag, and its length."""

@@ -13,11 +13,11 @@ from hubbub.service.postgres.sessions import Connection, as_store_error, lock, s
 _NEWEST = "put the newest copy of both back, or end the store's tasks, and start new ones in a new store"
 
 
-def check_new(address: str, schema: Schema, whose: str) -> None:
-    """Return only if a database belongs to no keyring yet; `whose` store it is to be, for errors.
+def is_kept(address: str, schema: Schema) -> bool:
+    """Return whether a database belongs to a keyring.
 
     Raises:
-        StoreError: where it does, or the server cannot be used.
+        StoreError: where the server cannot be used.
     """
     try:
         with psycopg.connect(address, autocommit=True) as connection:
@@ -25,7 +25,16 @@ def check_new(address: str, schema: Schema, whose: str) -> None:
             row = connection.execute(statement).fetchone()
     except psycopg.Error as error:
         raise as_store_error(error, address) from error
-    if row is None or row[0]:
+    return row is None or bool(row[0])
+
+
+def check_new(address: str, schema: Schema, whose: str) -> None:
+    """Return only if a database belongs to no keyring yet; `whose` store it is to be, for errors.
+
+    Raises:
+        StoreError: where it does, or the server cannot be used.
+    """
+    if is_kept(address, schema):
         raise StoreError(
             f"{shown(address)} holds {whose} store; nothing was made. --create-store is for a first start alone, "
             "leave it out of what starts the service, or name another database"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import functools
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -91,10 +92,13 @@ class Sessions:
         *,
         connection: type[Connection] = psycopg.Connection,
         troubles: Troubles | None = None,
+        check: Callable[[Connection], None] | None = None,
     ) -> None:
         """Connect to the store in a schema of the database that is there already.
 
         `observe` is told how many seconds each transaction took, `connection` is the connections' class.
+
+        Every transaction that changes something begins with `check`, which raises where it must not be made.
 
         Raises:
             StoreError: where the server is away, refuses, or does not keep what it has committed.
@@ -103,6 +107,7 @@ class Sessions:
         self._observe = observe
         self.schema = schema
         self._troubles = troubles or Troubles()
+        self._check = check
         self._closed = threading.Event()
         given = conninfo_to_dict(address)
         network = {name: value for name, value in _NETWORK.items() if name not in given}
@@ -119,16 +124,11 @@ class Sessions:
             min_size=1,
             max_size=CONNECTIONS,
             timeout=WAIT_SECONDS,
-            configure=self.configure,
+            configure=functools.partial(configure, schema=schema),
             check=ConnectionPool.check_connection,
             name="store",
             open=True,
         )
-
-    def configure(self, connection: Connection) -> None:
-        """Have a new connection be one of these."""
-        connection.execute("SET synchronous_commit = on")
-        connection.execute(sql.SQL("SET search_path = {}").format(sql.Identifier(self.schema)))
 
     def close(self) -> None:
         """Close all connections; later transactions raise `StoreError`."""
@@ -197,17 +197,22 @@ class Sessions:
         for left in reversed(range(TRIES)):
             try:
                 with self._changing() as connection:
-                    return _in_transaction(connection, work)
+                    return _in_transaction(connection, lambda: self._checked(connection, work))
             except (psycopg.errors.DeadlockDetected, psycopg.errors.SerializationFailure):
                 if not left:
                     raise
         raise AssertionError("the last try returned or raised")
 
+    def _checked(self, connection: Connection, work: Callable[[Connection], T]) -> T:
+        if self._check is not None:
+            self._check(connection)
+        return work(connection)
 
-def _in_transaction(connection: Connection, work: Callable[[Connection], T]) -> T:
+
+def _in_transaction(connection: Connection, work: Callable[[], T]) -> T:
     try:
         connection.execute("BEGIN")
-        result = work(connection)
+        result = work()
         connection.execute("COMMIT")
     except BaseException:
         # A connection that is broken has lost its transaction with it.
@@ -215,6 +220,12 @@ def _in_transaction(connection: Connection, work: Callable[[Connection], T]) -> 
             connection.execute("ROLLBACK")
         raise
     return result
+
+
+def configure(connection: Connection, schema: str) -> None:
+    """Have a connection keep what it commits, and find the store's tables."""
+    connection.execute("SET synchronous_commit = on")
+    connection.execute(sql.SQL("SET search_path = {}").format(sql.Identifier(schema)))
 
 
 def _check_server(connection: Connection, address: str) -> None:

@@ -26,6 +26,7 @@ class Enrolling:
         return await self._threads.do(work)
 
     async def _enrolled(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Change what is kept of devices."""
         return await self._in_thread(lambda: self._keyring.change(work))
 
     async def masters(self) -> list[Master]:

@@ -9,25 +9,41 @@ from __future__ import annotations
 
 import os
 import sqlite3
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Protocol, TypeVar
 
+from hubbub.protos.copies import Row
 from hubbub.protos.stored import Layout
 from hubbub.service.erasing import put_away, taken_out
 from hubbub.service.postgres.keyring import FILE_NAME, KEYRING_TABLE, KeyringFile
 from hubbub.service.postgres.sealing import SECRET_BYTES
 from hubbub.service.store_file import create
 from hubbub.service.troubles import Troubles
+from hubbub.shuffler.postgres import rows
 from hubbub.shuffler.postgres.sealing import RoundCipher
 from hubbub.shuffler.records import RoundId
 from hubbub.shuffler.sqlite.enrolled import ADMISSION_TABLES
 
+T = TypeVar("T")
+
+
+def _name_copy(connection: sqlite3.Connection) -> None:
+    connection.execute("CREATE TABLE copy (id BLOB NOT NULL) STRICT")
+    connection.execute("INSERT INTO copy VALUES (randomblob(16))")
+
+
 LAYOUT = Layout(
     what="shuffler's keyring",
-    version=1,
+    version=2,
     older="there is no older one",
+    migrations={1: _name_copy},
     script=KEYRING_TABLE
     + """
+-- Which copy of the keyring this is: those that follow have the id of the one that they follow.
+CREATE TABLE copy (id BLOB NOT NULL) STRICT;
+INSERT INTO copy VALUES (randomblob(16));
 -- A round's secret (what is stored of it is enciphered under keys from it), private key and place key; none: destroyed.
 CREATE TABLE secret (
     key INTEGER PRIMARY KEY, task BLOB NOT NULL, number INTEGER NOT NULL,
@@ -49,6 +65,20 @@ class Secrets:
 
 
 DESTROYED = Secrets(None)
+
+
+class Copies(Protocol):
+    """The copies of a keyring, which are told of every change."""
+
+    def tell(self, rows: Sequence[Row]) -> None:
+        """Note what has changed; called in order, and returns at once."""
+
+    def wait(self) -> None:
+        """Return once all that was told is on the disks of those that must have it.
+
+        Raises:
+            StoreError: where one is away.
+        """
 
 
 class Keyring(KeyringFile[Secrets]):
@@ -78,17 +108,64 @@ class Keyring(KeyringFile[Secrets]):
         Raises:
             StoreError: where there is none, another process uses it, or another version wrote it.
         """
+        self._copies: Copies | None = None
         super().__init__(folder, LAYOUT, _load, connection=connection, troubles=troubles)
+        self.copy: bytes = self.read(lambda reader: reader.execute("SELECT id FROM copy").fetchone()[0])
+
+    # Copies
+
+    def copied_by(self, copies: Copies) -> None:
+        """Tell copies of every change from now on, and answer changes only once they have them."""
+        with self.lock, self._failing():
+            rows.watch(self._database.writer)
+            self._copies = copies
+
+    def whole(self, position: Callable[[], T]) -> tuple[list[Row], T]:
+        """Return all rows, and what `position` returns at that moment, between two changes."""
+        with self.lock, self._failing():
+            return list(rows.every(self._database.writer)), position()
+
+    def follow(self, changed: Sequence[Row], keyring: bytes = b"") -> None:
+        """Have rows be as another keyring has them; nothing is left of what was destroyed there.
+
+        With the id of a `keyring`, they are all of it, and this is a copy of it from now on.
+        """
+
+        def work(writer: sqlite3.Connection) -> None:
+            rows.apply(writer, changed, anew=bool(keyring))
+            if keyring:
+                writer.execute("UPDATE keyring SET id = ?", (keyring,))
+
+        with self.lock:
+            self._change(work)
+            with self._failing():
+                self._secrets = _load(self._database.writer)
+            self.id = keyring or self.id
+            if keyring or any(map(rows.destroys, changed)):
+                self.clean()
+
+    def _gathered(self) -> Callable[[], None]:
+        if self._copies is None:
+            return super()._gathered()
+        changed, copies = rows.changed(self._database.writer), self._copies
+        return lambda: copies.tell(changed) if changed else None
+
+    def _everywhere(self) -> None:
+        """Return once the copies have what was changed. Without the lock: others go on meanwhile."""
+        if self._copies is not None:
+            self._copies.wait()
+
+    # Rounds
 
     def begin(self, round_: RoundId) -> None:
         """Have a secret for a round, a new one where there is none."""
         with self.lock:
-            if round_ in self._secrets:
-                return
-            secret = os.urandom(SECRET_BYTES)
-            statement = "INSERT INTO secret (task, number, storage) VALUES (?, ?, ?)"
-            self._change(lambda writer: writer.execute(statement, (*round_, put_away(secret))))
-            self._secrets[round_] = Secrets(RoundCipher(secret, *round_))
+            if round_ not in self._secrets:
+                secret = os.urandom(SECRET_BYTES)
+                statement = "INSERT INTO secret (task, number, storage) VALUES (?, ?, ?)"
+                self._change(lambda writer: writer.execute(statement, (*round_, put_away(secret))))
+                self._secrets[round_] = Secrets(RoundCipher(secret, *round_))
+        self._everywhere()
 
     def install(self, round_: RoundId, private_key: bytes, place_key: bytes) -> None:
         """Keep a round's keys, in place of those that no device was ever shown."""
@@ -97,6 +174,7 @@ class Keyring(KeyringFile[Secrets]):
         with self.lock:
             self._change(lambda writer: writer.execute(statement, values))
             self._secrets[round_] = replace(self.of(round_), private_key=private_key, place_key=place_key)
+        self._everywhere()
 
     def destroy_private(self, round_: RoundId) -> None:
         """Destroy a round's private key; it is in no file any more."""
@@ -105,6 +183,7 @@ class Keyring(KeyringFile[Secrets]):
             self._change(lambda writer: writer.execute(statement, round_))
             self._secrets[round_] = replace(self.of(round_), private_key=b"")
             self.clean()
+        self._everywhere()
 
     def destroy(self, round_: RoundId) -> None:
         """Destroy all keys of a round; they are in no file any more, and what was stored under them means nothing."""
@@ -114,6 +193,7 @@ class Keyring(KeyringFile[Secrets]):
             self._change(lambda writer: writer.execute(statement + which, round_))
             self._secrets[round_] = DESTROYED
             self.clean()
+        self._everywhere()
 
 
 def _load(connection: sqlite3.Connection) -> dict[RoundId, Secrets]:

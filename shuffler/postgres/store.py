@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import sqlite3
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -28,8 +29,8 @@ from hubbub.service.charges import Charges
 from hubbub.service.errors import damaged
 from hubbub.service.ledgers import check_ledgers
 from hubbub.service.postgres import ledger
-from hubbub.service.postgres.binding import bind, check_new
-from hubbub.service.postgres.schema import Schema, bring_forward
+from hubbub.service.postgres.binding import bind
+from hubbub.service.postgres.schema import bring_forward
 from hubbub.service.postgres.sessions import Connection, Sessions, lock
 from hubbub.service.stages import Observe, unobserved
 from hubbub.service.troubles import Troubles
@@ -39,6 +40,9 @@ from hubbub.shuffler.postgres import tables
 from hubbub.shuffler.postgres.enrolling import Enrolling
 from hubbub.shuffler.postgres.holding import ROUND_LOCK, Call
 from hubbub.shuffler.postgres.keyring import Keyring
+from hubbub.shuffler.postgres.schema import SCHEMA
+from hubbub.shuffler.postgres.standbys import Standbys
+from hubbub.shuffler.postgres.term import Term
 from hubbub.shuffler.postgres.writer import Writer
 from hubbub.shuffler.records import (
     ANY_ROUND,
@@ -54,9 +58,6 @@ from hubbub.shuffler.records import (
 
 T = TypeVar("T")
 
-SCHEMA = Schema("hubbub_shuffler", "hubbub.shuffler.postgres")
-"""Where the store is in a database, and what makes its tables."""
-
 _TASK_LOCK = "task"
 """The kind of lock under which a task's ledger and chain grow."""
 
@@ -69,26 +70,6 @@ class PostgresStore(Enrolling):
     One keyring belongs to a database. Several stores of one process may share it.
     """
 
-    @staticmethod
-    def create(folder: Path, address: str) -> Path:
-        """Make a new keyring in `folder` for a database without a store, and return its file.
-
-        Raises:
-            StoreError: where there is a keyring or a store already; nothing was made then.
-        """
-        bring_forward(address, SCHEMA)
-        check_new(address, SCHEMA, "a shuffler's")
-        path = Keyring.create(folder)
-        PostgresStore(Keyring(folder), address).close()
-        return path
-
-    @classmethod
-    def open(
-        cls, folder: Path, address: str, observe: Observe = unobserved, *, troubles: Troubles | None = None
-    ) -> PostgresStore:
-        """Open the store in a database with the keyring in `folder`; see `__init__`."""
-        return cls(Keyring(folder, troubles=troubles), address, observe, troubles=troubles)
-
     def __init__(
         self,
         keyring: Keyring,
@@ -98,11 +79,13 @@ class PostgresStore(Enrolling):
         connection: type[Connection] = psycopg.Connection,
         troubles: Troubles | None = None,
         keeps: bool = True,
+        term: Term | None = None,
     ) -> None:
         """Open the store in a database; `observe` is told how many seconds each transaction took.
 
         `troubles` are told what the server does not take, `connection` is the class of the connections to it. Where the
-        store `keeps` its keyring, it is closed with it.
+        store `keeps` its keyring, it is closed with it. With a `term` nothing is changed after another keeper has taken
+        over, and the store's closing ends it.
 
         Raises:
             StoreError: where the server cannot be used, a newer version wrote the database, or it is not the keyring's.
@@ -110,11 +93,16 @@ class PostgresStore(Enrolling):
         """
         super().__init__(keyring)
         self._keeps = keeps
+        self._term = term
+        self.standbys: Standbys | None = None
         with contextlib.ExitStack() as opened:
             if keeps:
                 opened.callback(keyring.close)
             bring_forward(address, SCHEMA)
-            self._sessions = Sessions(address, SCHEMA.name, observe, connection=connection, troubles=troubles)
+            check = None if term is None else term.check
+            self._sessions = Sessions(
+                address, SCHEMA.name, observe, connection=connection, troubles=troubles, check=check
+            )
             opened.callback(self._sessions.close)
             self._begun = self._checked(address)
             opened.pop_all()
@@ -157,6 +145,17 @@ class PostgresStore(Enrolling):
         self._sessions.close()
         if self._keeps:
             self._keyring.close()
+        # Last: whoever takes over finds everything written, and the keyring free.
+        if self._term is not None:
+            self._term.close()
+
+    def follow(self, standbys: int) -> None:
+        """Have copies follow the keyring, so many `standbys` of which must have each change before it is answered."""
+        self.standbys = Standbys(self._keyring, self._sessions, standbys)
+
+    async def _enrolled(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        # In a transaction of the database, though it holds nothing of this: so an earlier keeper changes nothing.
+        return await self._change(lambda _connection: self._keyring.change(work))
 
     async def _read(self, work: Callable[[Connection], T]) -> T:
         return await self._in_thread(lambda: self._sessions.read(work))

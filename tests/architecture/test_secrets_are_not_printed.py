@@ -27,6 +27,7 @@ from hubbub.client.parcel import Ending, Outcome, Parcel
 from hubbub.deploy.authority import Authority
 from hubbub.deploy.ticketing import Enrolled
 from hubbub.protos.batch import BatchId
+from hubbub.protos.copies import Asked, Row, Told
 from hubbub.protos.credentials import Credential, CredentialId
 from hubbub.protos.envelope import Destination, InnerOpener, OuterOpener
 from hubbub.protos.keys import Identity, KeySet
@@ -89,6 +90,7 @@ def _waiting() -> _Waiting:
 
 
 HOLDERS: tuple[Any, ...] = (
+    Asked(SECRET, SECRET),
     Arrival(cast(Any, None), cast(Any, None), TO, 0.0, 0, 0, frozenset({SECRET})),
     Credential(SECRET, SECRET),
     CredentialId(0, 0, bytes(8), SECRET),
@@ -112,6 +114,8 @@ HOLDERS: tuple[Any, ...] = (
     Prefix(SECRET, ended=True),
     Receipt(SECRET, 0),
     Redemption(SECRET, SECRET),
+    Row("secret", (bytes(32), 0, SECRET)),
+    Told(SECRET, 0, (Row("secret", (bytes(32), 0, SECRET)),), SECRET),
     Revoked(frozenset({SECRET}), frozenset({SECRET})),
     RoundKeys(SECRET, KeySet(SIGNED, SIGNED), SECRET),
     Secrets(RoundCipher(SECRET, bytes(32), 0), SECRET, SECRET),

@@ -51,7 +51,7 @@ from hubbub.deploy.initialise import sample
 from hubbub.deploy.reading import read_table
 from hubbub.deploy.settings import ClientSettings, OperatorSettings
 from hubbub.deploy.verification import Pins, VerificationError, verify
-from hubbub.protos import codec
+from hubbub.protos import codec, copies
 from hubbub.protos.admission import OPEN
 from hubbub.protos.batch import BATCH_RECORD_FORMAT, BatchId, BatchRecord, HopRecord
 from hubbub.protos.credentials import CREDENTIAL_BYTES, Credential
@@ -108,6 +108,7 @@ from hubbub.protos.suites import DEFAULT
 from hubbub.protos.task import STATING, TASK_FORMAT, Task, task_content
 from hubbub.protos.tickets import Ticket
 from hubbub.protos.v1 import condition_pb2, control_pb2, delivery_pb2, results_pb2, submission_pb2
+from hubbub.protos.wire.following import write_asked
 from hubbub.protos.wire.releases import write_begin
 from hubbub.queries.decoding import Cells
 from hubbub.queries.hashed import HashedResponse
@@ -262,6 +263,10 @@ def _documents() -> dict[str, Any]:
         "credential_status": CredentialStatus(
             (MasterKey(2, KeyState.ACTIVE, 1_700_000_000, "0123456789abcdef"),), 20, 1
         ),
+        "asked": copies.Asked(ID, bytes(16), 5),
+        "told": copies.Told(
+            bytes(16), 6, (copies.Row("master", (1, bytes(32), "active", None)), copies.Row("master", (2,))), ID, 2
+        ),
         "condition": Condition((Trouble("store", "the disk is full", 1_700_000_000.5, 3),), 12),
     }
 
@@ -326,6 +331,7 @@ def _requests() -> dict[str, Message]:
                 submission.Redemption(ticket=TICKET.encode(), device_key=bytes([each]) * 32) for each in (0, 1)
             ]
         ),
+        "Follow": write_asked(_documents()["asked"]),
         "ManageCredentials": control_pb2.ManageCredentialsRequest(step="revoke", devices=[ID]),
     }
 

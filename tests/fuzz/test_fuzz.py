@@ -80,6 +80,8 @@ def test_every_reader_of_a_message_and_every_call_is_a_target() -> None:
         "read_known",
         "read_standing",
         "read_condition",
+        "read_asked",
+        "read_told",
         "read_results",
     }
     assert {f"message {name}" for name in readers()} <= set(TARGETS)

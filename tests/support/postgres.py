@@ -32,6 +32,7 @@ from hubbub.service.postgres.schema import Schema, bring_forward
 from hubbub.shuffler.postgres import PostgresStore
 from hubbub.shuffler.postgres import store as shuffler
 from hubbub.shuffler.postgres.keyring import Keyring as ShufflerKeyring
+from hubbub.shuffler.postgres.schema import SCHEMA
 
 ADDRESS_FILE = "address"
 """Holds, in a store's folder, the address of its database."""
@@ -64,7 +65,7 @@ class Kind(Generic[K, S]):
         return self.store(keyring, kept.read_text(), troubles=troubles, **named)
 
 
-SHUFFLER = Kind(shuffler.SCHEMA, ShufflerKeyring, shuffler.PostgresStore)
+SHUFFLER = Kind(SCHEMA, ShufflerKeyring, shuffler.PostgresStore)
 ANALYZER = Kind(analyzer.SCHEMA, AnalyzerKeyring, analyzer.PostgresStore)
 KINDS: tuple[Kind[Any, Any], ...] = (SHUFFLER, ANALYZER)
 

@@ -22,9 +22,10 @@ from hubbub.service.troubles import Kind, Troubles
 from hubbub.shuffler.keys import RoundKeys
 from hubbub.shuffler.mix import Inners
 from hubbub.shuffler.postgres import PostgresStore
+from hubbub.shuffler.postgres.keeping import create_kept, open_kept
 from hubbub.shuffler.postgres.keyring import Keyring
+from hubbub.shuffler.postgres.schema import SCHEMA
 from hubbub.shuffler.postgres.sealing import RoundCipher
-from hubbub.shuffler.postgres.store import SCHEMA
 from hubbub.shuffler.records import Held, Opened
 from hubbub.shuffler.settings import load
 from support import postgres
@@ -136,9 +137,9 @@ async def test_a_database_opens_with_its_own_keyring_alone(folder: Path, tmp_pat
     address = (folder / postgres.ADDRESS_FILE).read_text()
     Keyring.create(tmp_path / "other")
     with pytest.raises(StoreError, match="of another keyring"):
-        PostgresStore.open(tmp_path / "other", address)
+        open_kept(tmp_path / "other", address)
     with pytest.raises(StoreError, match="holds a shuffler's store; nothing was made"):
-        PostgresStore.create(tmp_path / "third", address)
+        create_kept(tmp_path / "third", address)
     assert not (tmp_path / "third").exists()
 
 
@@ -146,7 +147,7 @@ async def test_a_keyring_whose_database_was_lost_does_not_begin_another(folder: 
     with contextlib.closing(postgres.store_in(folder)) as store:
         await store.add_round(TASK, 0)
     with pytest.raises(StoreError, match="holds no store"):
-        PostgresStore.open(folder, postgres.new_database())
+        open_kept(folder, postgres.new_database())
 
 
 def test_a_newer_schema_is_refused_by_name(folder: Path) -> None:
@@ -154,7 +155,7 @@ def test_a_newer_schema_is_refused_by_name(folder: Path) -> None:
     address = (folder / postgres.ADDRESS_FILE).read_text()
     with psycopg.connect(address) as connection:
         connection.execute("UPDATE hubbub_shuffler.alembic_version SET version_num = 'shuffler_99'")
-    with pytest.raises(StoreError, match="version shuffler_99, this hubbub knows shuffler_1"):
+    with pytest.raises(StoreError, match="version shuffler_99, this hubbub knows shuffler_2"):
         bring_forward(address, SCHEMA)
 
 

@@ -8,7 +8,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from hubbub.service.postgres.lone import LoneSessions
 from hubbub.service.postgres.sessions import Connection, Sessions
-from hubbub.shuffler.postgres.store import SCHEMA
+from hubbub.shuffler.postgres.schema import SCHEMA
 from support import postgres
 
 

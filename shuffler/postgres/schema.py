@@ -1,0 +1,6 @@
+"""Schema: where the shuffler's store is in a database, and what makes its tables."""
+
+from hubbub.service.postgres.schema import Schema
+
+SCHEMA = Schema("hubbub_shuffler", "hubbub.shuffler.postgres")
+"""A change of the tables is a file in `migrations/versions`."""

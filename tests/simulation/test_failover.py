@@ -1,0 +1,163 @@
+"""The keeper fails over: real shufflers on one database, killed and stopped; a standby goes on with the round."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import signal
+import socket
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from hubbub.client import Device
+from hubbub.deploy.chain import change
+from hubbub.deploy.listening import FREE, SETTINGS
+from hubbub.deploy.local import LocalPipeline
+from hubbub.deploy.supervise import Service
+from hubbub.protos.errors import Unreachable
+from hubbub.protos.keys import Role
+from hubbub.protos.messages import RoundState
+from hubbub.protos.refusals import Reason, Refusal
+from hubbub.protos.task import Draft, Privacy, Schedule
+from hubbub.protos.transport import open_channel
+from hubbub.protos.wire import ControlCaller
+from hubbub.queries.histogram import Histogram
+from support import postgres
+from support.command import hubbub
+
+pytestmark = pytest.mark.slow
+
+DEVICES = 100
+CALL_SECONDS = 30.0
+
+
+def free_address() -> str:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return f"127.0.0.1:{listener.getsockname()[1]}"
+
+
+def draft() -> Draft:
+    schedule = Schedule(int(time.time()), length=3600, grace=60, rounds=1, close="operator")
+    return Draft("kiosks", schedule, DEVICES, Privacy(8.0, 1e-3, 16.0), (Histogram("theme", ("light", "dark")),))
+
+
+class Pair:
+    """The pipeline's shuffler and a second one, that keep the same rounds in turn."""
+
+    def __init__(self, pipeline: LocalPipeline) -> None:
+        self.pipeline = pipeline
+        first = pipeline.folder.of(Role.SHUFFLER)
+        self.folders = [first, first.with_name("standby")]
+        shutil.copytree(first, self.folders[1], ignore=shutil.ignore_patterns("data"))
+        addresses = [free_address(), free_address()]
+        for folder, own, other in zip(self.folders, addresses, addresses[::-1], strict=True):
+            change(folder / "shuffler.toml", "keeper_listen", own)
+            change(folder / "shuffler.toml", "keepers", [other])
+        for name in SETTINGS[Role.SHUFFLER].values():
+            change(self.folders[1] / "shuffler.toml", name, FREE)
+        standby = self.folders[1] / "shuffler.toml"
+        assert "keyring" in hubbub("shuffler", standby, "--create-store").out
+        self.services = [
+            pipeline.services[Role.SHUFFLER],
+            Service("shuffler", standby, pipeline.logs / "standby.log"),
+        ]
+
+    async def start(self, which: int) -> None:
+        """Start one, and wait until it keeps the rounds."""
+        await self.services[which].start()
+
+    async def submit(self, which: int, names: Iterable[str]) -> None:
+        for name in names:
+            async with self.device(which, name) as device:
+                await device.submit({"theme": "dark"})
+
+    def device(self, which: int, name: str) -> Device:
+        pipeline = self.pipeline
+        return Device(
+            pipeline.task.encode(),
+            operator_key=pipeline.operator_key,
+            shuffler_key=pipeline.shuffler_key,
+            state=pipeline.folder.of("client") / f"{name}.db",
+            shuffler=self.services[which].addresses["submission"],
+            authority=pipeline.authority,
+            ticket=pipeline.ticket(name),
+        )
+
+    def caller(self, which: int):  # type: ignore[no-untyped-def]
+        return open_channel(self.services[which].addresses["control"], self.pipeline.operator_tls)
+
+    async def held(self, which: int) -> int:
+        async with self.caller(which) as channel:
+            (status,) = await ControlCaller(channel).get_status(None, CALL_SECONDS)
+        return status.submissions
+
+    async def follows(self, which: int, times: int) -> None:
+        """Return once the other one's keyring is a member so often."""
+        log = self.services[which].log
+        while (await asyncio.to_thread(log.read_text)).count("a standby has everything") < times:
+            assert self.services[which].pid is not None
+
+    async def stands_by(self, which: int) -> None:
+        """Return once one that was replaced says so."""
+        async with self.caller(which) as channel:
+            refused = None
+            while refused is None:
+                try:
+                    await ControlCaller(channel).get_status(None, CALL_SECONDS)
+                except Refusal as refusal:
+                    refused = refusal.reason
+                except Unreachable:
+                    continue  # its port is being opened
+        assert refused is Reason.NOT_READY
+
+
+async def test_a_standby_goes_on_with_a_round_whose_keeper_was_killed_or_stopped(tmp_path: Path) -> None:
+    names = [f"device {number}" for number in range(DEVICES)]
+    async with LocalPipeline(draft(), tmp_path / "pipeline", database=postgres.new_database()) as pipeline:
+        await pipeline.stop(Role.SHUFFLER)
+        pair = Pair(pipeline)
+        try:
+            await pair.start(0)
+            second = asyncio.create_task(pair.start(1))
+            await pair.follows(0, 1)
+            await pair.submit(0, names[:40])
+            # Killed while the round is open: the standby has its keys, and holds on.
+            await pair.services[0].kill()
+            await second
+            assert await pair.held(1) == 40
+            await pair.submit(1, names[40:80])
+            first = asyncio.create_task(pair.start(0))
+            await pair.follows(1, 1)
+            # Stopped: the server frees its lock. Woken, it is fenced, and stands by.
+            pid = pair.services[1].pid
+            assert pid is not None
+            os.kill(pid, signal.SIGSTOP)
+            await first
+            assert await pair.held(0) == 80
+            await pair.submit(0, names[80:])
+            os.kill(pid, signal.SIGCONT)
+            await pair.stands_by(1)
+            assert await pair.held(0) == DEVICES
+            await pair.follows(0, 2)
+            # Killed while the batch waits for the analyzer: the standby delivers it.
+            await pipeline.stop(Role.ANALYZER)
+            async with pair.caller(0) as channel:
+                await ControlCaller(channel).close_round(pipeline.task.task.id, 0, CALL_SECONDS)
+                state = RoundState.CUT
+                while state is RoundState.CUT:
+                    state = (await ControlCaller(channel).get_status(None, CALL_SECONDS))[0].state
+                assert state is RoundState.MIXED
+            await pair.services[0].kill()
+            await pipeline.start(Role.ANALYZER)
+            found = await pipeline.results()
+            path = tmp_path / "certificate.json"
+            path.write_bytes(found.certificate)
+            verified = hubbub("verify", path, "--json").json
+            assert verified["verified"]
+            assert b'"reports":100' in found.certificate.replace(b" ", b"")
+        finally:
+            await pair.services[1].stop()
