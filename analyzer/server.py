@@ -16,8 +16,8 @@ from hubbub.analyzer.metrics import AnalyzerCollector, Stage, TimedAcceptor
 from hubbub.analyzer.progress import progress_of
 from hubbub.analyzer.results import Results
 from hubbub.analyzer.settings import Settings
-from hubbub.analyzer.sqlite import SqliteStore
 from hubbub.analyzer.store import Store
+from hubbub.analyzer.stores import open_store
 from hubbub.analyzer.tasks import Tasks, load_tasks
 from hubbub.protos import wire
 from hubbub.protos.envelope import FIRST_HOP
@@ -179,8 +179,8 @@ async def tell_held(store: Store, tasks: Tasks) -> None:
 @contextlib.asynccontextmanager
 async def _opened(
     settings: Settings, metrics: Metrics, troubles: Troubles, new_workers: Callable[[int], Workers]
-) -> AsyncIterator[tuple[SqliteStore, Workers]]:
-    store = SqliteStore(settings.data, metrics.stage(Stage.STORE), troubles=troubles)
+) -> AsyncIterator[tuple[Store, Workers]]:
+    store = open_store(settings, metrics.stage(Stage.STORE), troubles)
     workers = _workers(settings, new_workers)
     try:
         yield store, workers

@@ -7,6 +7,7 @@ from pathlib import Path
 from pydantic import Field
 
 from hubbub.service.settings import (
+    Database,
     File,
     LimitSettings,
     Listen,
@@ -36,6 +37,11 @@ class Settings(Table):
     )
     tasks: tuple[File, ...] = Field(description="signed task files, or folders of them (*.json)", min_length=1)
     data: File = Field(description="folder of the analyzer's store, which `--create-store` makes, for its owner alone")
+    store: Database = Field(
+        default="",
+        description="postgresql://user@host/database without a password, for a store in PostgreSQL with its keyring in "
+        "`data`; empty for SQLite in `data`",
+    )
     identity: File = Field(description="PEM private key (Ed25519) that signs key records and certificates")
     operator_key: File = Field(description="PEM public key of the operator, who signed the tasks")
     shuffler_key: File = Field(description="PEM public key of the shuffler, who signed the tasks and signs batches")

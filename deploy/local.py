@@ -80,7 +80,7 @@ class LocalPipeline:
         hops: how many shufflers there are; those behind the first one are called hop-2, hop-3 and on.
         behind_proxy: whether the shuffler is told that a proxy is in front of it; none is started.
         https: whether devices submit by HTTPS; those that show certificates do not.
-        database: a PostgreSQL database for the shuffler's store, in place of SQLite.
+        database: a PostgreSQL database for the stores of the shuffler and the analyzer, in place of SQLite.
 
     Raises:
         TaskError: where the draft is not TOML or not a task; on entering, where the task cannot be planned.
@@ -137,7 +137,8 @@ class LocalPipeline:
         freeze = await asyncio.to_thread(self._freeze)
         self.logs.mkdir(parents=True, exist_ok=True)
         self.folder = initialise(self.directory / "parties", Placement(hops=self._hops))
-        self._set(Role.SHUFFLER, "store", self._database)
+        for role in (Role.SHUFFLER, Role.ANALYZER):
+            self._set(role, "store", self._database)
         await asyncio.to_thread(make_stores, self.folder, self._hops.names)
         self.tasks = self._signed(freeze)
         self.task = self.tasks[0]

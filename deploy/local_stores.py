@@ -4,21 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from hubbub.analyzer.sqlite import SqliteStore as AnalyzerStore
+from hubbub.analyzer import settings as analyzer
+from hubbub.analyzer import stores as analyzer_stores
 from hubbub.deploy.initialise import Folder
 from hubbub.protos.keys import Role
+from hubbub.shuffler import settings as shuffler
+from hubbub.shuffler import stores as shuffler_stores
 from hubbub.shuffler.hop.sqlite import SqliteStore as HopStore
-from hubbub.shuffler.settings import load
-from hubbub.shuffler.stores import create_store
 
 
 def make_stores(folder: Folder, hops: Iterable[str]) -> None:
-    """Make the store of each party; the shuffler's is where its settings say.
+    """Make the store of each party, where its settings say.
 
     Raises:
         StoreError: where there is one already.
     """
-    create_store(load(folder.of(Role.SHUFFLER) / "shuffler.toml"))
-    AnalyzerStore.create(folder.of(Role.ANALYZER) / "data")
+    shuffler_stores.create_store(shuffler.load(folder.of(Role.SHUFFLER) / "shuffler.toml"))
+    analyzer_stores.create_store(analyzer.load(folder.of(Role.ANALYZER) / "analyzer.toml"))
     for name in hops:
         HopStore.create(folder.of(name) / "data")

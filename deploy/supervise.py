@@ -92,7 +92,9 @@ class Service:
                 stdout=asyncio.subprocess.PIPE,
                 stderr=log,
                 start_new_session=True,
-                env=children.environment({"PYTHONUNBUFFERED": "1", ENDS_WITH_STDIN: "1", **self.environment}),
+                env=children.environment(
+                    {"PYTHONUNBUFFERED": "1", ENDS_WITH_STDIN: "1", **_password_file(), **self.environment}
+                ),
             )
 
     async def _announcement(self, process: asyncio.subprocess.Process) -> dict[str, str] | None:
@@ -137,6 +139,11 @@ class Service:
     def _tail(self) -> str:
         lines = _end_of(self.log).splitlines()[-LOG_TAIL_LINES:]
         return "; its log ends with:\n" + "\n".join(f"  {line}" for line in lines) if lines else "; its log is empty"
+
+
+def _password_file() -> dict[str, str]:
+    """Return the variable by which PostgreSQL's library finds passwords; the name of a file, and no secret."""
+    return {"PGPASSFILE": os.environ["PGPASSFILE"]} if "PGPASSFILE" in os.environ else {}
 
 
 def _end_of(log: Path) -> str:

@@ -14,13 +14,12 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Generic
 
 from hubbub.protos.batch import BatchId, BatchRecord
-from hubbub.protos.errors import HubbubError
 from hubbub.protos.messages import Envelopes
 from hubbub.protos.releases import Release, Stretch
 from hubbub.protos.signed import SignedDocument
 from hubbub.service.erasing import put_away, taken_out
 from hubbub.service.keys import NewRoundKey
-from hubbub.service.receiving import Announced, Check, D, StoredKey, another_envelope, new_part
+from hubbub.service.receiving import Announced, Check, D, StoredKey, check_repetition, new_part
 
 _ROUNDS = """
 SELECT rounds.id FROM rounds JOIN tasks ON tasks.id = rounds.task WHERE task_id = ? AND rounds.round = ?
@@ -182,20 +181,12 @@ class InboxTables(ABC, Generic[D]):
         """Return only if these envelopes are stored from `offset` on. Those of one batch are all of one length."""
         if not envelopes:
             return
-        width, given = len(envelopes[0]), b"".join(envelopes)
         stored = self._connection.execute(
             "SELECT first, envelopes FROM stretches WHERE batch = ?1 AND first < ?3 AND first >="
             " (SELECT max(first) FROM stretches WHERE batch = ?1 AND first <= ?2) ORDER BY first",
             (row, offset, offset + len(envelopes)),
         )
-        compared = 0
-        for first, joined in stored:
-            known = joined[max(0, offset - first) * width :][: len(given) - compared]
-            if known != given[compared : compared + len(known)]:
-                raise another_envelope(offset + compared // width)
-            compared += len(known)
-        if compared != len(given):
-            raise HubbubError(f"the store lacks envelope {offset + compared // width} of a batch; it was damaged")
+        check_repetition(stored, offset, envelopes)
 
     def forget_envelopes(self, batch: BatchId) -> None:
         """Forget what arrived of a batch that is not committed, so that its delivery begins again."""

@@ -10,11 +10,12 @@ The caller hands in where a batch is stored, and what is done with it once all o
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
 from hubbub.protos.batch import BatchId, BatchRecord, left_out_by_hops, released_digest
+from hubbub.protos.errors import HubbubError
 from hubbub.protos.keys import KeySet
 from hubbub.protos.messages import Committed, Envelopes
 from hubbub.protos.refusals import Reason, Refusal
@@ -208,6 +209,26 @@ def new_part(delivery: Delivery | None, stretch: Envelopes) -> int:
         message = f"envelopes {stretch.offset} to {stretch.offset + count} of {delivery.envelopes}"
         raise Refusal(Reason.WRONG_OFFSET, f"{message}; go on from {delivery.next_offset}")
     return count if delivery.committed is not None else min(count, delivery.next_offset - stretch.offset)
+
+
+def check_repetition(stored: Iterable[tuple[int, bytes]], offset: int, envelopes: Sequence[bytes]) -> None:
+    """Return only if these envelopes are what is `stored` from `offset` on, in stretches, each with its own offset.
+
+    The first stretch holds what is at `offset`, and those of one batch are all of one length.
+
+    Raises:
+        Refusal: DIGEST_DIFFERS where another envelope is stored.
+        HubbubError: where some are missing.
+    """
+    width, given = len(envelopes[0]), b"".join(envelopes)
+    compared = 0
+    for first, joined in stored:
+        known = joined[max(0, offset - first) * width :][: len(given) - compared]
+        if known != given[compared : compared + len(known)]:
+            raise another_envelope(offset + compared // width)
+        compared += len(known)
+    if compared != len(given):
+        raise HubbubError(f"the store lacks envelope {offset + compared // width} of a batch; it was damaged")
 
 
 def another_envelope(offset: int) -> Refusal:

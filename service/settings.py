@@ -7,6 +7,7 @@ import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
+from urllib.parse import parse_qsl, urlsplit
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, ValidationInfo
 
@@ -63,6 +64,21 @@ Listen = Annotated[str, AfterValidator(_listened)]
 
 OptionalListen = Annotated[str, AfterValidator(_listened_if_any)]
 """host:port at which is listened, or empty for none."""
+
+
+def _database(address: str) -> str:
+    if address and not address.startswith(("postgresql://", "postgres://")):
+        raise ValueError("it must be postgresql://user@host/database; leave it out for SQLite in `data`")
+    # Before the driver is loaded, which may be missing: whatever follows a colon in front of the host is a password.
+    parts = urlsplit(address)
+    named = {name for name, _ in parse_qsl(parts.query, keep_blank_values=True)}
+    if parts.password is not None or "password" in named:
+        raise ValueError("it holds a password: leave it out, and name a file with it by PGPASSFILE or ?passfile=")
+    return address
+
+
+Database = Annotated[str, AfterValidator(_database)]
+"""The address of a PostgreSQL database, as libpq reads it; or empty."""
 
 
 SHOWN_CHARACTERS = 80

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
-from urllib.parse import parse_qsl, urlsplit
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
 from hubbub.service.settings import (
     Address,
+    Database,
     DeviceLimitSettings,
     File,
     Listen,
@@ -20,21 +19,6 @@ from hubbub.service.settings import (
     TLSSettings,
 )
 from hubbub.service.settings import load as load_table
-
-
-def _database(address: str) -> str:
-    if address and not address.startswith(("postgresql://", "postgres://")):
-        raise ValueError("it must be postgresql://user@host/database; leave it out for SQLite in `data`")
-    # Before the driver is loaded, which may be missing: whatever follows a colon in front of the host is a password.
-    parts = urlsplit(address)
-    named = {name for name, _ in parse_qsl(parts.query, keep_blank_values=True)}
-    if parts.password is not None or "password" in named:
-        raise ValueError("it holds a password: leave it out, and name a file with it by PGPASSFILE or ?passfile=")
-    return address
-
-
-Database = Annotated[str, AfterValidator(_database)]
-"""The address of a PostgreSQL database, as libpq reads it; or empty."""
 
 
 class Settings(Table):

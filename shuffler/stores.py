@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hubbub.protos.errors import HubbubError
 from hubbub.protos.stored import Layout
 from hubbub.protos.wire import FollowHandler
 from hubbub.service.stages import Observe, unobserved
+from hubbub.service.stores import of_an_extra
 from hubbub.service.troubles import Troubles
 from hubbub.shuffler.sqlite import SqliteStore
 from hubbub.shuffler.sqlite.schema import FILE_NAME, LAYOUT
@@ -20,8 +18,6 @@ if TYPE_CHECKING:
     from hubbub.shuffler.postgres.keyring import Keyring
     from hubbub.shuffler.postgres.term import Term
     from hubbub.shuffler.settings import Settings
-
-_EXTRA = "store = postgresql://… needs PostgreSQL's driver: pip install 'hubbub[postgres]'"
 
 
 def open_store(
@@ -37,7 +33,7 @@ def open_store(
     """
     if not settings.store:
         return SqliteStore(settings.data, observe, troubles=troubles)
-    with _of_an_extra():
+    with of_an_extra():
         from hubbub.shuffler.postgres.keeping import open_kept
 
     return open_kept(settings.data, settings.store, observe, troubles=troubles, term=term, standbys=settings.standbys)
@@ -52,7 +48,7 @@ def create_store(settings: Settings) -> Path:
     """
     if not settings.store:
         return SqliteStore.create(settings.data)
-    with _of_an_extra():
+    with of_an_extra():
         from hubbub.shuffler.postgres.keeping import create_copy, create_kept
 
     # The first of those that keep the same rounds makes the store, all others a keyring that follows.
@@ -71,7 +67,7 @@ def take_term(
         StoreError: where the database cannot be used.
         HubbubError: where what that needs is not installed.
     """
-    with _of_an_extra():
+    with of_an_extra():
         from hubbub.shuffler.postgres import keeping
 
     return keeping.take_term(kept or settings.data, settings.store, troubles, forward=forward)
@@ -91,15 +87,7 @@ def file_of(settings: Settings) -> tuple[str, Layout]:
     """
     if not settings.store:
         return FILE_NAME, LAYOUT
-    with _of_an_extra():
+    with of_an_extra():
         from hubbub.shuffler.postgres import keyring
 
     return keyring.FILE_NAME, keyring.LAYOUT
-
-
-@contextlib.contextmanager
-def _of_an_extra() -> Iterator[None]:
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        raise HubbubError(_EXTRA) from error

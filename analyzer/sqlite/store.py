@@ -12,8 +12,8 @@ import sqlite3
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
+from hubbub.analyzer.past import known, past
 from hubbub.analyzer.records import History, Past, RoundProgress, StoredBatch
-from hubbub.analyzer.sqlite.past import known, past
 from hubbub.analyzer.sqlite.schema import FILE_NAME, LAYOUT
 from hubbub.analyzer.sqlite.tables import Tables
 from hubbub.protos.batch import BatchId
@@ -21,7 +21,7 @@ from hubbub.protos.messages import Committed
 from hubbub.protos.releases import Known, Release
 from hubbub.protos.results import RoundId
 from hubbub.protos.signed_task import SignedTask
-from hubbub.service.chain_table import all_chains
+from hubbub.service.chain_table import all_chains, last_of, releases_of
 from hubbub.service.chains import Signed
 from hubbub.service.charges import Charges
 from hubbub.service.commits import GroupCommit
@@ -78,7 +78,10 @@ class SqliteStore(InboxStore[Tables, StoredBatch]):
 
     async def known(self, task_id: bytes) -> Known:
         """Return what is known of a task's releases."""
-        return await self._do(lambda _: known(self._database.writer, task_id))
+        writer = self._database.writer
+        return await self._do(
+            lambda tables: known(tables, task_id, releases_of(writer, task_id), last_of(writer, task_id))
+        )
 
     async def chains(self) -> Mapping[bytes, Sequence[tuple[Release, bytes]]]:
         """Return the releases of all tasks that have any, in order, each with its stored head."""
@@ -120,7 +123,8 @@ class SqliteStore(InboxStore[Tables, StoredBatch]):
 
     async def past(self, task_id: bytes, round_number: int) -> Past:
         """Return what the certificate of a round that is counted composes."""
-        return await self._do(lambda tables: past(self._database.writer, tables, task_id, round_number))
+        writer = self._database.writer
+        return await self._do(lambda tables: past(tables, task_id, releases_of(writer, task_id), round_number))
 
     async def certify(self, task_id: bytes, round_number: int, document: bytes, withheld: Collection[int]) -> None:
         """Store a round's certificate, destroy its private key, and erase the counts of the queries `withheld`."""

@@ -6,7 +6,7 @@ import json
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
-from hubbub.accountant.numbers import honest_reports
+from hubbub.analyzer.past import costs_no_more
 from hubbub.analyzer.records import BatchProgress, RoundProgress, StoredBatch
 from hubbub.protos.batch import BatchId, left_out_by_hops
 from hubbub.protos.errors import HubbubError
@@ -52,25 +52,10 @@ class Tables(InboxTables[StoredBatch]):
             " AND EXISTS (SELECT 1 FROM batches WHERE batches.round = rounds.id)",
             now,
         )
-        given_up = [each for each in late if self._costs_no_more(*each)]
+        given_up = [each for each in late if costs_no_more(self.task(each[0]), self.batches(*each))]
         for each in given_up:
             self.abandon(*each)
         return len(given_up) + super().expire_keys(now)
-
-    def _costs_no_more(self, task_id: bytes, round_number: int) -> bool:
-        """Whether what was counted of a round costs no more than at the minimum, where it stands if it is given up.
-
-        A round of a task without attested releases stands nowhere, so it is kept.
-        """
-        signed = self.task(task_id)
-        if signed is None or signed.task.stated is None:
-            return False
-        least, share = signed.task.minimum_reports, signed.task.privacy.honest_share
-        return all(
-            honest_reports(batch.committed.counted, batch.reports, share) >= honest_reports(least, least, share)
-            for batch in self.batches(task_id, round_number)
-            if batch.committed is not None
-        )
 
     # Tasks
 
@@ -149,6 +134,20 @@ class Tables(InboxTables[StoredBatch]):
             " JOIN tasks ON tasks.id = rounds.task WHERE valid IS NOT NULL"
         )
         return {(task_id, number): queries for task_id, number, queries in rows}
+
+    def counted_of(self, task_id: bytes) -> set[int]:
+        """The rounds of a task whose batches are all counted."""
+        rows = self._all(
+            "SELECT rounds.round FROM rounds JOIN tasks ON tasks.id = rounds.task WHERE task_id = ? AND tasks.queries ="
+            " (SELECT count(*) FROM batches WHERE batches.round = rounds.id AND valid IS NOT NULL)",
+            task_id,
+        )
+        return {number for (number,) in rows}
+
+    def is_over(self, task_id: bytes, round_number: int) -> bool:
+        """Whether a round's key was destroyed: what was not counted of it will never be."""
+        key = self.key(task_id, round_number)
+        return key is not None and key.private is None
 
     # Certificates
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from contextlib import closing
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from hubbub.deploy.announcing import announcer
 from hubbub.deploy.output import Json, failures
 from hubbub.deploy.stores import AcceptLostLog, CheckStore, CreateStore, Kept, kept_up
+
+if TYPE_CHECKING:
+    from hubbub.analyzer.settings import Settings
 
 
 def command(
@@ -34,17 +37,26 @@ def command(
     with failures(as_json):
         import asyncio
 
-        from hubbub.analyzer import server
+        from hubbub.analyzer.server import serve
         from hubbub.analyzer.settings import load
-        from hubbub.analyzer.sqlite import SqliteStore
-        from hubbub.analyzer.sqlite.schema import FILE_NAME, LAYOUT
 
         found = load(settings)
+        if not kept_up(_kept(found), create=create_store, check=check_store, accept=accept_lost_log, as_json=as_json):
+            asyncio.run(serve(found, announce=announcer("analyzer", as_json)))
 
-        def try_out(folder: Path) -> None:
-            with closing(SqliteStore(folder)) as store:
-                asyncio.run(server.check_store(store))
 
-        kept = Kept("analyzer", found.data, FILE_NAME, LAYOUT, SqliteStore.create, try_out)
-        if not kept_up(kept, create=create_store, check=check_store, accept=accept_lost_log, as_json=as_json):
-            asyncio.run(server.serve(found, announce=announcer("analyzer", as_json)))
+def _kept(found: Settings) -> Kept:
+    """The file of the store in `data`: all of it, or the keyring of one in a database."""
+    import asyncio
+
+    from hubbub.analyzer.server import check_store
+    from hubbub.analyzer.stores import create_store, file_of, open_store
+
+    def make(_folder: Path) -> Path:
+        return create_store(found)
+
+    def try_out(_folder: Path) -> None:
+        with closing(open_store(found)) as store:
+            asyncio.run(check_store(store))
+
+    return Kept("analyzer", found.data, *file_of(found), make, try_out)

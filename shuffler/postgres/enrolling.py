@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import sqlite3
 from collections.abc import Callable, Collection, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from hubbub.protos.messages import KeyState, Step
-from hubbub.service.errors import StoreError
+from hubbub.service.postgres.threads import Threads
 from hubbub.shuffler.postgres.keyring import Keyring
-from hubbub.shuffler.postgres.sessions import CONNECTIONS
 from hubbub.shuffler.records import Master, Revoked, Spent
 from hubbub.shuffler.sqlite import enrolled
 
@@ -23,16 +20,10 @@ class Enrolling:
 
     def __init__(self, keyring: Keyring) -> None:
         self._keyring = keyring
-        # Fewer than connections, so that whoever holds and whoever mixes find one.
-        self._threads = ThreadPoolExecutor(CONNECTIONS - 2, "store")
+        self._threads = Threads()
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
-        try:
-            return await asyncio.get_running_loop().run_in_executor(self._threads, work)
-        except RuntimeError as error:
-            if "shutdown" not in str(error):
-                raise
-            raise StoreError("the store is closed; the service is stopping") from error
+        return await self._threads.do(work)
 
     async def _enrolled(self, work: Callable[[sqlite3.Connection], T], *, everywhere: bool = True) -> T:
         """Change what is kept of devices; see `Keyring.change`."""

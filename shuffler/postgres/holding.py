@@ -17,10 +17,10 @@ from dataclasses import dataclass, field
 from hubbub.protos.messages import RoundState
 from hubbub.protos.refusals import Reason
 from hubbub.service.errors import StoreError
+from hubbub.service.postgres.sessions import Connection, lock
 from hubbub.shuffler.postgres import tables
 from hubbub.shuffler.postgres.keyring import Keyring
 from hubbub.shuffler.postgres.sealing import RoundCipher
-from hubbub.shuffler.postgres.sessions import Connection, lock
 from hubbub.shuffler.records import RETRIED, Held, Opened, Round, RoundId, Tally, is_over
 
 ROUND_LOCK = "round"

@@ -6,12 +6,13 @@ import contextlib
 from pathlib import Path
 
 from hubbub.service.errors import StoreError
+from hubbub.service.postgres.binding import check_new, is_kept
+from hubbub.service.postgres.schema import bring_forward
+from hubbub.service.postgres.sessions import Connection, shown
 from hubbub.service.stages import Observe, unobserved
 from hubbub.service.troubles import Troubles
-from hubbub.shuffler.postgres.binding import check_new, is_kept
 from hubbub.shuffler.postgres.keyring import Keyring
-from hubbub.shuffler.postgres.schema import bring_forward
-from hubbub.shuffler.postgres.sessions import Connection, shown
+from hubbub.shuffler.postgres.schema import SCHEMA
 from hubbub.shuffler.postgres.standbys import check_entitled
 from hubbub.shuffler.postgres.store import PostgresStore
 from hubbub.shuffler.postgres.term import Term
@@ -23,8 +24,8 @@ def create_kept(folder: Path, address: str) -> Path:
     Raises:
         StoreError: where there is a keyring or a store already; nothing was made then.
     """
-    bring_forward(address)
-    check_new(address)
+    bring_forward(address, SCHEMA)
+    check_new(address, SCHEMA, "a shuffler's")
     path = Keyring.create(folder)
     PostgresStore(Keyring(folder), address).close()
     return path
@@ -71,7 +72,7 @@ def take_term(
         StoreError: where the server cannot be used, or the keyring has missed changes.
     """
     if forward:
-        bring_forward(address)
+        bring_forward(address, SCHEMA)
 
     def entitled(connection: Connection) -> None:
         if isinstance(kept, Keyring):
@@ -89,5 +90,5 @@ def create_copy(folder: Path, address: str) -> Path:
     Raises:
         StoreError: where there is a keyring already; nothing was made then.
     """
-    bring_forward(address)
-    return Keyring.create(folder) if is_kept(address) else create_kept(folder, address)
+    bring_forward(address, SCHEMA)
+    return Keyring.create(folder) if is_kept(address, SCHEMA) else create_kept(folder, address)

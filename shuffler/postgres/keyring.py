@@ -7,30 +7,26 @@ so a round that is being erased is told from one whose keys were lost.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sqlite3
-import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol, TypeVar
 
 from hubbub.protos.copies import Row
 from hubbub.protos.stored import Layout
-from hubbub.service.database import Database
 from hubbub.service.erasing import put_away, taken_out
-from hubbub.service.errors import StoreError, as_store_error
+from hubbub.service.postgres.keyring import FILE_NAME, KEYRING_TABLE, KeyringFile
+from hubbub.service.postgres.sealing import SECRET_BYTES
 from hubbub.service.store_file import create
 from hubbub.service.troubles import Troubles
 from hubbub.shuffler.postgres import rows
-from hubbub.shuffler.postgres.sealing import SECRET_BYTES, RoundCipher
+from hubbub.shuffler.postgres.sealing import RoundCipher
 from hubbub.shuffler.records import RoundId
 from hubbub.shuffler.sqlite.enrolled import ADMISSION_TABLES
 
 T = TypeVar("T")
-
-FILE_NAME = "keyring.db"
 
 
 def _name_copy(connection: sqlite3.Connection) -> None:
@@ -43,10 +39,8 @@ LAYOUT = Layout(
     version=2,
     older="there is no older one",
     migrations={1: _name_copy},
-    script="""
--- Which keyring this is, 16 random bytes: the database says which one it belongs to.
-CREATE TABLE keyring (id BLOB NOT NULL) STRICT;
-INSERT INTO keyring VALUES (randomblob(16));
+    script=KEYRING_TABLE
+    + """
 -- Which copy of the keyring this is: those that follow have the id of the one that they follow.
 CREATE TABLE copy (id BLOB NOT NULL) STRICT;
 INSERT INTO copy VALUES (randomblob(16));
@@ -87,8 +81,11 @@ class Copies(Protocol):
         """
 
 
-class Keyring:
-    """The keyring in a folder, for one process at a time, from any thread. What was answered is on disk."""
+class Keyring(KeyringFile[Secrets]):
+    """The shuffler's keyring: secrets of rounds, and what devices are admitted with.
+
+    `sqlite.enrolled` reads and writes the latter, on the connection that `read` and `change` hand to their work.
+    """
 
     @staticmethod
     def create(folder: Path) -> Path:
@@ -111,44 +108,21 @@ class Keyring:
         Raises:
             StoreError: where there is none, another process uses it, or another version wrote it.
         """
-        self.folder = folder
-        self._lock = threading.RLock()
-        self._database = Database(folder, FILE_NAME, LAYOUT, connection)
         self._copies: Copies | None = None
-        self._told = (troubles or Troubles()).of_store(self._database.path, "the keyring could not be written")
-        try:
-            self.id: bytes = self._database.writer.execute("SELECT id FROM keyring").fetchone()[0]
-            self.copy: bytes = self._database.writer.execute("SELECT id FROM copy").fetchone()[0]
-            self._secrets = _load(self._database.writer)
-        except (sqlite3.Error, TypeError, ValueError) as error:
-            self._database.close()
-            raise as_store_error(error, self._database.path) from error
-
-    @property
-    def path(self) -> Path:
-        """The keyring's file."""
-        return self._database.path
-
-    def accept(self) -> None:
-        """Go on with the keyring, which belongs to the database; cut what a killed process left of its log."""
-        self._database.accept()
-
-    def close(self) -> None:
-        """Close the file and let the folder go."""
-        with self._lock:
-            self._database.close()
+        super().__init__(folder, LAYOUT, _load, connection=connection, troubles=troubles)
+        self.copy: bytes = self.read(lambda reader: reader.execute("SELECT id FROM copy").fetchone()[0])
 
     # Copies
 
     def copied_by(self, copies: Copies) -> None:
         """Tell copies of every change from now on, and answer changes only once they have them."""
-        with self._lock, self._failing():
+        with self.lock, self._failing():
             rows.watch(self._database.writer)
             self._copies = copies
 
     def whole(self, position: Callable[[], T]) -> tuple[list[Row], T]:
         """Return all rows, and what `position` returns at that moment, between two changes."""
-        with self._lock, self._failing():
+        with self.lock, self._failing():
             return list(rows.every(self._database.writer)), position()
 
     def follow(self, changed: Sequence[Row], keyring: bytes = b"") -> None:
@@ -162,13 +136,19 @@ class Keyring:
             if keyring:
                 writer.execute("UPDATE keyring SET id = ?", (keyring,))
 
-        with self._lock:
+        with self.lock:
             self._change(work)
             with self._failing():
                 self._secrets = _load(self._database.writer)
             self.id = keyring or self.id
             if keyring or any(map(rows.destroys, changed)):
                 self.clean()
+
+    def _gathered(self) -> Callable[[], None]:
+        if self._copies is None:
+            return super()._gathered()
+        changed, copies = rows.changed(self._database.writer), self._copies
+        return lambda: copies.tell(changed) if changed else None
 
     def _everywhere(self) -> None:
         """Return once the copies have what was changed. Without the lock: others go on meanwhile."""
@@ -177,28 +157,9 @@ class Keyring:
 
     # Rounds
 
-    def of(self, round_: RoundId) -> Secrets:
-        """Return what is held of a round.
-
-        Raises:
-            StoreError: where the keyring never had anything of it.
-        """
-        found = self._secrets.get(round_)
-        if found is None:
-            raise StoreError(
-                f"the keyring {self.path} knows nothing of round {round_[1]} of task {round_[0].hex()}, which the "
-                "database has: one of them is an old copy; put the newest of both back, or end the store's tasks"
-            )
-        return found
-
-    @property
-    def rounds(self) -> list[RoundId]:
-        """The rounds that something is held of, or was."""
-        return list(self._secrets)
-
     def begin(self, round_: RoundId) -> None:
         """Have a secret for a round, a new one where there is none."""
-        with self._lock:
+        with self.lock:
             if round_ not in self._secrets:
                 secret = os.urandom(SECRET_BYTES)
                 statement = "INSERT INTO secret (task, number, storage) VALUES (?, ?, ?)"
@@ -210,14 +171,14 @@ class Keyring:
         """Keep a round's keys, in place of those that no device was ever shown."""
         values = (put_away(private_key), put_away(place_key) if place_key else None, *round_)
         statement = "UPDATE secret SET private_key = ?, place_key = ? WHERE task = ? AND number = ?"
-        with self._lock:
+        with self.lock:
             self._change(lambda writer: writer.execute(statement, values))
             self._secrets[round_] = replace(self.of(round_), private_key=private_key, place_key=place_key)
         self._everywhere()
 
     def destroy_private(self, round_: RoundId) -> None:
         """Destroy a round's private key; it is in no file any more."""
-        with self._lock:
+        with self.lock:
             statement = "UPDATE secret SET private_key = NULL WHERE task = ? AND number = ?"
             self._change(lambda writer: writer.execute(statement, round_))
             self._secrets[round_] = replace(self.of(round_), private_key=b"")
@@ -226,66 +187,13 @@ class Keyring:
 
     def destroy(self, round_: RoundId) -> None:
         """Destroy all keys of a round; they are in no file any more, and what was stored under them means nothing."""
-        with self._lock:
+        with self.lock:
             statement = "UPDATE secret SET storage = NULL, private_key = NULL, place_key = NULL "
             which = "WHERE task = ? AND number = ?"
             self._change(lambda writer: writer.execute(statement + which, round_))
             self._secrets[round_] = DESTROYED
             self.clean()
         self._everywhere()
-
-    # What devices are admitted with: `sqlite.enrolled` does it on the connection that is handed to `work`
-
-    def change(self, work: Callable[[sqlite3.Connection], T], *, everywhere: bool = True) -> T:
-        """Do work in one transaction, and return what it returned once that is on disk.
-
-        On the copies' disks, too, unless it need not be `everywhere` yet: with the next change that does.
-        """
-        with self._lock:
-            result = self._change(work)
-        if everywhere:
-            self._everywhere()
-        return result
-
-    def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Return what is read on disk."""
-        with self._lock, self._failing():
-            return work(self._database.reader)
-
-    def clean(self) -> None:
-        """Leave nothing of what was deleted in any file.
-
-        Raises:
-            StoreError: where it could not be done; it may be called again.
-        """
-        with self._lock, self._failing():
-            self._database.clean()
-
-    def _change(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        writer = self._database.writer
-        with self._failing():
-            try:
-                writer.execute("BEGIN IMMEDIATE")
-                result = work(writer)
-                changed = rows.changed(writer) if self._copies is not None else []
-                writer.execute("COMMIT")
-            except BaseException:
-                with contextlib.suppress(sqlite3.Error):
-                    writer.rollback()
-                raise
-            self._database.committed()
-        if self._copies is not None and changed:
-            self._copies.tell(changed)
-        self._told(None)
-        return result
-
-    @contextlib.contextmanager
-    def _failing(self) -> Iterator[None]:
-        try:
-            yield
-        except (sqlite3.Error, OSError) as error:
-            self._told(error)
-            raise as_store_error(error, self._database.path) from error
 
 
 def _load(connection: sqlite3.Connection) -> dict[RoundId, Secrets]:

@@ -35,8 +35,8 @@ import structlog
 
 from hubbub.protos.copies import COPY_BYTES, Asked, Row, Told
 from hubbub.service.errors import StoreError
+from hubbub.service.postgres.sessions import Connection, Sessions
 from hubbub.shuffler.postgres.keyring import Keyring
-from hubbub.shuffler.postgres.sessions import Connection, Sessions
 
 AWAY_SECONDS = 5.0
 """How long a copy may be silent before the keeper goes on without it, where it is not needed."""

@@ -28,17 +28,19 @@ from hubbub.service.chains import check_chains
 from hubbub.service.charges import Charges
 from hubbub.service.errors import damaged
 from hubbub.service.ledgers import check_ledgers
+from hubbub.service.postgres import ledger
+from hubbub.service.postgres.binding import bind
+from hubbub.service.postgres.schema import bring_forward
+from hubbub.service.postgres.sessions import Connection, Sessions, lock
 from hubbub.service.stages import Observe, unobserved
 from hubbub.service.troubles import Troubles
 from hubbub.shuffler.keys import RoundKeys
 from hubbub.shuffler.mix import Inners
 from hubbub.shuffler.postgres import tables
-from hubbub.shuffler.postgres.binding import bind
 from hubbub.shuffler.postgres.enrolling import Enrolling
 from hubbub.shuffler.postgres.holding import ROUND_LOCK, Call
 from hubbub.shuffler.postgres.keyring import Keyring
-from hubbub.shuffler.postgres.schema import bring_forward
-from hubbub.shuffler.postgres.sessions import Connection, Sessions, lock
+from hubbub.shuffler.postgres.schema import SCHEMA
 from hubbub.shuffler.postgres.standbys import Standbys
 from hubbub.shuffler.postgres.term import Term
 from hubbub.shuffler.postgres.writer import Writer
@@ -96,9 +98,10 @@ class PostgresStore(Enrolling):
         with contextlib.ExitStack() as opened:
             if keeps:
                 opened.callback(keyring.close)
-            bring_forward(address)
+            bring_forward(address, SCHEMA)
+            check = None if term is None else term.check
             self._sessions = Sessions(
-                address, observe, connection=connection, troubles=troubles, check=None if term is None else term.check
+                address, SCHEMA.name, observe, connection=connection, troubles=troubles, check=check
             )
             opened.callback(self._sessions.close)
             self._begun = self._checked(address)
@@ -138,7 +141,7 @@ class PostgresStore(Enrolling):
         """Write what is waiting and close the connections."""
         # The writer first: it still writes what waits.
         self._writer.close()
-        self._threads.shutdown(wait=True)
+        self._threads.shutdown()
         self._sessions.close()
         if self._keeps:
             self._keyring.close()
@@ -198,11 +201,11 @@ class PostgresStore(Enrolling):
 
     async def charges(self, task_id: bytes) -> Charges:
         """Return a task's ledger, oldest charge first."""
-        return await self._read(lambda connection: tables.charges_of(connection, task_id))
+        return await self._read(lambda connection: ledger.charges_of(connection, task_id))
 
     async def releases(self, task_id: bytes) -> Sequence[Release]:
         """Return a task's releases, the first of them first."""
-        return await self._read(lambda connection: tables.releases_of(connection, task_id))
+        return await self._read(lambda connection: ledger.releases_of(connection, task_id))
 
     # Counting
 
@@ -312,9 +315,9 @@ class PostgresStore(Enrolling):
                 return current
             # The task's ledger and chain: rounds of other tasks are mixed meanwhile.
             lock(connection, _TASK_LOCK, round_.task_id.hex())
-            tables.check_charges(connection, round_.task_id, charges)
+            ledger.check_charges(connection, round_.task_id, charges)
             work(tables.RoundTables(connection, self._whole(current), cipher, self.folder))
-            tables.insert_charges(connection, round_.task_id, charges)
+            ledger.insert_charges(connection, round_.task_id, charges)
             tables.drop(connection, current, "arrived")
             mixed = replace(current, state=RoundState.MIXED)
             tables.update_round(connection, mixed)
@@ -387,6 +390,6 @@ def _locked(connection: Connection, round_: Round) -> Round:
 
 
 def _checked_rounds(connection: Connection) -> list[Round]:
-    check_ledgers("shuffler", tables.charges(connection), tables.batches_by_round(connection))
-    check_chains("shuffler", tables.releases(connection), tables.all_records(connection), own=True)
+    check_ledgers("shuffler", ledger.charges(connection), tables.batches_by_round(connection))
+    check_chains("shuffler", ledger.releases(connection), tables.all_records(connection), own=True)
     return tables.rounds(connection)

@@ -18,16 +18,16 @@ from psycopg import sql
 
 from hubbub.protos.keys import KeySet
 from hubbub.protos.messages import RoundState
-from hubbub.protos.releases import Place, Release, first_head, next_head, read_release
-from hubbub.protos.signed import SignedDocument, canonical
+from hubbub.protos.releases import Place, Release
+from hubbub.protos.signed import SignedDocument
 from hubbub.protos.task import Close
-from hubbub.service.charges import Charge, Charges, check_follows
-from hubbub.service.errors import StoreError, damage_in
+from hubbub.service.errors import StoreError
+from hubbub.service.postgres.ledger import insert_releases, last_of
+from hubbub.service.postgres.sessions import Connection, lock
 from hubbub.shuffler.keys import RoundKeys
 from hubbub.shuffler.mix import RELEASED_BLOCK
 from hubbub.shuffler.postgres.keyring import Secrets
 from hubbub.shuffler.postgres.sealing import RoundCipher
-from hubbub.shuffler.postgres.sessions import Connection, lock
 from hubbub.shuffler.records import Round, RoundId, StoredBatch, Tally, is_over
 
 _ROUNDS = (
@@ -165,66 +165,6 @@ def tally(connection: Connection, task_id: bytes, number: int) -> Tally:
     return Counter(dict(rows.fetchall()))
 
 
-# Ledger and chain
-
-
-def charges(connection: Connection) -> dict[bytes, list[Charge]]:
-    """Return every task's ledger, oldest charge first."""
-    found: dict[bytes, list[Charge]] = {}
-    for task, *charge in connection.execute("SELECT task, place, entry, digest FROM ledger ORDER BY task, place"):
-        found.setdefault(task, []).append(Charge(*charge))
-    return found
-
-
-def charges_of(connection: Connection, task_id: bytes) -> list[Charge]:
-    """Return a task's ledger, oldest charge first."""
-    rows = connection.execute("SELECT place, entry, digest FROM ledger WHERE task = %s ORDER BY place", (task_id,))
-    return [Charge(*row) for row in rows]
-
-
-def check_charges(connection: Connection, task_id: bytes, more: Charges) -> None:
-    """Return only if charges follow those that a task has.
-
-    Raises:
-        LedgerMoved: where they do not.
-    """
-    row = connection.execute("SELECT count(*) FROM ledger WHERE task = %s", (task_id,)).fetchone()
-    check_follows(0 if row is None else row[0], more)
-
-
-def insert_charges(connection: Connection, task_id: bytes, more: Charges) -> None:
-    """Add to a task's ledger."""
-    for charge in more:
-        connection.execute(
-            "INSERT INTO ledger (task, place, entry, digest) VALUES (%s, %s, %s, %s)",
-            (task_id, charge.place, charge.entry, charge.digest),
-        )
-
-
-def releases(connection: Connection) -> dict[bytes, list[tuple[Release, bytes]]]:
-    """Return every task's releases, the first of them first, each with the head that is stored beside it."""
-    found: dict[bytes, list[tuple[Release, bytes]]] = {}
-    with damage_in("a release's"):
-        for task, entry, head in connection.execute("SELECT task, entry, head FROM chain ORDER BY task, place"):
-            found.setdefault(task, []).append((read_release(json.loads(entry)), bytes.fromhex(head)))
-    return found
-
-
-def releases_of(connection: Connection, task_id: bytes) -> list[Release]:
-    """Return a task's releases, the first of them first."""
-    rows = connection.execute("SELECT entry FROM chain WHERE task = %s ORDER BY place", (task_id,))
-    with damage_in("a release's"):
-        return [read_release(json.loads(entry)) for (entry,) in rows]
-
-
-def last_of(connection: Connection, task_id: bytes) -> tuple[int, bytes]:
-    """Return how many releases a task has, and their head."""
-    row = connection.execute(
-        "SELECT place, head FROM chain WHERE task = %s ORDER BY place DESC LIMIT 1", (task_id,)
-    ).fetchone()
-    return (0, first_head(task_id)) if row is None else (row[0] + 1, bytes.fromhex(row[1]))
-
-
 # Batches
 
 
@@ -264,13 +204,7 @@ class RoundTables:
 
     def put_release(self, release: Release) -> None:
         """Store the round's release behind those before it."""
-        task_id = self._round.task_id
-        place, head = last_of(self._connection, task_id)
-        entry = canonical(release.content()).decode()
-        self._connection.execute(
-            "INSERT INTO chain (task, place, entry, head) VALUES (%s, %s, %s, %s)",
-            (task_id, place, entry, next_head(head, release).hex()),
-        )
+        insert_releases(self._connection, self._round.task_id, [release])
 
 
 def batches(connection: Connection, round_: Round) -> list[StoredBatch]:

@@ -29,8 +29,9 @@ import structlog
 from psycopg.conninfo import make_conninfo
 
 from hubbub.service.errors import StoreError
+from hubbub.service.postgres.sessions import WAIT_SECONDS, Connection, as_store_error, configure, lock, shown
 from hubbub.service.troubles import Kind, Troubles
-from hubbub.shuffler.postgres.sessions import SCHEMA, WAIT_SECONDS, Connection, as_store_error, configure, lock, shown
+from hubbub.shuffler.postgres.schema import SCHEMA
 
 LEASE_SECONDS = 10
 """After so many seconds of silence the server frees the lock of a keeper."""
@@ -208,7 +209,7 @@ def _session(address: str) -> Connection:
     )
     connection = psycopg.connect(settled, autocommit=True)
     try:
-        configure(connection)
+        configure(connection, SCHEMA.name)
         connection.execute(f"SET idle_session_timeout = '{LEASE_SECONDS}s'")
         connection.execute(f"SET statement_timeout = '{LEASE_SECONDS}s'")
     except BaseException:
@@ -218,7 +219,7 @@ def _session(address: str) -> Connection:
 
 
 def _named(kind: str) -> str:
-    return f"{SCHEMA} {kind} "
+    return f"{SCHEMA.name} {kind} "
 
 
 def _locked(connection: Connection) -> bool:

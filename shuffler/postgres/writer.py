@@ -15,10 +15,10 @@ from dataclasses import dataclass
 
 from hubbub.protos.errors import HubbubError
 from hubbub.service.errors import StoreError
+from hubbub.service.postgres.sessions import Connection, Sessions, as_store_error
 from hubbub.shuffler.postgres import tables
 from hubbub.shuffler.postgres.holding import Call, NearlyFullError, hold
 from hubbub.shuffler.postgres.keyring import Keyring
-from hubbub.shuffler.postgres.sessions import Connection, Sessions, as_store_error
 from hubbub.shuffler.records import Held, RoundId, Tally
 
 GROUP_SUBMISSIONS = 20_000

@@ -24,6 +24,8 @@ OPTIONAL = {
     "hubbub.accountant.library.dp_accounting": "dp-accounting",
     "hubbub.accountant.rigorous": "rigorous",
     "hubbub.deploy.pictures.draw": "plots",
+    "hubbub.analyzer.postgres": "postgres",
+    "hubbub.service.postgres": "postgres",
     "hubbub.shuffler.postgres": "postgres",
     "hubbub.service.spark": "spark",
 }
@@ -181,6 +183,12 @@ def test_the_accountant_and_its_commands_import_what_their_extra_brings() -> Non
 def test_a_module_with_an_extra_of_its_own_imports_what_that_brings(module: str, extra: str) -> None:
     inside = [name for name in PATHS if name == module or name.startswith(f"{module}.")]
     assert distributions(inside) - with_bare(extra) == set()
+
+
+@pytest.mark.parametrize("extra", sorted(set(OPTIONAL.values())))
+def test_all_that_an_extra_for_some_modules_brings_is_imported_by_one_of_them(extra: str) -> None:
+    modules = [module for module, needed in OPTIONAL.items() if needed == extra]
+    inside = [name for name in PATHS if any(name == each or name.startswith(f"{each}.") for each in modules)]
     assert declared(extra) - declared("services") <= distributions(inside)
 
 

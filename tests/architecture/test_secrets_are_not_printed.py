@@ -15,6 +15,8 @@ from typing import Any, cast
 
 import pytest
 
+from hubbub.analyzer.postgres.keyring import Secrets as AnalyzerSecrets
+from hubbub.analyzer.postgres.sealing import DeliveryCipher
 from hubbub.client.device import DeviceReceipt
 from hubbub.client.enrolled import _Found
 from hubbub.client.enrolment_tables import Enrolment
@@ -117,6 +119,7 @@ HOLDERS: tuple[Any, ...] = (
     Revoked(frozenset({SECRET}), frozenset({SECRET})),
     RoundKeys(SECRET, KeySet(SIGNED, SIGNED), SECRET),
     Secrets(RoundCipher(SECRET, bytes(32), 0), SECRET, SECRET),
+    AnalyzerSecrets(DeliveryCipher(SECRET, bytes(32), 0), SECRET),
     Spent(SECRET, SECRET, SECRET, 0),
     Step(SECRET.hex(), {"query": {"state": SYMBOL}}, 0.0),
     StoredKey(SECRET, SIGNED, None),

@@ -1,4 +1,4 @@
-"""Databases: submissions held durably in PostgreSQL, against the driver that inserts as many rows by itself."""
+"""Databases: what services keep durably in PostgreSQL, against the driver that writes as much by itself."""
 
 from __future__ import annotations
 
@@ -14,8 +14,13 @@ import psycopg
 from parts import INNER_BYTES
 from rows import Outcome, Row
 
+from hubbub.protos.batch import BatchId, BatchRecord
+from hubbub.protos.keys import Role
+from hubbub.protos.messages import Envelopes
+from hubbub.service.keys import make_key
 from hubbub.shuffler.records import Opened
 from support import postgres
+from support.samples import Parties, sample_task, signed
 
 CALLS, CALL, AT_ONCE = 400, 100, 32
 """Calls of a run, submissions in one of them, calls that wait at once."""
@@ -72,4 +77,55 @@ def _inserted() -> float:
         return CALLS * CALL / (time.perf_counter() - started)
 
 
-ROWS = (hold_postgres,)
+ENVELOPES, STRETCH = 100_000, 5_000
+"""Envelopes of a batch that the analyzer receives, and of one stretch of it."""
+
+
+def receive_postgres() -> Iterator[Outcome]:
+    """Received by stretches, each sealed and committed; beside it as much copied in one transaction by the driver."""
+    found = [(_received(), _copied()) for _ in range(RUNS)]
+    received, copied = (statistics.median(values) for values in zip(*found, strict=True))
+    yield Row("receive_postgres", received, "envelopes/s", copied, ">=", 0.2)
+
+
+def _received() -> float:
+    return asyncio.run(_receiving())
+
+
+async def _receiving() -> float:
+    parties = Parties.generate()
+    task = sample_task(parties)
+    stretches = _stretches()
+    batch = BatchId(task.id, 0, 0)
+    record = BatchRecord(batch, ENVELOPES, bytes(32), bytes(32), "schedule")
+    with tempfile.TemporaryDirectory() as folder:
+        store = postgres.ANALYZER.store_in(Path(folder) / "data")
+        try:
+            await store.add_tasks([signed(task, parties)])
+            await store.add_key(task.id, 0, make_key(Role.ANALYZER, task, 0, parties.analyzer))
+            await store.announce(record, record.signed_by(parties.shuffler), bytes(32), lambda _stored: None)
+            started, offset = time.perf_counter(), 0
+            for stretch in stretches:
+                offset = await store.append(Envelopes(batch, offset, stretch))
+            return offset / (time.perf_counter() - started)
+        finally:
+            store.close()
+
+
+def _stretches() -> list[tuple[bytes, ...]]:
+    return [tuple(os.urandom(INNER_BYTES) for _ in range(STRETCH)) for _ in range(0, ENVELOPES, STRETCH)]
+
+
+def _copied() -> float:
+    stretches = _stretches()
+    with psycopg.connect(postgres.new_database(), autocommit=True) as connection:
+        connection.execute("CREATE TABLE stretches (first bigint PRIMARY KEY, envelopes bytea STORAGE EXTERNAL)")
+        started = time.perf_counter()
+        with connection.cursor() as cursor, cursor.copy("COPY stretches FROM STDIN (FORMAT binary)") as copy:
+            copy.set_types(["int8", "bytea"])
+            for number, stretch in enumerate(stretches):
+                copy.write_row((number, b"".join(stretch)))
+        return ENVELOPES / (time.perf_counter() - started)
+
+
+ROWS = (hold_postgres, receive_postgres)

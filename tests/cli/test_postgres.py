@@ -1,8 +1,10 @@
-"""A round through real processes whose shuffler keeps it in PostgreSQL, and is killed on the way."""
+"""A round through real processes whose stores are in PostgreSQL: they are killed on the way, and the server crashes."""
 
 from __future__ import annotations
 
+import asyncio
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,30 +13,54 @@ from hubbub.deploy.local import LocalPipeline
 from hubbub.protos.keys import Role
 from hubbub.protos.task import Draft, Privacy, Schedule
 from hubbub.queries.histogram import Histogram
-from support import postgres
 from support.command import hubbub
+from support.postgres import OwnServer, secrets_in
+
+
+@pytest.fixture
+def server() -> Iterator[OwnServer]:
+    server = OwnServer()
+    yield server
+    server.close()
 
 
 @pytest.mark.slow
-async def test_a_round_in_postgresql_comes_to_a_certificate_that_verifies(tmp_path: Path) -> None:
+async def test_a_round_in_postgresql_comes_to_a_certificate_that_verifies(
+    tmp_path: Path, server: OwnServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address = server.with_password(tmp_path / "passwords")
+    monkeypatch.setenv("PGPASSFILE", str(tmp_path / "passwords"))
     schedule = Schedule(int(time.time()), length=3600, grace=60, rounds=1, close="operator")
     draft = Draft("kiosks", schedule, 100, Privacy(8.0, 1e-3, 16.0), (Histogram("theme", ("light", "dark")),))
-    address = postgres.new_database()
     async with LocalPipeline(draft, tmp_path / "pipeline", database=address) as running:
         names = [f"device {number}" for number in range(100)]
         for name in names:
             async with running.device(name) as device:
-                await device.submit({"theme": "dark"})
+                if name == names[75]:
+                    # Both services run on: what was acknowledged before is there after, and so is what waits meanwhile.
+                    await asyncio.to_thread(server.crash)
+                    waits = asyncio.create_task(device.submit({"theme": "dark"}))
+                    await asyncio.to_thread(server.start)
+                    await waits
+                else:
+                    await device.submit({"theme": "dark"})
             if name == names[50]:
                 await running.kill(Role.SHUFFLER)
                 await running.start(Role.SHUFFLER)
         assert [each.submissions for each in await running.status()] == [100]
+        await running.kill(Role.ANALYZER)
+        await running.start(Role.ANALYZER)
         await running.close_round()
         found = await running.results()
         path = tmp_path / "certificate.json"
         path.write_bytes(found.certificate)
         assert hubbub("verify", path, "--json").json["verified"]
-        await running.stop(Role.SHUFFLER)
-        settings = running.folder.of("shuffler") / "shuffler.toml"
-        assert "is whole" in hubbub("shuffler", settings, "--check-store").out
-        assert "nothing was made" in hubbub("shuffler", settings, "--create-store").err
+        for role in (Role.SHUFFLER, Role.ANALYZER):
+            await running.stop(role)
+            settings = running.folder.of(role) / f"{role.value}.toml"
+            assert "is whole" in hubbub(role.value, settings, "--check-store").out
+            assert "nothing was made" in hubbub(role.value, settings, "--create-store").err
+            # The round is over, and so are its secrets.
+            assert secrets_in(running.folder.of(role) / "data") == []
+        monkeypatch.delenv("PGPASSFILE")
+        assert "no password supplied" in hubbub(role.value, settings, "--check-store").err

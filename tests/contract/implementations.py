@@ -18,10 +18,10 @@ from simulation.parties import named
 
 from hubbub.analyzer.sqlite import SqliteStore as AnalyzerSqlite
 from hubbub.analyzer.store import Store as AnalyzerStore
+from hubbub.service.postgres.sessions import shown
 from hubbub.service.troubles import Troubles
 from hubbub.shuffler.hop.sqlite import SqliteStore as HopSqlite
 from hubbub.shuffler.hop.store import Store as HopStore
-from hubbub.shuffler.postgres.sessions import shown
 from hubbub.shuffler.sqlite import SqliteStore as ShufflerSqlite
 from hubbub.shuffler.store import Store as ShufflerStore
 from support import postgres
@@ -97,7 +97,16 @@ def _full_server() -> Exception:
     return psycopg.errors.DiskFull("could not extend file: No space left on device")
 
 
-def _postgres_watched(folder: Path, watch: Watch, troubles: Troubles) -> ShufflerStore:
+def _postgres(kind: postgres.Kind[Any, Any]) -> Implementation[Any]:
+    def open_watched(folder: Path, watch: Watch, troubles: Troubles) -> Any:
+        return _postgres_watched(kind, folder, watch, troubles)
+
+    return Implementation(
+        "postgres", kind.store_in, open_watched, _copy_files, _full_server, postgres.cut_off, _database_of
+    )
+
+
+def _postgres_watched(kind: postgres.Kind[Any, Any], folder: Path, watch: Watch, troubles: Troubles) -> Any:
     """A store whose changes of the database and of its keyring are told."""
 
     def of_keyring(point: str) -> None:
@@ -106,7 +115,7 @@ def _postgres_watched(folder: Path, watch: Watch, troubles: Troubles) -> Shuffle
         except psycopg.errors.DiskFull as error:
             raise _full_disk() from error
 
-    return postgres.store_in(folder, sqlite=_watched(of_keyring), connection=postgres.watched(watch), troubles=troubles)
+    return kind.store_in(folder, sqlite=_watched(of_keyring), connection=postgres.watched(watch), troubles=troubles)
 
 
 def _database_of(folder: Path) -> str:
@@ -128,9 +137,7 @@ SHUFFLER_STORES: tuple[Implementation[ShufflerStore], ...] = (
         _copy_files,
         _full_disk,
     ),
-    Implementation(
-        "postgres", postgres.store_in, _postgres_watched, _copy_files, _full_server, postgres.cut_off, _database_of
-    ),
+    _postgres(postgres.SHUFFLER),
 )
 
 ANALYZER_STORES: tuple[Implementation[AnalyzerStore], ...] = (
@@ -141,6 +148,7 @@ ANALYZER_STORES: tuple[Implementation[AnalyzerStore], ...] = (
         _copy_files,
         _full_disk,
     ),
+    _postgres(postgres.ANALYZER),
 )
 
 HOP_STORES: tuple[Implementation[HopStore], ...] = (

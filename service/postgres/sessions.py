@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import functools
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -27,9 +28,6 @@ T = TypeVar("T")
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 
-SCHEMA = "hubbub_shuffler"
-"""The schema of the database that the store is in."""
-
 WAIT_SECONDS = 5.0
 """How long a call waits for a connection before it fails."""
 
@@ -38,6 +36,10 @@ CONNECTIONS = 8
 
 TRIES = 5
 """How often a transaction is done anew that the server took back since others were in its way."""
+
+_NETWORK = {"tcp_user_timeout": 30_000, "keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 4}
+"""How soon a server is given up whose machine is gone without a word: after half a minute, where the system's own
+settings wait for a quarter of an hour. Milliseconds, seconds, seconds, and how often; an address may say otherwise."""
 
 _EVENT = "a transaction failed"
 _SERVER = "see that the server runs and can be reached, and the service goes on by itself"
@@ -62,7 +64,7 @@ def as_store_error(error: Exception, address: str) -> StoreError:
         return StoreError("the store is closed; the service is stopping")
     else:
         what = " ".join(str(error).split()) or type(error).__name__
-    return StoreError(f"the store {shown(address)} could not be used: {what}; {_remedy(error)}")
+    return UnusableError(f"the store {shown(address)} could not be used: {what}; {_remedy(error)}")
 
 
 def _remedy(error: Exception) -> str:
@@ -75,19 +77,26 @@ def _remedy(error: Exception) -> str:
     return "see the server's log; the service goes on by itself once the cause is gone"
 
 
+class UnusableError(StoreError):
+    """The server could not do now what was asked of it; nothing was changed."""
+
+
 class Sessions:
     """Connections to a database; each transaction takes one. May be used from any thread."""
 
     def __init__(
         self,
         address: str,
+        schema: str,
         observe: Observe = unobserved,
         *,
         connection: type[Connection] = psycopg.Connection,
         troubles: Troubles | None = None,
         check: Callable[[Connection], None] | None = None,
     ) -> None:
-        """Connect; `observe` is told how many seconds each transaction took, `connection` is the connections' class.
+        """Connect to the store in a schema of the database that is there already.
+
+        `observe` is told how many seconds each transaction took, `connection` is the connections' class.
 
         Every transaction that changes something begins with `check`, which raises where it must not be made.
 
@@ -96,23 +105,26 @@ class Sessions:
         """
         self.address = address
         self._observe = observe
+        self.schema = schema
         self._troubles = troubles or Troubles()
         self._check = check
         self._closed = threading.Event()
-        settled = make_conninfo(address, connect_timeout=int(WAIT_SECONDS))
+        given = conninfo_to_dict(address)
+        network = {name: value for name, value in _NETWORK.items() if name not in given}
+        self.settled = make_conninfo(address, connect_timeout=int(WAIT_SECONDS), **network)
         try:
-            with psycopg.connect(settled, autocommit=True) as probe:
+            with psycopg.connect(self.settled, autocommit=True) as probe:
                 _check_server(probe, address)
         except psycopg.Error as error:
             raise as_store_error(error, address) from error
         self._pool: ConnectionPool[Connection] = ConnectionPool(
-            settled,
+            self.settled,
             connection_class=connection,
             kwargs={"autocommit": True},
             min_size=1,
             max_size=CONNECTIONS,
             timeout=WAIT_SECONDS,
-            configure=configure,
+            configure=functools.partial(configure, schema=schema),
             check=ConnectionPool.check_connection,
             name="store",
             open=True,
@@ -150,21 +162,41 @@ class Sessions:
 
         return self._told(once)
 
+    def look(self, work: Callable[[Connection], T]) -> T:
+        """Do work that changes nothing, all of whose statements see what is committed as it begins.
+
+        Raises:
+            StoreError: where the server could not do it.
+        """
+
+        def once(connection: Connection) -> T:
+            with connection.transaction():
+                connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+                return work(connection)
+
+        return self.read(once)
+
     def _told(self, work: Callable[[], T]) -> T:
         if self._closed.is_set():
             raise StoreError("the store is closed; the service is stopping")
         try:
             return work()
-        except (psycopg.Error, OSError) as error:
+        except (psycopg.Error, OSError, UnusableError) as error:
             told = as_store_error(error, self.address)
             if not isinstance(error, PoolClosed):
                 self._troubles.meet((self.address, _EVENT), Kind.STORE, _EVENT, str(told))
+            if told is error:
+                raise
             raise told from error
+
+    def _changing(self) -> contextlib.AbstractContextManager[Connection]:
+        """Give the connection for one transaction that changes something."""
+        return self._pool.connection()
 
     def _tried(self, work: Callable[[Connection], T]) -> T:
         for left in reversed(range(TRIES)):
             try:
-                with self._pool.connection() as connection:
+                with self._changing() as connection:
                     return _in_transaction(connection, lambda: self._checked(connection, work))
             except (psycopg.errors.DeadlockDetected, psycopg.errors.SerializationFailure):
                 if not left:
@@ -190,10 +222,10 @@ def _in_transaction(connection: Connection, work: Callable[[], T]) -> T:
     return result
 
 
-def configure(connection: Connection) -> None:
+def configure(connection: Connection, schema: str) -> None:
     """Have a connection keep what it commits, and find the store's tables."""
     connection.execute("SET synchronous_commit = on")
-    connection.execute(sql.SQL("SET search_path = {}").format(sql.Identifier(SCHEMA)))
+    connection.execute(sql.SQL("SET search_path = {}").format(sql.Identifier(schema)))
 
 
 def _check_server(connection: Connection, address: str) -> None:
@@ -209,10 +241,10 @@ def _check_server(connection: Connection, address: str) -> None:
 
 def lock(connection: Connection, kind: str, name: str, *, shared: bool = False) -> None:
     """Wait for a lock of that name, and hold it until the transaction ends; `shared`: with others who share it."""
-    statement = (
-        "SELECT pg_advisory_xact_lock_shared(hashtextextended(%s, 0))"
-        if shared
-        else "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))"
-    )
     # The schema is in the name: one database may hold the stores of several services.
-    connection.execute(statement, (f"{SCHEMA} {kind} {name}",))
+    statement = (
+        "SELECT pg_advisory_xact_lock_shared(hashtextextended(current_schema() || %s, 0))"
+        if shared
+        else "SELECT pg_advisory_xact_lock(hashtextextended(current_schema() || %s, 0))"
+    )
+    connection.execute(statement, (f" {kind} {name}",))

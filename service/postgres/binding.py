@@ -6,13 +6,14 @@ import psycopg
 from psycopg import sql
 
 from hubbub.service.errors import StoreError
-from hubbub.shuffler.postgres.keyring import Keyring
-from hubbub.shuffler.postgres.sessions import SCHEMA, Connection, as_store_error, lock, shown
+from hubbub.service.postgres.keyring import KeyringFile
+from hubbub.service.postgres.schema import Schema
+from hubbub.service.postgres.sessions import Connection, as_store_error, lock, shown
 
 _NEWEST = "put the newest copy of both back, or end the store's tasks, and start new ones in a new store"
 
 
-def is_kept(address: str) -> bool:
+def is_kept(address: str, schema: Schema) -> bool:
     """Return whether a database belongs to a keyring.
 
     Raises:
@@ -20,27 +21,27 @@ def is_kept(address: str) -> bool:
     """
     try:
         with psycopg.connect(address, autocommit=True) as connection:
-            statement = sql.SQL("SELECT count(*) FROM {}").format(sql.Identifier(SCHEMA, "keyring"))
+            statement = sql.SQL("SELECT count(*) FROM {}").format(sql.Identifier(schema.name, "keyring"))
             row = connection.execute(statement).fetchone()
     except psycopg.Error as error:
         raise as_store_error(error, address) from error
     return row is None or bool(row[0])
 
 
-def check_new(address: str) -> None:
-    """Return only if a database belongs to no keyring yet.
+def check_new(address: str, schema: Schema, whose: str) -> None:
+    """Return only if a database belongs to no keyring yet; `whose` store it is to be, for errors.
 
     Raises:
         StoreError: where it does, or the server cannot be used.
     """
-    if is_kept(address):
+    if is_kept(address, schema):
         raise StoreError(
-            f"{shown(address)} holds a shuffler's store; nothing was made. --create-store is for a first start alone, "
+            f"{shown(address)} holds {whose} store; nothing was made. --create-store is for a first start alone, "
             "leave it out of what starts the service, or name another database"
         )
 
 
-def bind(connection: Connection, keyring: Keyring, address: str) -> None:
+def bind(connection: Connection, keyring: KeyringFile, address: str) -> None:
     """Return only if the database belongs to the keyring, from now on where both are new.
 
     Raises:

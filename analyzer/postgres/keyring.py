@@ -1,0 +1,112 @@
+"""Keyring: rounds' private keys, and the secrets under which the database has what they were delivered with."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from hubbub.analyzer.postgres.sealing import DeliveryCipher
+from hubbub.protos.stored import Layout
+from hubbub.service.erasing import put_away, taken_out
+from hubbub.service.postgres.keyring import FILE_NAME, KEYRING_TABLE, KeyringFile, RoundId
+from hubbub.service.postgres.sealing import SECRET_BYTES
+from hubbub.service.store_file import create
+from hubbub.service.troubles import Troubles
+
+LAYOUT = Layout(
+    what="analyzer's keyring",
+    version=1,
+    older="there is no older one",
+    script=KEYRING_TABLE
+    + """
+-- A round's secret (what is stored of it is enciphered under a key from it) and private key; none: destroyed.
+CREATE TABLE secret (
+    key INTEGER PRIMARY KEY, task BLOB NOT NULL, number INTEGER NOT NULL,
+    storage BLOB, private_key BLOB,
+    UNIQUE (task, number)
+) STRICT;
+""",
+)
+
+
+@dataclass(frozen=True)
+class Secrets:
+    """What the keyring holds of a round: nothing, and `cipher` None, once it was destroyed."""
+
+    cipher: DeliveryCipher | None = field(repr=False)
+    private_key: bytes = field(default=b"", repr=False)
+
+
+DESTROYED = Secrets(None)
+
+
+class Keyring(KeyringFile[Secrets]):
+    """The analyzer's keyring."""
+
+    @staticmethod
+    def create(folder: Path) -> Path:
+        """Make a new keyring in `folder`, and return its file.
+
+        Raises:
+            StoreError: where there is one already, or something is left of one; nothing was made then.
+        """
+        return create(folder, FILE_NAME, LAYOUT)
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        connection: type[sqlite3.Connection] = sqlite3.Connection,
+        troubles: Troubles | None = None,
+    ) -> None:
+        """Open the keyring in `folder`.
+
+        Raises:
+            StoreError: where there is none, another process uses it, or another version wrote it.
+        """
+        super().__init__(folder, LAYOUT, _load, connection=connection, troubles=troubles)
+
+    @property
+    def alive(self) -> list[RoundId]:
+        """The rounds whose secrets are not destroyed."""
+        with self.lock:
+            return [round_ for round_, secrets in self._secrets.items() if secrets.cipher is not None]
+
+    def install(self, round_: RoundId, private_key: bytes) -> None:
+        """Keep a round's private key, in place of one that nobody was ever shown, and a secret for the round."""
+        secret = os.urandom(SECRET_BYTES)
+        put = (
+            "INSERT INTO secret (task, number, storage, private_key) VALUES (?, ?, ?, ?)"
+            " ON CONFLICT DO UPDATE SET storage = excluded.storage, private_key = excluded.private_key"
+        )
+        with self.lock:
+            self.change(lambda writer: writer.execute(put, (*round_, put_away(secret), put_away(private_key))))
+            self._secrets[round_] = Secrets(DeliveryCipher(secret, *round_), private_key)
+
+    def mend(self, round_: RoundId, private_key: bytes) -> None:
+        """Put a private key in place of a damaged one; one that was destroyed stays so."""
+        put = "UPDATE secret SET private_key = ? WHERE task = ? AND number = ? AND storage IS NOT NULL"
+        with self.lock:
+            cipher = self.of(round_).cipher
+            self.change(lambda writer: writer.execute(put, (put_away(private_key), *round_)))
+            self._secrets[round_] = DESTROYED if cipher is None else Secrets(cipher, private_key)
+
+    def destroy(self, round_: RoundId) -> None:
+        """Destroy what is held of a round; it is in no file any more, and what was stored under it means nothing."""
+        which = "UPDATE secret SET storage = NULL, private_key = NULL WHERE task = ? AND number = ?"
+        with self.lock:
+            if self.of(round_).cipher is not None:
+                self.change(lambda writer: writer.execute(which, round_))
+                # Known only once the files are clean, so that it is done again where they could not be cleaned.
+                self.clean()
+                self._secrets[round_] = DESTROYED
+
+
+def _load(connection: sqlite3.Connection) -> dict[RoundId, Secrets]:
+    found = {}
+    for task, number, *stored in connection.execute("SELECT task, number, storage, private_key FROM secret"):
+        storage, private = (taken_out(value) if value else b"" for value in stored)
+        found[task, number] = Secrets(DeliveryCipher(storage, task, number), private) if storage else DESTROYED
+    return found

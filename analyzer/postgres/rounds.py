@@ -1,0 +1,242 @@
+"""Rounds: what the database and the keyring say of rounds and of what arrived of them, inside one transaction."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from psycopg import sql
+
+from hubbub.analyzer.postgres.keyring import Keyring, Secrets
+from hubbub.analyzer.postgres.sealing import DeliveryCipher
+from hubbub.analyzer.records import StoredBatch
+from hubbub.protos.batch import BatchId, BatchRecord
+from hubbub.protos.errors import HubbubError
+from hubbub.protos.messages import Committed, Envelopes
+from hubbub.protos.releases import Stretch
+from hubbub.protos.signed import SignedDocument
+from hubbub.service.errors import damage_in
+from hubbub.service.keys import NewRoundKey
+from hubbub.service.postgres import ledger
+from hubbub.service.postgres.keyring import RoundId
+from hubbub.service.postgres.sessions import Connection
+from hubbub.service.receiving import Announced, Check, StoredKey, check_repetition, new_part
+
+_BATCHES = (
+    "SELECT query, batch.record, batch.signature, reports, dummies, digest, next, valid, left_out, counts, attestation,"
+    " certified FROM batch JOIN standing ON standing.key = batch.round WHERE id = %s AND number = %s"
+)
+
+
+def of_round(statement: str, key: int) -> sql.Composed:
+    """Return a statement on the table of a round's envelopes, which is named in it by {stretches}."""
+    return sql.SQL(statement).format(stretches=sql.Identifier(f"stretches_{key}"))
+
+
+class Rounds:
+    """The operations; what one of them writes is stored when the transaction ends.
+
+    `destroyed` gathers the rounds whose secrets are to be destroyed once it has.
+    """
+
+    def __init__(self, connection: Connection, keyring: Keyring) -> None:
+        self.connection = connection
+        self.destroyed: set[RoundId] = set()
+        self._keyring = keyring
+
+    def _one(self, statement: str, *values: Any) -> tuple[Any, ...] | None:
+        return self.connection.execute(statement, values).fetchone()
+
+    def _all(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
+        return self.connection.execute(statement, values).fetchall()
+
+    def _round(self, task_id: bytes, number: int) -> int | None:
+        """The row of a round; None where no key was made for it yet."""
+        row = self._one("SELECT key FROM standing WHERE id = %s AND number = %s", task_id, number)
+        return None if row is None else row[0]
+
+    def _must_be_there(self, task_id: bytes, number: int) -> int:
+        key = self._round(task_id, number)
+        if key is None:
+            raise HubbubError(f"round {number} of task {task_id.hex()} has no key yet")
+        return key
+
+    def _secrets(self, task_id: bytes, number: int) -> Secrets:
+        return self._keyring.of((task_id, number))
+
+    # Keys
+
+    def key(self, task_id: bytes, number: int) -> StoredKey | None:
+        """A round's key, if one was made."""
+        row = self._one(
+            "SELECT record, signature, key_set, destroyed FROM standing WHERE id = %s AND number = %s",
+            *(task_id, number),
+        )
+        if row is None:
+            return None
+        record, signature, key_set, destroyed = row
+        # The database decides: the keyring may not have been written yet.
+        private = None if destroyed else self._secrets(task_id, number).private_key
+        return StoredKey(private or None, SignedDocument(record, signature), key_set)
+
+    def add_key(self, task_id: bytes, number: int, key: NewRoundKey) -> StoredKey:
+        """Give a round its key, unless it has one; return the one that it has."""
+        known = self.key(task_id, number)
+        if known is not None:
+            return known
+        row = self._one(
+            "INSERT INTO round (task, number, record, signature, not_after)"
+            " SELECT key, %s, %s, %s, %s FROM task WHERE id = %s RETURNING key",
+            *(number, key.record.body, key.record.signature, key.not_after, task_id),
+        )
+        if row is None:
+            raise HubbubError(f"a key is to be made for a round of task {task_id.hex()}, which was not added")
+        # Envelopes do not compress, so the server need not try.
+        self.connection.execute(
+            of_round(
+                "CREATE TABLE {stretches} (query integer, first bigint, envelopes bytea STORAGE EXTERNAL NOT NULL,"
+                " PRIMARY KEY (query, first))",
+                row[0],
+            )
+        )
+        self._keyring.install((task_id, number), key.private)
+        return StoredKey(key.private, key.record, None)
+
+    def mend_key(self, task_id: bytes, number: int, private: bytes, record: SignedDocument) -> None:
+        """Store a round's private key, unless it was destroyed, and its record as they were."""
+        row = self._must_be_there(task_id, number)
+        statement = "UPDATE round SET record = %s, signature = %s WHERE key = %s RETURNING destroyed"
+        found = self._one(statement, record.body, record.signature, row)
+        if found is not None and not found[0]:
+            self._keyring.mend((task_id, number), private)
+
+    def abandon(self, task_id: bytes, number: int) -> None:
+        """Destroy what a round was delivered with, and its private key: nothing of it will be counted."""
+        row = self._round(task_id, number)
+        if row is None:
+            return
+        # What was counted of some of its batches goes with the secret that it was stored under.
+        self._run("UPDATE batch SET next = 0, counts = NULL WHERE round = %s", row)
+        self.drop(row)
+        self._run("UPDATE round SET destroyed = true WHERE key = %s", row)
+        self.destroyed.add((task_id, number))
+
+    def _run(self, statement: str, *values: Any) -> int:
+        return self.connection.execute(statement, values).rowcount
+
+    def drop(self, row: int) -> None:
+        """Drop what arrived of a round."""
+        self.connection.execute(of_round("DROP TABLE IF EXISTS {stretches}", row))
+        self._run("UPDATE round SET stored = false WHERE key = %s", row)
+
+    def to_destroy(self) -> list[RoundId]:
+        """The rounds whose secrets the keyring still has, and that the database says are destroyed."""
+        rows = self._all("SELECT id, number FROM standing WHERE destroyed")
+        return sorted(set(self._keyring.alive) & set(rows))
+
+    # Batches
+
+    def announce(
+        self, record: BatchRecord, document: SignedDocument, key_set_hash: bytes, check: Check, sent: Stretch
+    ) -> int:
+        """Have `check` decide on an announcement, and store it with what is new of the releases that came with it."""
+        batch = record.batch
+        stored = self.batches(batch.task_id, batch.round)
+        known = next((each for each in stored if each.id == batch), None)
+        others = [each for each in stored if each.id != batch]
+        releases = ledger.releases_of(self.connection, batch.task_id)
+        check(Announced(self.key(batch.task_id, batch.round), known, others, releases))
+        new = sent.releases[max(0, len(releases) - sent.first) :]
+        ledger.insert_releases(self.connection, batch.task_id, new)
+        if known is not None:
+            return known.position
+        row = self._must_be_there(batch.task_id, batch.round)
+        # Fixed by the first batch; the check has seen to it that all others come with the same one.
+        self._run("UPDATE round SET key_set = %s WHERE key = %s", key_set_hash, row)
+        self._run(
+            "INSERT INTO batch (round, query, record, signature, reports, dummies, digest)"
+            " VALUES (%s, %s, %s, %s, %s, %s, %s)",
+            *(row, batch.query),
+            *(document.body, document.signature, record.reports, record.dummies, record.last_digest),
+        )
+        return 0
+
+    def batch(self, batch: BatchId) -> StoredBatch | None:
+        """A batch, if it was announced."""
+        row = self._one(_BATCHES + " AND query = %s", batch.task_id, batch.round, batch.query)
+        return None if row is None else self._delivery(batch, row)
+
+    def batches(self, task_id: bytes, number: int) -> list[StoredBatch]:
+        """A round's announced batches, in the task's order of queries."""
+        rows = self._all(_BATCHES + " ORDER BY query", task_id, number)
+        return [self._delivery(BatchId(task_id, number, row[0]), row) for row in rows]
+
+    def _delivery(self, batch: BatchId, row: Sequence[Any]) -> StoredBatch:
+        query, body, signature, reports, dummies, digest, following, valid, left_out, counts, attested, certified = row
+        with damage_in("a batch's"):
+            committed = None if valid is None else Committed(valid, json.loads(left_out))
+        if counts is not None and certified is None:
+            cipher = self._secrets(batch.task_id, batch.round).cipher
+            counts = None if cipher is None else cipher.open_counts(query, counts)
+        document = SignedDocument(body, signature)
+        return StoredBatch(batch, document, reports, dummies, digest, following, committed, counts, attested)
+
+    def append(self, stretch: Envelopes) -> int:
+        """Store the part of a stretch that is new; return the offset to go on from."""
+        batch = stretch.batch
+        delivery = self.batch(batch)
+        repeated, count = new_part(delivery, stretch), len(stretch.envelopes)
+        if delivery is None or delivery.committed is not None:
+            return stretch.offset if delivery is None else delivery.position
+        row, cipher = self._must_be_there(batch.task_id, batch.round), self._open_cipher(batch)
+        if repeated:
+            # What is sent again must be what is stored: two deliveries of one batch must not be mixed.
+            self._check_repetition(row, cipher, stretch, repeated)
+        if repeated < count:
+            sealed = cipher.seal_stretch(batch.query, delivery.next_offset, b"".join(stretch.envelopes[repeated:]))
+            statement = of_round("INSERT INTO {stretches} (query, first, envelopes) VALUES (%s, %s, %s)", row)
+            self.connection.execute(statement, (batch.query, delivery.next_offset, sealed))
+            more = "UPDATE batch SET next = next + %s WHERE round = %s AND query = %s"
+            self._run(more, count - repeated, row, batch.query)
+        return delivery.next_offset + count - repeated
+
+    def _open_cipher(self, batch: BatchId) -> DeliveryCipher:
+        cipher = self._secrets(batch.task_id, batch.round).cipher
+        key = self.key(batch.task_id, batch.round)
+        if cipher is None or key is None or key.private is None:
+            raise HubbubError(f"round {batch.round} of task {batch.task_id.hex()} is over; nothing of it is taken")
+        return cipher
+
+    def _check_repetition(self, row: int, cipher: DeliveryCipher, stretch: Envelopes, repeated: int) -> None:
+        query, offset = stretch.batch.query, stretch.offset
+        statement = of_round(
+            "SELECT first, envelopes FROM {stretches} WHERE query = %(query)s AND first < %(end)s AND first >="
+            " (SELECT max(first) FROM {stretches} WHERE query = %(query)s AND first <= %(offset)s) ORDER BY first",
+            row,
+        )
+        with self.connection.cursor(binary=True) as cursor:
+            cursor.execute(statement, {"query": query, "offset": offset, "end": offset + repeated})
+            stored = ((first, cipher.open_stretch(query, first, sealed)) for first, sealed in cursor)
+            check_repetition(stored, offset, stretch.envelopes[:repeated])
+
+    def stretch_after(self, batch: BatchId, offset: int) -> tuple[int, bytes] | None:
+        """The first stretch behind an offset that arrived of a batch; None where there is none, or no more."""
+        found = self._one(
+            "SELECT key FROM standing WHERE id = %s AND number = %s AND stored AND NOT destroyed",
+            *(batch.task_id, batch.round),
+        )
+        cipher = None if found is None else self._secrets(batch.task_id, batch.round).cipher
+        if found is None or cipher is None:
+            return None
+        statement = "SELECT first, envelopes FROM {stretches} WHERE query = %s AND first > %s ORDER BY first LIMIT 1"
+        with self.connection.cursor(binary=True) as cursor:
+            row = cursor.execute(of_round(statement, found[0]), (batch.query, offset)).fetchone()
+        return None if row is None else (row[0], cipher.open_stretch(batch.query, row[0], row[1]))
+
+    def forget_envelopes(self, batch: BatchId) -> None:
+        """Forget what arrived of a batch that is not committed, so that its delivery begins again."""
+        row = self._round(batch.task_id, batch.round)
+        forgotten = "UPDATE batch SET next = 0 WHERE round = %s AND query = %s AND valid IS NULL AND next > 0"
+        if row is not None and self._run(forgotten, row, batch.query):
+            self.connection.execute(of_round("DELETE FROM {stretches} WHERE query = %s", row), (batch.query,))

@@ -1,0 +1,348 @@
+"""The store on PostgreSQL. What it has answered is committed on the server's disk, and in the keyring's file.
+
+A change of both goes in an order from which it can be done again: secrets are in the keyring before the database speaks
+of their round, and destroyed there once the database says so. A kill in between is made good at the next start, and a
+keyring that could not be written with the next change; what the database says is destroyed is not read meanwhile.
+
+One process at a time may use it, on one thread, so operations do not meet.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import logging
+import sqlite3
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+import psycopg
+
+from hubbub.analyzer.past import known, past
+from hubbub.analyzer.postgres.keyring import Keyring
+from hubbub.analyzer.postgres.tables import Tables
+from hubbub.analyzer.records import History, Past, RoundProgress, StoredBatch
+from hubbub.protos.batch import BatchId, BatchRecord
+from hubbub.protos.messages import Committed, Envelopes
+from hubbub.protos.refusals import Reason, Refusal
+from hubbub.protos.releases import NO_RELEASES, Known, Release, Stretch
+from hubbub.protos.results import RoundId
+from hubbub.protos.signed import SignedDocument
+from hubbub.protos.signed_task import SignedTask
+from hubbub.service.chains import Signed
+from hubbub.service.charges import Charges
+from hubbub.service.errors import StoreError
+from hubbub.service.keys import NewRoundKey
+from hubbub.service.postgres import ledger
+from hubbub.service.postgres.binding import bind, check_new
+from hubbub.service.postgres.lone import LoneSessions
+from hubbub.service.postgres.schema import Schema, bring_forward
+from hubbub.service.postgres.sessions import Connection, UnusableError
+from hubbub.service.postgres.threads import Threads
+from hubbub.service.receiving import Check, StoredKey
+from hubbub.service.stages import Observe, unobserved
+from hubbub.service.troubles import Troubles
+
+T = TypeVar("T")
+
+SCHEMA = Schema("hubbub_analyzer", "hubbub.analyzer.postgres")
+"""Where the store is in a database, and what makes its tables."""
+
+RETRY_SECONDS = 5.0
+"""When to try again after the server or the keyring's disk refused something."""
+
+_LOG = logging.getLogger(__name__)
+
+
+class PostgresStore:
+    """The store (`analyzer.store.Store`) in a database, with its keyring, for one process at a time."""
+
+    @staticmethod
+    def create(folder: Path, address: str) -> Path:
+        """Make a new keyring in `folder` for a database without a store, and return its file.
+
+        Raises:
+            StoreError: where there is a keyring or a store already; nothing was made then.
+        """
+        bring_forward(address, SCHEMA)
+        check_new(address, SCHEMA, "an analyzer's")
+        path = Keyring.create(folder)
+        PostgresStore(Keyring(folder), address).close()
+        return path
+
+    @classmethod
+    def open(
+        cls, folder: Path, address: str, observe: Observe = unobserved, *, troubles: Troubles | None = None
+    ) -> PostgresStore:
+        """Open the store in a database with the keyring in `folder`; see `__init__`."""
+        return cls(Keyring(folder, troubles=troubles), address, observe, troubles=troubles)
+
+    def __init__(
+        self,
+        keyring: Keyring,
+        address: str,
+        observe: Observe = unobserved,
+        *,
+        connection: type[Connection] = psycopg.Connection,
+        troubles: Troubles | None = None,
+    ) -> None:
+        """Open the store in a database; `observe` is told how many seconds each transaction took.
+
+        `troubles` are told what the server does not take, `connection` is the class of the connections to it.
+
+        Raises:
+            StoreError: where the server cannot be used, another process uses the store, a newer version wrote the
+                database, or it is not the keyring's. The keyring is closed then.
+        """
+        self._keyring = keyring
+        self._threads = Threads(1)
+        self._waiting = 0
+        self._left: set[tuple[bytes, int]] = set()
+        self._failed: tuple[float, Refusal | None] = (0.0, None)
+        with contextlib.ExitStack() as opened:
+            opened.callback(keyring.close)
+            bring_forward(address, SCHEMA)
+            self._sessions = LoneSessions(
+                address, SCHEMA.name, "analyzer", observe, connection=connection, troubles=troubles
+            )
+            opened.callback(self._sessions.close)
+            self._sessions.change(lambda connection: bind(connection, keyring, address))
+            keyring.accept()
+            keyring.clean()
+            self._left.update(self._sessions.look(lambda connection: Tables(connection, keyring).to_destroy()))
+            self._destroy_left()
+            opened.pop_all()
+
+    @property
+    def waiting(self) -> int:
+        """How many operations wait for the thread that does them."""
+        return max(0, self._waiting - 1)
+
+    def close(self) -> None:
+        """Finish what waits, and close the connections and the keyring."""
+        self._threads.shutdown()
+        self._sessions.close()
+        self._keyring.close()
+
+    # How operations are done
+
+    async def _do(self, work: Callable[[], T]) -> T:
+        asked = time.monotonic()
+        self._waiting += 1
+        try:
+            return await self._threads.do(lambda: self._done(work, asked))
+        finally:
+            self._waiting -= 1
+
+    def _done(self, work: Callable[[], T], asked: float) -> T:
+        when, refusal = self._failed
+        if refusal is not None and asked < when:
+            # It waited while the server did not answer: it is told so now, instead of waiting as long again.
+            raise Refusal(refusal.reason, refusal.message, refusal.retry_after)
+        try:
+            return _refusing(work)
+        except Refusal as error:
+            if isinstance(error.__cause__, StoreError):
+                # Made anew: what was raised holds on to what was asked for.
+                self._failed = time.monotonic(), Refusal(error.reason, error.message, error.retry_after)
+            raise
+
+    async def _look(self, work: Callable[[Tables], T]) -> T:
+        """Do an operation that only reads."""
+        return await self._do(lambda: self._sessions.look(lambda connection: work(Tables(connection, self._keyring))))
+
+    async def _change(self, work: Callable[[Tables], T]) -> T:
+        """Do an operation in one transaction, and destroy what it says is to be once that is on disk."""
+
+        def job(connection: Connection) -> tuple[T, set[tuple[bytes, int]]]:
+            tables = Tables(connection, self._keyring)
+            return work(tables), tables.destroyed
+
+        def changed() -> T:
+            result, destroyed = self._sessions.change(job)
+            self._left |= destroyed
+            try:
+                self._destroy_left()
+            except StoreError as error:
+                # What was asked for is done. The next change tries this again, and erasing insists on it.
+                _LOG.warning("the keyring still holds the secrets of a round that is over: %s", error)
+            return result
+
+        return await self._do(changed)
+
+    def _destroy_left(self) -> None:
+        for round_ in sorted(self._left):
+            self._keyring.destroy(round_)
+            self._left.discard(round_)
+
+    # Tasks
+
+    async def add_tasks(self, tasks: Iterable[SignedTask]) -> None:
+        """Remember signed tasks; one that is known stays as it is."""
+        given = list(tasks)
+        await self._change(lambda tables: tables.add_tasks(given))
+
+    async def task(self, task_id: bytes) -> SignedTask | None:
+        """Return a task that was ever added."""
+        return await self._look(lambda tables: tables.task(task_id))
+
+    # Keys
+
+    async def key(self, task_id: bytes, round_number: int) -> StoredKey | None:
+        """Return a round's key; None where none was made yet."""
+        return await self._look(lambda tables: tables.key(task_id, round_number))
+
+    async def add_key(self, task_id: bytes, round_number: int, key: NewRoundKey) -> StoredKey:
+        """Give a round its key, and return the key that it has from now on."""
+        return await self._change(lambda tables: tables.add_key(task_id, round_number, key))
+
+    async def mend_key(self, task_id: bytes, round_number: int, private: bytes, record: SignedDocument) -> None:
+        """Store a round's private key and record as they were, where they were damaged."""
+        await self._change(lambda tables: tables.mend_key(task_id, round_number, private, record))
+
+    async def expire_keys(self, now: float) -> int:
+        """Erase the private keys that are not valid any more and that nothing waits for; return how many."""
+        return await self._change(lambda tables: tables.expire_keys(now))
+
+    async def abandon(self, task_id: bytes, round_number: int) -> None:
+        """Erase what a round was delivered with and its private key."""
+        await self._change(lambda tables: tables.abandon(task_id, round_number))
+
+    # Receiving
+
+    async def batch(self, batch: BatchId) -> StoredBatch | None:
+        """Return a batch; None where it was not announced."""
+        return await self._look(lambda tables: tables.batch(batch))
+
+    async def batches(self, task_id: bytes, round_number: int) -> list[StoredBatch]:
+        """Return a round's announced batches, in the task's order of queries."""
+        return await self._look(lambda tables: tables.batches(task_id, round_number))
+
+    async def announce(
+        self,
+        record: BatchRecord,
+        document: SignedDocument,
+        key_set_hash: bytes,
+        check: Check,
+        releases: Stretch = NO_RELEASES,
+    ) -> int:
+        """Have `check` decide, and store the announcement; return the offset to go on from."""
+        return await self._change(lambda tables: tables.announce(record, document, key_set_hash, check, releases))
+
+    async def append(self, stretch: Envelopes) -> int:
+        """Store the part of a stretch that is new, and return the offset to go on from."""
+        return await self._change(lambda tables: tables.append(stretch))
+
+    def arrived(self, batch: BatchId) -> Iterator[bytes]:
+        """Give the envelopes that arrived, joined, in stretches. Blocks: it is for threads."""
+        offset = -1
+        while found := _refusing(functools.partial(self._stretch_after, batch, offset)):
+            offset, envelopes = found
+            yield envelopes
+
+    def _stretch_after(self, batch: BatchId, offset: int) -> tuple[int, bytes] | None:
+        return self._sessions.look(lambda connection: Tables(connection, self._keyring).stretch_after(batch, offset))
+
+    async def forget_envelopes(self, batch: BatchId) -> None:
+        """Forget what arrived of a batch that is not committed."""
+        await self._change(lambda tables: tables.forget_envelopes(batch))
+
+    # Releases
+
+    async def known(self, task_id: bytes) -> Known:
+        """Return what is known of a task's releases."""
+
+        def work(tables: Tables) -> Known:
+            releases = ledger.releases_of(tables.connection, task_id)
+            return known(tables, task_id, releases, ledger.last_of(tables.connection, task_id))
+
+        return await self._look(work)
+
+    async def chains(self) -> Mapping[bytes, Sequence[tuple[Release, bytes]]]:
+        """Return the releases of all tasks that have any, in order, each with its stored head."""
+        return await self._look(lambda tables: ledger.releases(tables.connection))
+
+    async def records(self) -> Sequence[Signed]:
+        """Return the records of all batches that were announced."""
+        return await self._look(Tables.records)
+
+    # Counting
+
+    async def commit(
+        self, batch: BatchId, counts: bytes, attestation: bytes, committed: Committed, charges: Charges
+    ) -> Committed:
+        """Store what was counted of a batch, and charge for it; return what the batch is committed with."""
+        return await self._change(lambda tables: tables.commit(batch, counts, attestation, committed, charges))
+
+    async def charges(self, task_id: bytes) -> Charges:
+        """Return a task's ledger, oldest charge first."""
+        return await self._look(lambda tables: ledger.charges_of(tables.connection, task_id))
+
+    async def ledgers(self) -> Mapping[bytes, Charges]:
+        """Return the ledgers of all tasks that have charges, by their ids."""
+        return await self._look(lambda tables: ledger.charges(tables.connection))
+
+    async def counted(self) -> Mapping[tuple[bytes, int], int]:
+        """Return the rounds of which a batch was committed, with how many queries their task has."""
+        return await self._look(Tables.counted)
+
+    # Certificates
+
+    async def uncertified(self) -> list[tuple[bytes, int]]:
+        """Return the rounds whose batches are all committed and that have no certificate."""
+        return await self._look(Tables.uncertified)
+
+    async def history(self, task_id: bytes, round_number: int) -> History:
+        """Return the task's certified rounds below a round, rising, then itself."""
+        return await self._look(lambda tables: tables.history(task_id, round_number))
+
+    async def past(self, task_id: bytes, round_number: int) -> Past:
+        """Return what the certificate of a round that is counted composes."""
+
+        def work(tables: Tables) -> Past:
+            return past(tables, task_id, ledger.releases_of(tables.connection, task_id), round_number)
+
+        return await self._look(work)
+
+    async def certify(self, task_id: bytes, round_number: int, document: bytes, withheld: Collection[int]) -> None:
+        """Store a round's certificate, destroy its private key, and erase the counts of the queries `withheld`."""
+        await self._change(lambda tables: tables.certify(task_id, round_number, document, withheld))
+
+    async def unerased(self) -> list[tuple[bytes, int]]:
+        """Return the certified rounds whose envelopes are still there."""
+        return await self._look(Tables.unerased)
+
+    async def erase_some(self, task_id: bytes, round_number: int) -> bool:
+        """Erase the envelopes of a certified round, all at once; there are never more."""
+
+        def work(tables: Tables) -> None:
+            # Destroyed first: what the server keeps of a table that was dropped must mean nothing.
+            self._destroy_left()
+            tables.erase(task_id, round_number)
+
+        await self._change(work)
+        return False
+
+    async def certificate(self, task_id: bytes, round_number: int) -> bytes | None:
+        """Return a round's certificate, if it was made."""
+        return await self._look(lambda tables: tables.certificate(task_id, round_number))
+
+    async def certified(self, task_id: bytes | None) -> list[RoundId]:
+        """Return the certified rounds, in the order in which they were certified."""
+        return await self._look(lambda tables: tables.certified(task_id))
+
+    async def progress(self, task_id: bytes | None) -> list[RoundProgress]:
+        """Return how far the rounds are that a key was made for, oldest key first."""
+        return await self._look(lambda tables: tables.progress(task_id))
+
+
+def _refusing(work: Callable[[], T]) -> T:
+    """Do work; what the server or the keyring's disk does not take now is refused, with a time to come again."""
+    try:
+        return work()
+    except StoreError as error:
+        if not isinstance(error, UnusableError) and not isinstance(error.__cause__, (sqlite3.Error, OSError)):
+            raise
+        raise Refusal(Reason.NOT_READY, f"the analyzer's store takes nothing now: {error}", RETRY_SECONDS) from error

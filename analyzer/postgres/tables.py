@@ -1,0 +1,185 @@
+"""Tables: tasks, what was counted, what it cost and its certificates, inside one transaction; `rounds` has the rest."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable
+
+from hubbub.analyzer.past import costs_no_more
+from hubbub.analyzer.postgres.rounds import Rounds
+from hubbub.analyzer.records import BatchProgress, RoundProgress, StoredBatch
+from hubbub.protos.batch import BatchId, left_out_by_hops
+from hubbub.protos.errors import HubbubError
+from hubbub.protos.messages import Committed
+from hubbub.protos.results import RoundId
+from hubbub.protos.signed import SignedDocument
+from hubbub.protos.signed_task import SignedTask
+from hubbub.service.charges import Charges
+from hubbub.service.errors import damage_in
+from hubbub.service.postgres import ledger
+
+
+class Tables(Rounds):
+    """The operations; see `Rounds`."""
+
+    # Tasks
+
+    def add_tasks(self, tasks: Iterable[SignedTask]) -> None:
+        """Remember signed tasks; one that is known stays as it is."""
+        statement = "INSERT INTO task (id, name, queries, document) VALUES (%s, %s, %s, %s) ON CONFLICT DO NOTHING"
+        for signed in tasks:
+            self._run(statement, signed.task.id, signed.task.name, len(signed.task.queries), signed.encode())
+
+    def task(self, task_id: bytes) -> SignedTask | None:
+        """A task that was ever added."""
+        row = self._one("SELECT document FROM task WHERE id = %s", task_id)
+        return None if row is None else SignedTask.decode(row[0])
+
+    # Keys
+
+    def expire_keys(self, now: float) -> int:
+        """Destroy the keys whose time is over: of rounds that no batch came for, and of those that never were whole.
+
+        Rounds that were released after these wait for that.
+        """
+        expired = self._all(
+            "SELECT id, number, announced FROM standing WHERE not_after < %s AND NOT destroyed AND queries > counted",
+            now,
+        )
+        given_up = [
+            (task_id, number)
+            for task_id, number, announced in expired
+            if not announced or costs_no_more(self.task(task_id), self.batches(task_id, number))
+        ]
+        for each in given_up:
+            self.abandon(*each)
+        self.destroyed.update(self.to_destroy())
+        return len(given_up)
+
+    # Releases
+
+    def records(self) -> list[tuple[bytes, int, SignedDocument]]:
+        """The records of all batches that were announced: the task's id, the query, the document."""
+        rows = self._all(
+            "SELECT id, query, batch.record, batch.signature FROM standing JOIN batch ON batch.round = key"
+        )
+        return [(task_id, query, SignedDocument(body, signature)) for task_id, query, body, signature in rows]
+
+    def counted_of(self, task_id: bytes) -> set[int]:
+        """The rounds of a task whose batches are all counted."""
+        rows = self._all("SELECT number FROM standing WHERE id = %s AND queries = counted", task_id)
+        return {number for (number,) in rows}
+
+    def is_over(self, task_id: bytes, round_number: int) -> bool:
+        """Whether a round's key was destroyed: what was not counted of it will never be."""
+        statement = "SELECT 1 FROM standing WHERE id = %s AND number = %s AND destroyed"
+        return self._one(statement, task_id, round_number) is not None
+
+    # Counting
+
+    def commit(
+        self, batch: BatchId, counts: bytes, attestation: bytes, committed: Committed, charges: Charges
+    ) -> Committed:
+        """Store what was counted of a batch, and what is added to the ledger, unless it is committed already."""
+        known = self.batch(batch)
+        if known is None:
+            raise HubbubError(f"batch {batch.query} of round {batch.round} is to be committed, but was not announced")
+        # Before the charges: a commit that is repeated must not be charged twice.
+        if known.committed is not None:
+            return known.committed
+        sealed = self._open_cipher(batch).seal_counts(batch.query, counts)
+        if charges:
+            ledger.check_charges(self.connection, batch.task_id, charges)
+            ledger.insert_charges(self.connection, batch.task_id, charges)
+        left_out = json.dumps(dict(committed.left_out), sort_keys=True)
+        self._run(
+            "UPDATE batch SET valid = %s, left_out = %s, counts = %s, attestation = %s WHERE round = %s AND query = %s",
+            *(committed.counted, left_out, sealed, attestation),
+            *(self._round(batch.task_id, batch.round), batch.query),
+        )
+        return committed
+
+    def progress(self, task_id: bytes | None) -> list[RoundProgress]:
+        """How far the rounds are that a key was made for, oldest key first, of one task or of all."""
+        batches: dict[int, list[BatchProgress]] = {}
+        for row, query, body, reports, dummies, arrived, valid, left_out in self._all(
+            "SELECT round, query, record, reports, dummies, next, valid, left_out FROM batch ORDER BY query"
+        ):
+            with damage_in("a batch's"):
+                committed = None if valid is None else Committed(valid, json.loads(left_out))
+                envelopes = reports + dummies - sum(left_out_by_hops(SignedDocument(body, b"")).values())
+            batches.setdefault(row, []).append(BatchProgress(query, reports, envelopes, arrived, committed))
+        rounds = self._all(
+            "SELECT key, id, name, number, queries, NOT destroyed, certified IS NOT NULL FROM standing"
+            " WHERE %s::bytea IS NULL OR id = %s ORDER BY key",
+            *(task_id, task_id),
+        )
+        return [
+            RoundProgress(RoundId(*names), queries, key, certified, tuple(batches.get(row, ())))
+            for row, *names, queries, key, certified in rounds
+        ]
+
+    def counted(self) -> dict[tuple[bytes, int], int]:
+        """The rounds of which a batch was committed, with how many queries their task has."""
+        rows = self._all("SELECT id, number, queries FROM standing WHERE counted > 0")
+        return {(task_id, number): queries for task_id, number, queries in rows}
+
+    # Certificates
+
+    def uncertified(self) -> list[tuple[bytes, int]]:
+        """The rounds whose batches are all committed and that have no certificate: (task id, round), rising."""
+        rows = self._all(
+            "SELECT id, number FROM standing WHERE certified IS NULL AND queries = counted ORDER BY task, number"
+        )
+        return [(task_id, number) for task_id, number in rows]
+
+    def history(self, task_id: bytes, round_number: int) -> list[tuple[int, list[StoredBatch]]]:
+        """The task's certified rounds below `round_number`, rising, and the round itself, with their batches."""
+        rows = self._all(
+            "SELECT number FROM standing WHERE certified IS NOT NULL AND id = %s AND number < %s ORDER BY number",
+            *(task_id, round_number),
+        )
+        numbers = [*(number for (number,) in rows), round_number]
+        return [(number, self.batches(task_id, number)) for number in numbers]
+
+    def certify(self, task_id: bytes, round_number: int, document: bytes, withheld: Collection[int]) -> None:
+        """Store a round's certificate, unless it has one; destroy its private key and the counts that are withheld.
+
+        Other counts are results from now on, and stored as they are.
+        """
+        row = self._must_be_there(task_id, round_number)
+        self.destroyed.add((task_id, round_number))
+        batches = self.batches(task_id, round_number)
+        new = "INSERT INTO certificate (round, document) VALUES (%s, %s) ON CONFLICT DO NOTHING"
+        # There is one already: the key and the withheld counts went with it.
+        if not self._run(new, row, document):
+            return
+        for batch in batches:
+            counts = None if batch.id.query in withheld else batch.counts
+            self._run("UPDATE batch SET counts = %s WHERE round = %s AND query = %s", counts, row, batch.id.query)
+        self._run("UPDATE round SET destroyed = true WHERE key = %s", row)
+
+    def unerased(self) -> list[tuple[bytes, int]]:
+        """The certified rounds whose envelopes are still there: (task id, round), rising."""
+        rows = self._all("SELECT id, number FROM standing WHERE certified IS NOT NULL AND stored ORDER BY task, number")
+        return [(task_id, number) for task_id, number in rows]
+
+    def erase(self, task_id: bytes, round_number: int) -> None:
+        """Drop what a round was delivered with, all at once: that waits for nobody's rows."""
+        row = self._round(task_id, round_number)
+        if row is not None:
+            self.drop(row)
+
+    def certificate(self, task_id: bytes, round_number: int) -> bytes | None:
+        """A round's certificate, if it was made."""
+        row = self._one("SELECT document FROM certificate WHERE round = %s", self._round(task_id, round_number))
+        return None if row is None else row[0]
+
+    def certified(self, task_id: bytes | None) -> list[RoundId]:
+        """The certified rounds, of one task or of all, in the order in which they were certified."""
+        rows = self._all(
+            "SELECT id, name, number FROM standing"
+            " WHERE certified IS NOT NULL AND (%s::bytea IS NULL OR id = %s) ORDER BY certified",
+            *(task_id, task_id),
+        )
+        return [RoundId(*row) for row in rows]
