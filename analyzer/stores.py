@@ -56,6 +56,7 @@ def file_of(settings: Settings) -> tuple[str, Layout]:
     if not settings.store:
         return FILE_NAME, LAYOUT
     with of_an_extra():
-        from hubbub.analyzer.postgres import keyring
+        from hubbub.analyzer.postgres.keyring import LAYOUT as KEYRING_LAYOUT
+        from hubbub.service.postgres.keyring import FILE_NAME as KEYRING_FILE_NAME
 
-    return keyring.FILE_NAME, keyring.LAYOUT
+    return KEYRING_FILE_NAME, KEYRING_LAYOUT

@@ -40,7 +40,12 @@ def command(module: str, *words: str) -> tuple[str, ...]:
 
     It is as isolated as this process is: Python's `-I`, `-E` and `-s` are passed on.
     """
-    return (sys.executable, "-P", *_isolation(), "-m", module, *words)
+    return (interpreter(), "-P", *_isolation(), "-m", module, *words)
+
+
+def interpreter() -> str:
+    """Return the Python that runs this process, for what is told one by name and starts it itself."""
+    return sys.executable
 
 
 def _isolation() -> tuple[str, ...]:

@@ -14,6 +14,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -127,6 +128,14 @@ class GroupCommit(Generic[U]):
             StoreError: where the store was closed.
         """
         return self._put(work, alone=True, bare=True)
+
+    def submit_from(self, loop: asyncio.AbstractEventLoop, work: Callable[[U], T]) -> Future[T]:
+        """As `submit`, for another thread than that of the event `loop`, which must be running."""
+
+        async def submitted() -> T:
+            return await self.submit(work)
+
+        return asyncio.run_coroutine_threadsafe(submitted(), loop)
 
     def _put(self, work: Callable[[U], T], *, alone: bool, bare: bool) -> asyncio.Future[T]:
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()

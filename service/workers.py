@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from hubbub.protos.envelope import Destination, InnerOpener
 from hubbub.protos.errors import EnvelopeError
 from hubbub.protos.suites import DEFAULT, suite_named
+from hubbub.service.available import cores
 from hubbub.service.children import import_from_here_no_more, pare_down
 from hubbub.service.cores import keep_memory_in
 
@@ -62,7 +63,7 @@ class Workers:
     """
 
     def __init__(self, processes: int = 0, chunk: int = CHUNK) -> None:
-        self._processes = processes or os.cpu_count() or 1
+        self._processes = processes or cores()
         self._chunk = chunk
         self._lock = threading.Lock()
         self._executor: ProcessPoolExecutor | None = None

@@ -21,7 +21,7 @@ from hubbub.protos.messages import Answer, Receipt, Submission
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.task import Task
 from hubbub.protos.times import prepared_from
-from hubbub.shuffler.checks.capacity import full
+from hubbub.shuffler.checks.capacity import full, overloaded
 from hubbub.shuffler.checks.check import Arrival
 from hubbub.shuffler.checks.credential import not_enrolled
 from hubbub.shuffler.checks.keys import damaged as key_damaged
@@ -146,6 +146,11 @@ class Admission:
             task_id = b"" if task is None else task.id
             self._store.count(task_id, ANY_ROUND, {refusal.reason.value: len(submissions)})
             return [refusal] * len(submissions)
+        if self._queue.is_late:
+            # Before anything is looked at: were a refusal as dear as half a receipt, twice as many devices as there is
+            # time for would leave no time for any. What may never be taken learns that when it comes again.
+            self._store.count(known_task.id, round_.number, {Reason.OVERLOADED.value: len(submissions)})
+            return [overloaded(self._queue.most)] * len(submissions)
         places = self._places(known_task, round_, destination, submissions, shown)
         answers, fresh = await self._look_up(known_task, round_, destination, submissions, places)
         if fresh:

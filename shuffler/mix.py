@@ -224,14 +224,20 @@ def _stored(inners: Inners, query: int, mixed: Rows, width: int) -> Iterator[byt
 
 def blocks(mixed: Rows, width: int) -> Iterator[bytes]:
     """Give a list in blocks of `RELEASED_BLOCK` envelopes, the last one shorter."""
-    size, held = RELEASED_BLOCK * width, b""
+    rest: Column = np.empty((0, width), dtype=np.uint8)
     for stretch in mixed:
-        held += stretch.tobytes()
-        whole = len(held) - len(held) % size
-        yield from (held[start : start + size] for start in range(0, whole, size))
-        held = held[whole:]
-    if held:
-        yield held
+        # Only what is left of the stretch before is joined to this one, so that no long one is copied as a whole.
+        start = min((RELEASED_BLOCK - len(rest)) % RELEASED_BLOCK, len(stretch))
+        rest = np.concatenate([rest, stretch[:start]])
+        if len(rest) < RELEASED_BLOCK and start == len(stretch):
+            continue
+        if len(rest):
+            yield rest.tobytes()
+        end = start + (len(stretch) - start) // RELEASED_BLOCK * RELEASED_BLOCK
+        yield from (stretch[at : at + RELEASED_BLOCK].tobytes() for at in range(start, end, RELEASED_BLOCK))
+        rest = stretch[end:]
+    if len(rest):
+        yield rest.tobytes()
 
 
 def _record(task: Task, round_: Round, query: int, digest: bytes, dummies: int, place: Place | None) -> BatchRecord:

@@ -7,6 +7,7 @@ width. It is run as `python -m hubbub.shuffler.opener` and ends when its stdin d
 
 from __future__ import annotations
 
+import os
 import signal
 import struct
 import sys
@@ -86,6 +87,10 @@ def write_header(key: RoundKey, count: int) -> bytes:
     return head + suite + private
 
 
+NICE = 5
+"""How much less than the service's own a process that opens is favoured (`nice`): it has a third of its weight."""
+
+
 def read_answer(answer: bytes, key: RoundKey) -> list[bytes | None]:
     """Decode the answer to a piece: for each submission its inner envelopes joined, or None."""
     width = 1 + key.inners
@@ -122,4 +127,7 @@ if __name__ == "__main__":
     # The service ends this process by closing its stdin, once it has drained; a signal to the group is not for it.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
         signal.signal(number, signal.SIG_IGN)
+    # Behind the process that takes and answers calls: where all cores are busy, it would wait for its turn among these,
+    # and what it had refused at once would have waited as long as what it takes.
+    os.nice(NICE)
     serve(sys.stdin.buffer, sys.stdout.buffer)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import os
 import time
 from asyncio.subprocess import PIPE, Process
 from collections import deque
@@ -20,6 +19,7 @@ from hubbub.protos.envelope import OuterOpener
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.messages import Submission
 from hubbub.service import children
+from hubbub.service.available import cores
 from hubbub.service.stages import Observe, unobserved
 from hubbub.shuffler.opener import LENGTH, RoundKey, open_each, read_answer, write_header, write_records
 
@@ -85,7 +85,7 @@ class Openers:
     """
 
     def __init__(self, processes: int = 0, observe: Observe = unobserved) -> None:
-        count = processes or os.cpu_count() or 1
+        count = processes or cores()
         self._observe = observe
         self._workers = [_Worker(self._answered, self._take_back) for _ in range(count)]
         self._waiting: deque[_Waiting] = deque()

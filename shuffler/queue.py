@@ -1,8 +1,9 @@
-"""Queue: how many submissions are in work at once, and how long those that came first have been.
+"""Queue: how many submissions are in work at once, so that what is taken is done in time.
 
 A service that takes whatever comes is as slow for everybody as the longest queue makes it, and no device is served
-sooner for having waited in it. So where what came first is in work for longer than it should be, what comes now is
-refused, with a time to come again. That bounds the time in the queue on machines of any speed, which a number of
+sooner for having waited in it. So what would wait too long is refused, with a time to come again. How long it would
+wait follows from the calls before it (Little's law): one that found so many submissions in work, and took so long,
+tells how many are done in a second. That bounds the time in the queue on machines of any speed, which a number of
 submissions does not: a thousand are a second of work here, and a hundredth of one there.
 """
 
@@ -13,13 +14,16 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-FEWEST = 1000
-"""Submissions in work that are few, however long they take: ten calls of gateways, or one. A disk that stands still for
-a moment refuses nobody then, and callers who wait for their answers find work for the service when it goes on."""
+FEWEST = 500
+"""Submissions in work that are few, however long they take: a disk that stands still for a moment refuses nobody then,
+and callers who wait for their answers find work for the service when it goes on. So do two calls, of any size."""
+
+WEIGHT = 0.1
+"""How much the last call counts in the pace, against all before it."""
 
 
 class Queue:
-    """Submissions in work: at most `most` at once; and above `FEWEST` no more while the first is older than `seconds`.
+    """Submissions in work: `most` at most, and beyond `FEWEST`, and two calls, no more than are done in `seconds`.
 
     `monotonic` gives seconds. It is for one event loop.
     """
@@ -29,8 +33,10 @@ class Queue:
         self._seconds = seconds
         self._monotonic = monotonic
         self._in_work = 0
-        # When calls that are in work were taken, the oldest first.
-        self._taken: dict[object, float] = {}
+        self._calls = 0
+        # Submissions a second; endless before the first call tells it. Of a service that has little to do it is less
+        # than what it can do, and rises as soon as there is more.
+        self._pace = math.inf
 
     @property
     def in_work(self) -> int:
@@ -38,20 +44,27 @@ class Queue:
         return self._in_work
 
     @property
+    def is_late(self) -> bool:
+        """Whether so many are in work that what comes now would wait too long."""
+        return self._calls > 1 and self._in_work > max(FEWEST, self._pace * self._seconds)
+
+    @property
     def room(self) -> int:
         """How many more may be in work now."""
-        if self._in_work >= FEWEST and self._monotonic() - next(iter(self._taken.values())) > self._seconds:
-            return 0
-        return self.most - self._in_work
+        return 0 if self.is_late else self.most - self._in_work
 
     @contextmanager
     def working(self, count: int) -> Iterator[None]:
         """Have so many submissions in work meanwhile."""
-        call = object()
-        self._taken[call] = self._monotonic()
         self._in_work += count
+        self._calls += 1
+        found, begun = self._in_work, self._monotonic()
         try:
             yield
         finally:
             self._in_work -= count
-            del self._taken[call]
+            self._calls -= 1
+            took = self._monotonic() - begun
+            if took > 0:
+                pace = found / took
+                self._pace = pace if math.isinf(self._pace) else self._pace + WEIGHT * (pace - self._pace)

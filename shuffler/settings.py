@@ -87,10 +87,11 @@ class Settings(Table):
         default=20_000, ge=1, le=10_000_000, description="submissions in work at once; more are answered OVERLOADED"
     )
     queue_seconds: float = Field(
-        default=0.1,
+        default=0.05,
         gt=0,
         le=60,
-        description="seconds that submissions may be in work; while the first are longer, more are answered OVERLOADED",
+        description="seconds that submissions may be in work; what would be longer, at the pace of those before, is "
+        "answered OVERLOADED",
     )
     disk_reserve: int = Field(
         default=2**28, ge=0, description="bytes of the store's disk kept free: below, new submissions are refused"

@@ -111,8 +111,13 @@ class Store(Protocol):
     async def mix(self, round_: Round, work: Callable[[Inners], None], charges: Charges = ()) -> Round:
         """Make a CUT round MIXED: store the permuted lists that `work` makes, and charge for them.
 
-        In one transaction with that, what the lists came from is deleted, and the private key is destroyed. `work` runs
-        in a thread, reads what arrived, and may be called again where a transaction has to be begun anew: it draws its
+        State, charges, records and release are stored, and the private key is destroyed, in one transaction: a round is
+        charged when there is something to deliver, and never mixed twice, by whose two orders its reports could be told
+        apart. What the lists came from is deleted with that or right after it: it tells the order of arrival, so it is
+        gone before this returns, and where that failed or the process was killed, before `batches` gives any. Before
+        the transaction lists may be stored in part; a round that is not MIXED has none, whatever lies there.
+
+        `work` runs in a thread, reads what arrived, and may be called again where it has to be begun anew: it draws its
         permutation each time. The place among the task's releases that it is told is the one that it stores at.
         A round that is MIXED already stays as it is, and is not charged again.
 
@@ -121,7 +126,7 @@ class Store(Protocol):
         """
 
     async def batches(self, round_: Round) -> list[StoredBatch]:
-        """Return a mixed round's batches, in the task's order of queries."""
+        """Return a mixed round's batches, in the task's order of queries, once nothing is left of what arrived."""
 
     async def envelopes(self, round_: Round, query: int, offset: int, width: int) -> list[bytes]:
         """Return a stretch of a permuted list from `offset` on, as many as one block holds; empty at the end."""

@@ -88,6 +88,7 @@ def file_of(settings: Settings) -> tuple[str, Layout]:
     if not settings.store:
         return FILE_NAME, LAYOUT
     with of_an_extra():
-        from hubbub.shuffler.postgres import keyring
+        from hubbub.service.postgres.keyring import FILE_NAME as KEYRING_FILE_NAME
+        from hubbub.shuffler.postgres.keyring import LAYOUT as KEYRING_LAYOUT
 
-    return keyring.FILE_NAME, keyring.LAYOUT
+    return KEYRING_FILE_NAME, KEYRING_LAYOUT

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import psycopg
 from psycopg import sql
 
@@ -41,7 +43,7 @@ def check_new(address: str, schema: Schema, whose: str) -> None:
         )
 
 
-def bind(connection: Connection, keyring: KeyringFile, address: str) -> None:
+def bind(connection: Connection, keyring: KeyringFile[Any], address: str) -> None:
     """Return only if the database belongs to the keyring, from now on where both are new.
 
     Raises:

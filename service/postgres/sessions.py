@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import functools
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -124,11 +123,15 @@ class Sessions:
             min_size=1,
             max_size=CONNECTIONS,
             timeout=WAIT_SECONDS,
-            configure=functools.partial(configure, schema=schema),
+            configure=self.configure,
             check=ConnectionPool.check_connection,
             name="store",
             open=True,
         )
+
+    def configure(self, connection: Connection) -> None:
+        """Have a new connection be one of these."""
+        configure(connection, self.schema)
 
     def close(self) -> None:
         """Close all connections; later transactions raise `StoreError`."""
@@ -209,6 +212,12 @@ class Sessions:
         return work(connection)
 
 
+def configure(connection: Connection, schema: str) -> None:
+    """Have a connection keep what it commits, and find the tables of a schema."""
+    connection.execute("SET synchronous_commit = on")
+    connection.execute(sql.SQL("SET search_path = {}").format(sql.Identifier(schema)))
+
+
 def _in_transaction(connection: Connection, work: Callable[[], T]) -> T:
     try:
         connection.execute("BEGIN")
@@ -220,12 +229,6 @@ def _in_transaction(connection: Connection, work: Callable[[], T]) -> T:
             connection.execute("ROLLBACK")
         raise
     return result
-
-
-def configure(connection: Connection, schema: str) -> None:
-    """Have a connection keep what it commits, and find the store's tables."""
-    connection.execute("SET synchronous_commit = on")
-    connection.execute(sql.SQL("SET search_path = {}").format(sql.Identifier(schema)))
 
 
 def _check_server(connection: Connection, address: str) -> None:

@@ -11,7 +11,6 @@ import importlib.util
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
 import threading
 from collections.abc import Iterator
@@ -20,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from hubbub.service.children import import_from_here_no_more
+from hubbub.service.children import import_from_here_no_more, interpreter
 from hubbub.service.cores import keep_memory_in
 from hubbub.service.settings import SettingsError, SparkSettings
 from hubbub.service.spark.errors import SparkError
@@ -224,8 +223,8 @@ def _configuration(settings: SparkSettings, folder: Path) -> SparkConf:
 def _environment(settings: SparkSettings, folder: Path) -> Iterator[None]:
     """Say to PySpark what it reads from the environment alone."""
     wanted = {
-        "PYSPARK_PYTHON": settings.python or sys.executable,
-        "PYSPARK_DRIVER_PYTHON": sys.executable,
+        "PYSPARK_PYTHON": settings.python or interpreter(),
+        "PYSPARK_DRIVER_PYTHON": interpreter(),
         # It goes before spark.local.dir.
         "SPARK_LOCAL_DIRS": str(folder),
         "SPARK_LOCAL_IP": settings.driver_host,

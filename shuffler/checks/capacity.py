@@ -42,9 +42,14 @@ def capacity(arrival: Arrival) -> Verdict:
     def verdict(_submission: Submission) -> Refusal | None:
         nonlocal room
         if room <= 0:
-            message = f"as much is in work as is done in time, {arrival.limit} submissions at most; try again shortly"
-            return Refusal(Reason.OVERLOADED, message, OVERLOADED_SECONDS)
+            return overloaded(arrival.limit)
         room -= 1
         return None
 
     return verdict
+
+
+def overloaded(limit: int) -> Refusal:
+    """Return the refusal of what comes while as much is in work as there may be."""
+    message = f"as much is in work as is done in time, {limit} submissions at most; try again shortly"
+    return Refusal(Reason.OVERLOADED, message, OVERLOADED_SECONDS)

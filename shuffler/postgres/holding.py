@@ -3,8 +3,8 @@
 Whoever holds in a round shares its lock, and whoever cuts it takes it alone: so nothing is held after the cut. Ids are
 inserted first, in one order for everybody, and the table's primary key decides between processes: who comes second
 waits for the first one's commit. Only then is the round's number of submissions raised, which is the one row that all
-who hold wait for, as long as a commit takes. Where the round may become full, the lock is taken alone, so that the
-number is known beforehand.
+who hold wait for, as long as a commit takes; where it turns out that others made the round full meanwhile, all of it
+is taken back. Where the round may become full, the lock is taken alone, so that the number is known beforehand.
 """
 
 from __future__ import annotations
@@ -121,7 +121,11 @@ class _Holding:
         fresh = self._insert(first)
         known = {stored: digest for stored, (_, digest, _) in first.items()}
         known.update(self.known([stored for stored in first if stored not in fresh]))
+        limits = [call.most for call in calls if call.most is not None]
         self._append([first[stored][2] for stored in first if stored in fresh])
+        # Others who shared the lock may have held since the number was read; only now nobody else changes it.
+        if limits and self._held > min(limits):
+            raise NearlyFullError
         return [[self._outcome(each, known, fresh) for each in call.submissions] for call in calls]
 
     def alone(self, call: Call) -> list[Held]:
@@ -174,9 +178,10 @@ class _Holding:
         block = os.urandom(_BLOCK_ID_BYTES)
         statement = tables.of_round("INSERT INTO {arrived} (block, inners) VALUES (%s, %s)", self._round.key)
         self._connection.execute(statement, (block, self._cipher.seal_arrived(block, b"".join(inners))))
-        self._held += len(inners)
         # Last, as everybody who holds in the round waits for this row until the commit.
-        self._connection.execute("UPDATE round SET held = held + %s WHERE key = %s", (len(inners), self._round.key))
+        number = "UPDATE round SET held = held + %s WHERE key = %s RETURNING held"
+        row = self._connection.execute(number, (len(inners), self._round.key)).fetchone()
+        self._held = self._held + len(inners) if row is None else int(row[0])
 
     def _outcome(self, each: Opened, known: Mapping[bytes, bytes], fresh: set[bytes]) -> Held:
         """Say what became of a submission; the first of each that is `fresh` is taken out of it."""

@@ -110,7 +110,11 @@ class Keyring(KeyringFile[Secrets]):
         """
         self._copies: Copies | None = None
         super().__init__(folder, LAYOUT, _load, connection=connection, troubles=troubles)
-        self.copy: bytes = self.read(lambda reader: reader.execute("SELECT id FROM copy").fetchone()[0])
+        try:
+            self.copy: bytes = self.read(lambda reader: reader.execute("SELECT id FROM copy").fetchone()[0])
+        except BaseException:
+            self.close()
+            raise
 
     # Copies
 

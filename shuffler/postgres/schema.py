@@ -3,4 +3,3 @@
 from hubbub.service.postgres.schema import Schema
 
 SCHEMA = Schema("hubbub_shuffler", "hubbub.shuffler.postgres")
-"""A change of the tables is a file in `migrations/versions`."""

@@ -228,6 +228,11 @@ def check_entitled(connection: Connection, keyring: Keyring) -> None:
     members = _members(connection)
     if row is None or (row[0] == keyring.id and (not members or keyring.copy in members)):
         return
+    if row[0] != keyring.id:
+        raise StoreError(
+            f"the database is the store of another keyring than {keyring.path}, which does not take over: let it "
+            "follow the keeper (`keepers`), or name its own database in `store`"
+        )
     raise StoreError(
         f"the keyring {keyring.path} has not every change, so it does not take over: let it follow the keeper that "
         "has; where that one is lost, end the store's tasks, and start new ones in a new store"

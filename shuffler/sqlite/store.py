@@ -50,6 +50,7 @@ from hubbub.shuffler.records import (
     is_over,
 )
 from hubbub.shuffler.sqlite import enrolled, tables
+from hubbub.shuffler.sqlite.mixing import Mixer
 from hubbub.shuffler.sqlite.schema import FILE_NAME, LAYOUT
 from hubbub.shuffler.sqlite.unit import Unit
 
@@ -116,6 +117,7 @@ class SqliteStore:
             outcome=self._outcome,
             committed=self._database.committed,
         )
+        self._mixer = Mixer(self._writer, self._database, self._view, self._read)
 
     @property
     def folder(self) -> Path:
@@ -145,8 +147,7 @@ class SqliteStore:
 
     async def known(self, round_: Round, ids: Sequence[bytes]) -> list[bytes | None]:
         """Return for each submission id the digest of what is held under it, None where nothing is."""
-        held = self._view.ids(round_.key)
-        return [held.get(submission_id) for submission_id in ids]
+        return self._view.ids(round_.key).find(ids)
 
     async def submissions(self, round_: Round) -> int:
         """Return how many submissions of a round were acknowledged."""
@@ -249,28 +250,18 @@ class SqliteStore:
         return await self._writer.submit(work)
 
     async def mix(self, round_: Round, work: Callable[[Inners], None], charges: Charges = ()) -> Round:
-        """Store permuted lists, charge for them, delete what they came from, in one transaction; destroy the key."""
+        """Store permuted lists in steps, make them the round's in one transaction, delete what they came from in steps.
 
-        def job(unit: Unit) -> Round:
-            current = unit.current(round_)
-            if current.state is RoundState.CUT:
-                # First: a job that fails alone must not have written anything.
-                unit.check_charges(current, charges)
-                work(tables.RoundTables(self._database.writer, current, self._database.path.parent))
-                unit.charge(current, charges)
-                current = unit.write_mixed(current)
-            return current
-
-        mixed = await self._writer.submit(job, alone=True)
-        try:
-            await self._writer.submit_bare(lambda _unit: self._database.cut_log())
-        except StoreError as error:
-            # The round is mixed, which is what was asked for. Erasing it, which comes next, insists on cutting the log.
-            _LOG.warning("the log still holds the key of a round that was mixed: %s", error)
-        return mixed
+        See `shuffler.sqlite.mixing`.
+        """
+        return await self._mixer.mix(round_, work, charges)
 
     async def batches(self, round_: Round) -> list[StoredBatch]:
-        """Return a mixed round's batches, in the task's order of queries."""
+        """Return a mixed round's batches, in the task's order of queries, once nothing is left of what they came from.
+
+        As after a kill in the middle of deleting that.
+        """
+        await self._mixer.sweep(round_)
         return await asyncio.to_thread(self._read, lambda: tables.batches(self._database.reader, round_))
 
     async def envelopes(self, round_: Round, query: int, offset: int, width: int) -> list[bytes]:
@@ -294,10 +285,12 @@ class SqliteStore:
     async def erase(self, round_: Round, final: RoundState, reason: str = "") -> Round:
         """Erase everything but numbers and signed records, and only then say so, with the reason.
 
-        Deleting, writing the file anew, cutting the log and saying so are steps: a kill in between leaves the earlier
-        state, and all are done again.
+        Deleting piece by piece, writing the file anew, cutting the log and saying so are steps: a kill in between
+        leaves the earlier state, and all are done again.
         """
-        await self._writer.submit(lambda unit: unit.delete_contents(unit.current(round_)), alone=True)
+        await self._writer.submit(lambda unit: unit.destroy_keys(unit.current(round_)))
+        for table in tables.CONTENTS:
+            await self._mixer.delete(table, round_)
         while await self._writer.submit_bare(lambda _unit: self._database.shrink()):
             pass
         await self._writer.submit_bare(lambda _unit: self._database.rewrite())

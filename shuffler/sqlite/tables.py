@@ -6,24 +6,20 @@ import json
 import sqlite3
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
+from typing import Literal
 
-from hubbub.protos.envelope import SUBMISSION_ID_BYTES
 from hubbub.protos.keys import KeySet
 from hubbub.protos.messages import RoundState
-from hubbub.protos.releases import Place, Release
 from hubbub.protos.signed import SignedDocument
 from hubbub.protos.task import Close
-from hubbub.service.chain_table import insert_releases, last_of
 from hubbub.service.erasing import put_away, taken_out
 from hubbub.service.ledger_table import all_charges
 from hubbub.shuffler.keys import RoundKeys
 from hubbub.shuffler.mix import RELEASED_BLOCK
-from hubbub.shuffler.records import DIGEST_BYTES, Round, StoredBatch, is_over
+from hubbub.shuffler.records import Round, StoredBatch, is_over
 from hubbub.shuffler.sqlite.ids import Ids
 from hubbub.shuffler.sqlite.view import View
 
-_ENTRY_BYTES = SUBMISSION_ID_BYTES + DIGEST_BYTES
 # A key is round << 32 | query << 26 | block: a round, and each of its queries, is one range of keys.
 _ROUND_SHIFT = 32
 _QUERY_SHIFT = 26
@@ -51,6 +47,8 @@ def load(connection: sqlite3.Connection) -> View:
     for round_ in view.rounds.values():
         if not is_over(round_):
             view.known[round_.key], view.next_block[round_.key] = _known(connection, round_)
+        if _unswept(connection, round_):
+            view.unswept.add(round_.key)
     return view
 
 
@@ -70,15 +68,11 @@ def _secret(stored: bytes | None) -> bytes:
 
 
 def _known(connection: sqlite3.Connection, round_: Round) -> tuple[Ids, int]:
-    known = Ids()
-    next_block = 0
-    stretch = _stretch(round_)
-    query = "SELECT key, entries FROM known WHERE key >= ? AND key < ? ORDER BY key"
-    for key, entries in connection.execute(query, stretch):
-        starts = range(0, len(entries), _ENTRY_BYTES)
-        known.update({entries[at : at + SUBMISSION_ID_BYTES]: entries[at + 16 : at + _ENTRY_BYTES] for at in starts})
-        next_block = key - stretch[0] + 1
-    return known, next_block
+    first, end = _stretch(round_)
+    query = "SELECT entries FROM known WHERE key >= ? AND key < ? ORDER BY key"
+    known = Ids.stored(entries for (entries,) in connection.execute(query, (first, end)))
+    (last,) = connection.execute("SELECT max(key) FROM known WHERE key >= ? AND key < ?", (first, end)).fetchone()
+    return known, 0 if last is None else last - first + 1
 
 
 # Rounds
@@ -153,53 +147,81 @@ def insert_block(
     connection.execute("INSERT INTO arrived (key, inners) VALUES (?, ?)", (key, b"".join(inners)))
 
 
-def delete_arrived(connection: sqlite3.Connection, round_: Round) -> None:
-    """Delete the inner envelopes as they came."""
-    connection.execute("DELETE FROM arrived WHERE key >= ? AND key < ?", _stretch(round_))
+STEP_BYTES = 2**20
+"""About what one transaction stages or deletes of a round, so that what else is to be written waits for a moment."""
+
+_READ_ROWS = 16
+"""Blocks of submissions read at once: a reader holds the write-ahead log only so long."""
+
+_DELETED_ROWS = 1024
+"""Rows deleted at once at most: short ones are pages to be written, too."""
+
+Table = Literal["known", "arrived", "released"]
+
+CONTENTS: Sequence[Table] = ("arrived", "known", "released")
+"""The tables that hold of a round what is erased with it."""
+
+_SIZES: Mapping[Table, str] = {
+    "arrived": "SELECT key, length(inners) FROM arrived WHERE key >= ? AND key < ? ORDER BY key LIMIT ?",
+    "known": "SELECT key, length(entries) FROM known WHERE key >= ? AND key < ? ORDER BY key LIMIT ?",
+    "released": "SELECT key, length(envelopes) FROM released WHERE key >= ? AND key < ? ORDER BY key LIMIT ?",
+}
+_DELETIONS: Mapping[Table, str] = {
+    "arrived": "DELETE FROM arrived WHERE key >= ? AND key <= ?",
+    "known": "DELETE FROM known WHERE key >= ? AND key <= ?",
+    "released": "DELETE FROM released WHERE key >= ? AND key <= ?",
+}
 
 
-def delete_rest(connection: sqlite3.Connection, round_: Round) -> None:
-    """Delete ids and permuted lists; the signed batch records stay, they hold numbers only."""
-    connection.execute("DELETE FROM known WHERE key >= ? AND key < ?", _stretch(round_))
-    connection.execute("DELETE FROM released WHERE key >= ? AND key < ?", _stretch(round_))
+def delete_some(connection: sqlite3.Connection, table: Table, round_: Round) -> bool:
+    """Delete about `STEP_BYTES` of what a table holds of a round; return whether there was anything."""
+    first, end = _stretch(round_)
+    last, held = -1, 0
+    for key, length in connection.execute(_SIZES[table], (first, end, _DELETED_ROWS)).fetchall():
+        last, held = key, held + length
+        if held >= STEP_BYTES:
+            break
+    if last < 0:
+        return False
+    connection.execute(_DELETIONS[table], (first, last))
+    return True
+
+
+def arrived(connection: sqlite3.Connection, round_: Round, after: int) -> list[tuple[int, bytes]]:
+    """Return some of a round's blocks of submissions, with their keys, from the one behind key `after` on."""
+    first, end = _stretch(round_)
+    query = "SELECT key, inners FROM arrived WHERE key >= ? AND key < ? ORDER BY key LIMIT ?"
+    return connection.execute(query, (max(first, after + 1), end, _READ_ROWS)).fetchall()
+
+
+def _unswept(connection: sqlite3.Connection, round_: Round) -> bool:
+    """Return whether a round holds submissions as they came, though it is mixed."""
+    query = "SELECT EXISTS (SELECT 1 FROM arrived WHERE key >= ? AND key < ?)"
+    mixed = round_.state in (RoundState.MIXED, RoundState.RELEASED)
+    return mixed and bool(connection.execute(query, _stretch(round_)).fetchone()[0])
 
 
 # Batches
 
 
-class RoundTables:
-    """A cut round's tables during mixing (`mix.Inners`)."""
+def block_key(round_: Round, query: int, block: int) -> int:
+    """Return the key of a block of a permuted list."""
+    return _first_key(round_.key, query, block)
 
-    def __init__(self, connection: sqlite3.Connection, round_: Round, folder: Path) -> None:
-        self.folder = folder
-        self._connection = connection
-        self._round = round_
 
-    def arrived(self) -> Iterator[bytes]:
-        """Blocks of submissions as they came."""
-        query = "SELECT inners FROM arrived WHERE key >= ? AND key < ? ORDER BY key"
-        for (inners,) in self._connection.execute(query, _stretch(self._round)):
-            yield inners
+def insert_released(connection: sqlite3.Connection, blocks: Sequence[tuple[int, bytes]]) -> None:
+    """Store blocks of permuted lists, each under its key."""
+    connection.executemany("INSERT INTO released (key, envelopes) VALUES (?, ?)", blocks)
 
-    def put_released(self, query: int, block: int, envelopes: bytes) -> None:
-        """Store one block of a permuted list."""
-        key = _first_key(self._round.key, query, block)
-        self._connection.execute("INSERT INTO released (key, envelopes) VALUES (?, ?)", (key, envelopes))
 
-    def put_batch(self, query: int, digest: bytes, record: SignedDocument) -> None:
-        """Store a permuted list's digest and signed record."""
-        self._connection.execute(
-            "INSERT INTO batch (key, query, digest, body, signature) VALUES (?, ?, ?, ?, ?)",
-            (_first_key(self._round.key, query), query, digest, record.body, record.signature),
-        )
-
-    def place(self) -> Place:
-        """Where the round stands among the releases of its task."""
-        return Place(*last_of(self._connection, self._round.task_id))
-
-    def put_release(self, release: Release) -> None:
-        """Store the round's release behind those before it."""
-        insert_releases(self._connection, self._round.task_id, [release])
+def insert_batch(
+    connection: sqlite3.Connection, round_: Round, query: int, digest: bytes, record: SignedDocument
+) -> None:
+    """Store a permuted list's digest and signed record."""
+    connection.execute(
+        "INSERT INTO batch (key, query, digest, body, signature) VALUES (?, ?, ?, ?, ?)",
+        (_first_key(round_.key, query), query, digest, record.body, record.signature),
+    )
 
 
 def batches(connection: sqlite3.Connection, round_: Round) -> list[StoredBatch]:

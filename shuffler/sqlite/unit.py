@@ -29,6 +29,7 @@ class Unit:
         self._counts: dict[RoundId, Tally] = {}
         self._taken: dict[RoundId, Tally] = {}
         self._charges: dict[bytes, list[Charge]] = {}
+        self._unswept: set[int] = set()
 
     @property
     def connection(self) -> sqlite3.Connection:
@@ -114,8 +115,8 @@ class Unit:
         return self._note(round_)
 
     def write_mixed(self, round_: Round) -> Round:
-        """Delete what the permuted lists came from and the private key; the round is MIXED."""
-        tables.delete_arrived(self._connection, round_)
+        """Destroy the private key; the round is MIXED, and what its permuted lists came from is to be swept."""
+        self._unswept.add(round_.key)
         return self.write_state(_without_private_key(replace(round_, state=RoundState.MIXED)))
 
     def check_charges(self, round_: Round, charges: Charges) -> None:
@@ -139,10 +140,8 @@ class Unit:
             return round_
         return self.write_state(replace(round_, state=RoundState.RELEASED))
 
-    def delete_contents(self, round_: Round) -> Round:
-        """Delete envelopes, ids and the private key."""
-        tables.delete_arrived(self._connection, round_)
-        tables.delete_rest(self._connection, round_)
+    def destroy_keys(self, round_: Round) -> Round:
+        """Destroy the round's secret keys, before what it holds is deleted."""
         # What this very transaction gathered for the round must not be written after all.
         self._fresh.pop(round_.key, None)
         self._inners.pop(round_.key, None)
@@ -174,6 +173,7 @@ class Unit:
         for task_id, charges in self._charges.items():
             self._view.charges[task_id] = [*self._view.charges.get(task_id, ()), *charges]
         self._view.rounds.update(self._rounds)
+        self._view.unswept.update(self._unswept)
         for round_ in self._rounds.values():
             if is_over(round_):
                 # A round that is over answers no retries.

@@ -32,6 +32,8 @@ class View:
     tallies: dict[RoundId, Tally] = field(default_factory=dict)
     next_block: dict[int, int] = field(default_factory=dict)
     charges: dict[bytes, list[Charge]] = field(default_factory=dict)
+    unswept: set[int] = field(default_factory=set)
+    """Keys of mixed rounds whose submissions as they came are still to be deleted."""
     pending: dict[RoundId, Tally] = field(default_factory=dict)
     writing: dict[RoundId, Tally] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)

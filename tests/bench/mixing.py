@@ -6,6 +6,7 @@ import asyncio
 import multiprocessing
 import os
 import resource
+import sqlite3
 import statistics
 import tempfile
 import time
@@ -75,7 +76,8 @@ async def _measured(folder: Path, reports: int) -> tuple[float, float, float, fl
     return copied, mixed, erased, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
-async def _with_keys(store: SqliteStore, parts: Parts) -> Round:
+async def with_keys(store: SqliteStore, parts: Parts) -> Round:
+    """Begin a round that has its keys."""
     task = parts.task
     public = task.hpke.generate_key()[1]
     record = KeyRecord(Role.ANALYZER, task.id, 0, task.suite, public, 0, 2**33).signed_by(parts.analyzer)
@@ -84,7 +86,7 @@ async def _with_keys(store: SqliteStore, parts: Parts) -> Round:
 
 async def _filled(store: SqliteStore, parts: Parts, reports: int) -> Round:
     """A round that holds so many submissions, each with random bytes for its envelope."""
-    round_ = await _with_keys(store, parts)
+    round_ = await with_keys(store, parts)
     for start in range(0, reports, BLOCK):
         count = min(BLOCK, reports - start)
         await store.hold(
@@ -103,15 +105,22 @@ async def _copied(store: SqliteStore, round_: Round) -> None:
     """Copy what arrived once through the store: read, written in blocks as they are released, synced, the log cut."""
 
     def work(_unit: Unit) -> None:
-        source = tables.RoundTables(store._database.writer, round_, Path())
-        target = tables.RoundTables(store._database.writer, replace(round_, key=round_.key + 1), Path())
-        joined = b"".join(source.arrived())
+        connection, target = store._database.writer, replace(round_, key=round_.key + 1)
+        joined = b"".join(_arrived(connection, round_))
         size = RELEASED_BLOCK * INNER_BYTES
         for block, start in enumerate(range(0, len(joined), size)):
-            target.put_released(0, block, joined[start : start + size])
+            blocks = [(tables.block_key(target, 0, block), joined[start : start + size])]
+            tables.insert_released(connection, blocks)
 
     await store._writer.submit(work, alone=True)
     await store._writer.submit_bare(lambda _unit: store._database.cut_log())
+
+
+def _arrived(connection: sqlite3.Connection, round_: Round) -> Iterator[bytes]:
+    after = -1
+    while rows := tables.arrived(connection, round_, after):
+        yield from (inners for _, inners in rows)
+        after = rows[-1][0]
 
 
 async def _mixed(store: SqliteStore, round_: Round, parts: Parts, reports: int) -> None:
@@ -167,7 +176,7 @@ async def _measured_large(folder: Path, envelopes: int) -> tuple[float, float]:
     SqliteStore.create(folder)
     store = SqliteStore(folder)
     try:
-        round_ = await _with_keys(store, parts)
+        round_ = await with_keys(store, parts)
         connection = store._database.writer
         connection.execute("BEGIN")
         for block in range(envelopes // LARGE_BLOCK):

@@ -1,14 +1,18 @@
 """Overload: how long what is taken takes at twice what a shuffler can take, against half of that.
 
-Devices come by gateways' calls of fifty: a load of one device a call falls behind itself, on the same cores, before the
-service does. Nothing is tried again, as who is refused comes later than the patience lasts.
+Services have the first half of the cores and the load the others, where the system can say so: on the same cores the
+load would take time from the service that it measures, as no fleet does. Devices come by gateways' calls of fifty: a
+load of one device a call falls behind itself before the service does. Nothing is tried again, as who is refused comes
+later than the patience lasts.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 from rows import Comparison, Outcome, Row
@@ -21,12 +25,16 @@ from hubbub.deploy.local import LocalPipeline
 
 PER_CALL = 50
 PROCESSES = 2
-FLOOD = 60_000.0
-"""Devices a second that no machine of a few cores takes: what is acknowledged of them is its capacity."""
+RISING = (5_000.0, 7_000.0, 10_000.0, 14_000.0, 20_000.0)
+"""Devices a second, from what a core or two take to what they do not. The most that is acknowledged of any of them is
+the capacity: of far more it is less, as those who are refused, and who makes them, take their share of the cores."""
 
 SECONDS = 2.0
 PATIENCE = 0.9
 """Seconds; a device that is refused is told to come again after one."""
+
+
+CORES = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
 
 
 class _Silent:
@@ -38,13 +46,13 @@ class _Silent:
 
 
 def overload() -> Iterator[Outcome]:
-    """A flood that tells the capacity, then half of it, twice of it, and half of it again."""
-    flood, (before, twice, after) = asyncio.run(_measured())
+    """A rising load that tells the capacity, then half of it, twice of it, and half of it again."""
+    capacity, (before, twice, after) = asyncio.run(_measured())
     quiet, loaded = before.latencies()["p99"], twice.latencies()["p99"]
     yield Row("overload", 1000 * loaded, "ms", 1000 * quiet, "<=", 5.0)
     refused = twice.counts.refused.total() / max(1, twice.devices)
     for how, value, unit in (
-        ("capacity", flood.throughput, "devices/s"),
+        ("capacity", capacity, "devices/s"),
         ("acknowledged at twice of it", twice.throughput, "devices/s"),
         ("refused of them", refused, "share"),
         ("p99 at half of it afterwards", 1000 * after.latencies()["p99"], "ms"),
@@ -52,16 +60,31 @@ def overload() -> Iterator[Outcome]:
         yield Comparison("overload", how, value, unit, twice.seconds)
 
 
-async def _measured() -> tuple[Played, list[Played]]:
-    flood = Offer((Step(FLOOD, SECONDS),), PER_CALL, PATIENCE)
-    async with pipeline(devices_for(flood, PROCESSES), 1) as (_, running):
-        (first,) = await _played(running, flood, "flood")
-    capacity = first.throughput
+async def _measured() -> tuple[float, list[Played]]:
+    rising = Offer(tuple(Step(rate, SECONDS / 2) for rate in RISING), PER_CALL, PATIENCE)
+    async with _apart(rising) as running:
+        capacity = max(step.throughput for step in await _played(running, rising, "rising"))
     steps = tuple(Step(share * capacity, SECONDS) for share in (0.5, 2.0, 0.5))
     offer = Offer(steps, PER_CALL, PATIENCE)
     # Another pipeline: what the first one holds is no part of this.
+    async with _apart(offer) as running:
+        return capacity, await _played(running, offer, "steps")
+
+
+@contextlib.asynccontextmanager
+async def _apart(offer: Offer) -> AsyncIterator[LocalPipeline]:
+    """Give a pipeline on the first half of the cores, while what this process starts later is on the others."""
+    half = len(CORES) // 2
+    if half:
+        os.sched_setaffinity(0, CORES[:half])
     async with pipeline(devices_for(offer, PROCESSES), 1) as (_, running):
-        return first, await _played(running, offer, "steps")
+        if half:
+            os.sched_setaffinity(0, CORES[half:])
+        try:
+            yield running
+        finally:
+            if half:
+                os.sched_setaffinity(0, CORES)
 
 
 async def _played(running: LocalPipeline, offer: Offer, name: str) -> list[Played]:

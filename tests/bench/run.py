@@ -35,6 +35,7 @@ MODULES = (
     "submitting_https",
     "overloading",
     "mixing",
+    "waiting",
     "databases",
     "counting",
     "hopping",

@@ -1,23 +1,39 @@
-"""Starting: how long each service takes from its command to its ports, as an operator who restarts it sees it."""
+"""Starting: how long each service takes from its command to its ports, as an operator who restarts it sees it.
+
+The shuffler also with a round under way: it has the ids of all that it holds in memory before it serves.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import os
 import statistics
 import time
 from collections.abc import Iterator
 
+from parts import INNER_BYTES
 from rows import Outcome, Row
 from submitting import TASK, now
 
 from hubbub.deploy.local import LocalPipeline
 from hubbub.protos.keys import Role
+from hubbub.shuffler.sqlite import SqliteStore, tables
 
 RUNS = 5
 """Starts of each service; the store is there from the start before."""
 
 SECONDS = 1.5
 """What a start may take."""
+
+HELD, HELD_SECONDS = 10**6, 2.5
+"""Submissions of the round under way, and what a start with them may take."""
+
+LARGE, LARGE_SECONDS = 10**7, 10.0
+"""The same for `--large`: 1.2 GB of disk."""
+
+BLOCK = 1000
+"""Submissions of one commit."""
 
 
 def starting() -> Iterator[Outcome]:
@@ -43,4 +59,36 @@ async def _median(pipeline: LocalPipeline, role: Role) -> float:
     return statistics.median(seconds)
 
 
-ROWS = (starting,)
+def restarting() -> Iterator[Outcome]:
+    """A restart in the middle of a round."""
+    yield asyncio.run(_restarted("restart", HELD, HELD_SECONDS))
+
+
+def restarting_large() -> Iterator[Outcome]:
+    """A restart in the middle of a large round; run by `--large`."""
+    yield asyncio.run(_restarted("restart_large", LARGE, LARGE_SECONDS))
+
+
+async def _restarted(name: str, held: int, limit: float) -> Row:
+    async with LocalPipeline(TASK.format(start=now())) as pipeline:
+        await pipeline.stop(Role.SHUFFLER)
+        # What was written last is synced, so that no start waits for it.
+        await asyncio.to_thread(_hold, pipeline, held)
+        await pipeline.start(Role.SHUFFLER)
+        return Row(name, await _median(pipeline, Role.SHUFFLER), "s", limit)
+
+
+def _hold(pipeline: LocalPipeline, held: int) -> None:
+    """Have the shuffler's store hold so many submissions in its first round, as if devices had sent them."""
+    with contextlib.closing(SqliteStore(pipeline.folder.of("shuffler") / "data")) as store:
+        (round_,) = asyncio.run(store.rounds())
+        connection = store._database.writer
+        connection.execute("BEGIN")
+        for block in range(held // BLOCK):
+            known = {os.urandom(16): os.urandom(16) for _ in range(BLOCK)}
+            tables.insert_block(connection, round_.key, block, known, [os.urandom(BLOCK * INNER_BYTES)])
+        connection.execute("COMMIT")
+
+
+ROWS = (starting, restarting)
+LARGE_ROWS = (restarting_large,)

@@ -47,7 +47,7 @@ AT_A_TIME = 100
 BATCHES, DEVICES = 400, 100
 """Calls with many devices each, in one run; and how many."""
 
-BATCHES_AT_A_TIME = 16
+BATCHES_AT_A_TIME = 5
 RUNS = 5
 """Runs of limit and result, by turns."""
 

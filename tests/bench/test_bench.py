@@ -103,7 +103,7 @@ def test_closed_forms_lie_above_the_exact_values_and_never_above_the_local_one(p
 FEW_ROUNDS = (("few", Part(Generic(0.5), 500, 3), 1.0),)
 SMALL: dict[str, dict[str, Any]] = {
     "accountant": {"MEMORY_SCALES": (500,), "MEMORY_ROUNDS": 3, "MANY_ROUNDS": FEW_ROUNDS},
-    "starting": {"RUNS": 1},
+    "starting": {"RUNS": 1, "HELD": 3000, "LARGE": 5000},
     "sealing": {"LAYERS": 2, "RUNS": 3},
     "preparing": {"DEVICES": 2, "RUNS": 2},
     "submitting_https": {
@@ -115,8 +115,9 @@ SMALL: dict[str, dict[str, Any]] = {
         "BATCHES_AT_A_TIME": 2,
     },
     "submitting": {"RUNS": 1, "CALLS": 4, "AT_A_TIME": 2, "BATCHES": 2, "DEVICES": 3, "BATCHES_AT_A_TIME": 2},
-    "overloading": {"FLOOD": 500.0, "SECONDS": 0.5, "PER_CALL": 5},
+    "overloading": {"RISING": (200.0, 500.0), "SECONDS": 0.5, "PER_CALL": 5},
     "mixing": {"RUNS": 1, "REPORTS": 1500, "LARGE": 3000},
+    "waiting": {"REPORTS": 1500, "LARGE": 3000},
     "databases": {"RUNS": 1, "CALLS": 4, "CALL": 5, "AT_ONCE": 2, "ENVELOPES": 100, "STRETCH": 50},
     "counting": {"RUNS": 1, "REPORTS": 1000, "ESTIMATES": 1, "LARGE": 2000},
     "hopping": {"RUNS": 1, "REPORTS": 1000},

@@ -9,9 +9,11 @@ from __future__ import annotations
 import asyncio
 import selectors
 from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
 from typing import Any, TypeVar
 
-from hubbub.service.commits import GroupCommit
+from hubbub.service.commits import GroupCommit, _Job
+from hubbub.service.errors import StoreError
 
 T = TypeVar("T")
 
@@ -96,6 +98,18 @@ class LoopCommits(GroupCommit[Any]):
         future = super()._put(work, alone=alone, bare=bare)
         self._loop.call_soon(self._drain)
         return future
+
+    def submit_from(self, _loop: asyncio.AbstractEventLoop, work: Callable[[Any], T]) -> Future[T]:
+        """Do it at once: what would be another thread runs in the loop, which goes on only when that is done."""
+        if self._closed:
+            raise StoreError("the store is closed")
+        ((_, result, error),) = self._commit([_Job(work, self._loop.create_future())])
+        done: Future[T] = Future()
+        if error is None:
+            done.set_result(result)
+        else:
+            done.set_exception(error)
+        return done
 
     def _drain(self) -> None:
         try:

@@ -30,7 +30,6 @@ from hubbub.analyzer.postgres.keyring import Keyring as AnalyzerKeyring
 from hubbub.service.erasing import PAGE_BYTES, taken_out
 from hubbub.service.postgres.schema import Schema, bring_forward
 from hubbub.shuffler.postgres import PostgresStore
-from hubbub.shuffler.postgres import store as shuffler
 from hubbub.shuffler.postgres.keyring import Keyring as ShufflerKeyring
 from hubbub.shuffler.postgres.schema import SCHEMA
 
@@ -43,9 +42,10 @@ S = TypeVar("S")
 
 @dataclass(frozen=True)
 class Kind(Generic[K, S]):
-    """A service's store: where it is in a database, its keyring, and itself."""
+    """A service's store: where it is in a database, what makes its keyring and opens it, and itself."""
 
     schema: Schema
+    create: Callable[[Path], Path]
     keyring: type[K]
     store: Callable[..., S]
 
@@ -56,8 +56,7 @@ class Kind(Generic[K, S]):
         """
         kept = folder / ADDRESS_FILE
         if not kept.exists():
-            create: Callable[[Path], Path] = self.keyring.create
-            create(folder)
+            self.create(folder)
             kept.write_text(new_database())
         of_keyring = {"connection": named.pop("sqlite")} if "sqlite" in named else {}
         troubles = named.pop("troubles", None)
@@ -65,8 +64,8 @@ class Kind(Generic[K, S]):
         return self.store(keyring, kept.read_text(), troubles=troubles, **named)
 
 
-SHUFFLER = Kind(SCHEMA, ShufflerKeyring, shuffler.PostgresStore)
-ANALYZER = Kind(analyzer.SCHEMA, AnalyzerKeyring, analyzer.PostgresStore)
+SHUFFLER = Kind(SCHEMA, ShufflerKeyring.create, ShufflerKeyring, PostgresStore)
+ANALYZER = Kind(analyzer.SCHEMA, AnalyzerKeyring.create, AnalyzerKeyring, analyzer.PostgresStore)
 KINDS: tuple[Kind[Any, Any], ...] = (SHUFFLER, ANALYZER)
 
 
@@ -118,6 +117,7 @@ class OwnServer:
     def crash(self) -> None:
         """Have the server end at once, without a word to anybody, as when its machine does."""
         process = self._server.get_postmaster_info().process
+        assert process is not None
         process.send_signal(signal.SIGQUIT)
         process.wait()
 

@@ -24,7 +24,7 @@ from hubbub.service.keys import NewRoundKey, make_key
 from hubbub.service.ledgers import charges_for
 from hubbub.service.postgres import sessions
 from hubbub.service.troubles import Kind, Troubles
-from hubbub.shuffler.postgres import PostgresStore as ShufflerStore
+from hubbub.shuffler.postgres.keeping import create_kept, open_kept
 from support import postgres
 from support.postgres import ANALYZER
 from support.samples import Parties, sample_task, signed
@@ -115,8 +115,8 @@ async def test_a_database_may_hold_both_services_stores_and_opens_with_its_own_k
 ) -> None:
     with contextlib.closing(ANALYZER.store_in(folder)) as store:
         await store.add_tasks([signed(TASK, PARTIES)])
-        ShufflerStore.create(tmp_path / "shuffler", address_in(folder))
-        with contextlib.closing(ShufflerStore.open(tmp_path / "shuffler", address_in(folder))) as shuffler:
+        create_kept(tmp_path / "shuffler", address_in(folder))
+        with contextlib.closing(open_kept(tmp_path / "shuffler", address_in(folder))) as shuffler:
             await shuffler.add_round(TASK.id, 0)
         assert await store.progress(None) == []
     with pytest.raises(StoreError, match="holds an analyzer's store; nothing was made"):

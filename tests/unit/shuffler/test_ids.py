@@ -37,6 +37,35 @@ def test_it_answers_as_a_dictionary(
         assert all(ids.get(each) == expected.get(each) for each in [*expected, *map(joined, others)])
 
 
+@given(BATCHES, st.lists(IDS, max_size=10), st.integers(1, 10))
+def test_a_table_of_stored_entries_answers_as_one_that_they_were_added_to(
+    batches: list[list[tuple[tuple[int, bytes, bytes], bytes]]], others: list[tuple[int, bytes, bytes]], gathered: int
+) -> None:
+    expected, blocks = dict[bytes, bytes](), []
+    for batch in batches:
+        fresh = {joined(parts): digest for parts, digest in batch if joined(parts) not in expected}
+        blocks.append(b"".join(part for entry in fresh.items() for part in entry))
+        expected |= fresh
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("hubbub.shuffler.sqlite.ids._GATHERED", gathered)
+        ids = Ids.stored(blocks)
+    asked = [*expected, *map(joined, others)]
+    assert len(ids) == len(expected)
+    assert ids.find(asked) == [ids.get(each) for each in asked] == [expected.get(each) for each in asked]
+    more = {bytes(15) + b"m": bytes(16)}
+    ids.update({} if more.keys() & expected.keys() else more)
+    assert ids.get(bytes(15) + b"m") == expected.get(bytes(15) + b"m", bytes(16))
+
+
+def test_ids_of_other_lengths_are_refused_and_shift_none_that_come_later() -> None:
+    ids = Ids()
+    for wrong in (bytes(15), bytes(17)):
+        with pytest.raises(ValueError, match="16 bytes each"):
+            ids.get(wrong)
+    ids.update({bytes(16): b"d" * 16})
+    assert ids.get(bytes(16)) == b"d" * 16
+
+
 def test_a_million_entries_take_far_less_than_a_dictionary() -> None:
     ids = Ids(recent=1000)
     for _ in range(100):

@@ -10,9 +10,11 @@ from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
 
+import hypothesis
 import numpy as np
 import numpy.typing as npt
 import pytest
+from hypothesis import strategies as st
 from unit.shuffler.world import FakeAnalyzer
 
 from hubbub.protos.batch import BatchRecord, released_digest
@@ -22,7 +24,7 @@ from hubbub.queries.draws import Random
 from hubbub.queries.histogram import Histogram
 from hubbub.shuffler.buckets import Buckets, Column
 from hubbub.shuffler.keys import RoundKeys, make_keys
-from hubbub.shuffler.mix import RELEASED_BLOCK, Draw, keystream, mix, permutation, permuted, permuted_by_buckets
+from hubbub.shuffler.mix import RELEASED_BLOCK, Draw, blocks, keystream, mix, permutation, permuted, permuted_by_buckets
 from hubbub.shuffler.records import Round, StoreError
 from support.queries import INNER_BYTES, unary_query
 from support.samples import QUERIES, Parties, sample_task
@@ -265,3 +267,14 @@ def test_a_bucket_on_disk_has_no_name_and_holds_nothing_readable(tmp_path: Path)
         assert len(stored) == 100 * (8 + INNER_BYTES)
         assert not any(column.tobytes()[start : start + 8] in stored for start in range(0, column.size, 4))
         assert not any(key.tobytes() in stored for key in keys)
+
+
+@hypothesis.given(st.lists(st.integers(0, 20), max_size=6), st.integers(1, 9))
+def test_a_list_is_the_same_in_blocks_whatever_its_stretches(lengths: list[int], size: int) -> None:
+    stretches = [np.frombuffer(os.urandom(3 * length), dtype=np.uint8).reshape(-1, 3) for length in lengths]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("hubbub.shuffler.mix.RELEASED_BLOCK", size)
+        found = list(blocks(stretches, 3))
+    assert b"".join(found) == b"".join(stretch.tobytes() for stretch in stretches)
+    assert [len(block) for block in found[:-1]] == [3 * size] * (len(found) - 1)
+    assert all(0 < len(block) <= 3 * size for block in found[-1:])

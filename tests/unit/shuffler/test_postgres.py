@@ -21,7 +21,8 @@ from hubbub.service.settings import SettingsError
 from hubbub.service.troubles import Kind, Troubles
 from hubbub.shuffler.keys import RoundKeys
 from hubbub.shuffler.mix import Inners
-from hubbub.shuffler.postgres import PostgresStore
+from hubbub.shuffler.postgres import PostgresStore, holding
+from hubbub.shuffler.postgres.holding import Call, NearlyFullError
 from hubbub.shuffler.postgres.keeping import create_kept, open_kept
 from hubbub.shuffler.postgres.keyring import Keyring
 from hubbub.shuffler.postgres.schema import SCHEMA
@@ -88,6 +89,30 @@ async def test_two_stores_together_hold_no_more_than_the_most_and_nothing_after_
         cut = await stores[0].cut(more, "schedule", 0)
         found = [outcome for outcomes in await asyncio.gather(*calls) for outcome in outcomes]
         assert cut.submissions == found.count(Held.NEW) == await stores[1].submissions(more)
+
+
+async def test_who_finds_a_round_full_only_when_the_other_committed_takes_all_back(folder: Path) -> None:
+    with two_on_one_database(folder) as stores, contextlib.ExitStack() as open_:
+        keyring, address = stores[0]._keyring, stores[0]._sessions.address
+        round_ = await stores[0].add_round(TASK, 0)
+        one, other, watch = (open_.enter_context(psycopg.connect(address, autocommit=True)) for _ in range(3))
+        for connection in (one, other):
+            connection.execute(f"SET search_path = {SCHEMA.name}")
+            connection.execute("BEGIN")
+        calls = [[Call(round_, [Opened(os.urandom(16), bytes(16), b"x") for _ in range(10)], most=15)] for _ in "ab"]
+        assert holding.hold(one, keyring, calls[0]) == [[Held.NEW] * 10]
+        second = asyncio.ensure_future(asyncio.to_thread(holding.hold, other, keyring, calls[1]))
+        waits = "SELECT wait_event_type = 'Lock' FROM pg_stat_activity WHERE pid = %s"
+        pid = (other.info.backend_pid,)
+        while await asyncio.to_thread(lambda: watch.execute(waits, pid).fetchone()) != (True,):
+            pass
+        one.execute("COMMIT")
+        with pytest.raises(NearlyFullError):
+            await second
+        other.execute("ROLLBACK")
+        assert await stores[0].submissions(round_) == 10
+        found = await stores[1].hold(round_, calls[1][0].submissions, most=15)
+        assert (found.count(Held.NEW), found.count(Held.FULL)) == (5, 5)
 
 
 @pytest.mark.slow

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-
 import pytest
 
 from hubbub.shuffler.queue import FEWEST, Queue
@@ -29,37 +27,51 @@ def test_room_is_what_is_left_of_the_most() -> None:
     assert (queue.in_work, queue.room) == (0, 10)
 
 
-def test_there_is_no_room_while_the_first_is_in_work_for_too_long(clock: Clock) -> None:
-    queue = Queue(10 * FEWEST, 0.5, clock)
-    first, second = contextlib.ExitStack(), contextlib.ExitStack()
-    first.enter_context(queue.working(FEWEST))
-    clock.now = 0.4
-    second.enter_context(queue.working(FEWEST))
-    clock.now = 0.5
-    assert queue.room == 8 * FEWEST
-    clock.now = 0.6
-    assert queue.room == 0
-    # It is the first that counts, and the second came later.
-    first.close()
-    assert queue.room == 9 * FEWEST
-    clock.now = 1.0
-    assert queue.room == 0
-    second.close()
-    assert queue.room == 10 * FEWEST
+def teach(queue: Queue, clock: Clock, pace: float) -> None:
+    """Have many calls take as long as that many submissions a second take."""
+    for _ in range(100):
+        with queue.working(100):
+            clock.now += 100 / pace
 
 
-def test_a_few_are_taken_however_long_they_are_in_work(clock: Clock) -> None:
+@pytest.mark.parametrize("pace", [20_000.0, 2_000_000.0])
+def test_there_is_no_room_while_what_comes_would_wait_too_long(clock: Clock, pace: float) -> None:
+    queue = Queue(10**6, 0.5, clock)
+    teach(queue, clock, pace)
+    limit = int(0.5 * pace)
+    with queue.working(limit // 2), queue.working(limit // 2 - 1):
+        assert (queue.is_late, queue.room) == (False, 10**6 - limit + 1)
+        with queue.working(2):
+            assert (queue.is_late, queue.room) == (True, 0)
+    assert queue.room == 10**6
+
+
+def test_the_pace_follows_the_service(clock: Clock) -> None:
+    queue = Queue(10**6, 0.5, clock)
+    with queue.working(5000), queue.working(5000):
+        assert not queue.is_late  # nothing is known yet
+        clock.now += 1.0
+    teach(queue, clock, 2_000.0)
+    with queue.working(600), queue.working(600):
+        assert queue.is_late
+    teach(queue, clock, 20_000.0)
+    with queue.working(600), queue.working(600):
+        assert not queue.is_late
+
+
+def test_a_few_and_two_calls_are_taken_however_slow_the_service_is(clock: Clock) -> None:
     queue = Queue(10 * FEWEST, 0.5, clock)
-    with queue.working(FEWEST - 1):
-        clock.now = 3600.0
-        assert queue.room == 9 * FEWEST + 1
+    teach(queue, clock, 1.0)
+    with queue.working(1), queue.working(FEWEST - 1):
+        assert queue.room == 9 * FEWEST
         with queue.working(1):
             assert queue.room == 0
+    with queue.working(2 * FEWEST):
+        assert queue.room == 8 * FEWEST
 
 
 def test_what_failed_is_in_work_no_more(clock: Clock) -> None:
     queue = Queue(10 * FEWEST, 0.5, clock)
     with pytest.raises(ValueError, match="x"), queue.working(5 * FEWEST):
         raise ValueError("x")
-    clock.now = 1.0
     assert (queue.in_work, queue.room) == (0, 10 * FEWEST)
