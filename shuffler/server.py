@@ -116,9 +116,7 @@ async def _assembled(
     identity, tasks = own_tasks(settings)
     certificates, devices = _certificates(settings, clock)
     analyzer = Reached(settings.analyzer, settings.tls.paths(), certificates)
-    counts, metrics = _metrics(settings)
-    if term is not None:
-        keeper_gauge(metrics.registry, term)
+    counts, metrics = _metrics(settings, term)
     troubles = Troubles()
     store = open_store(settings, metrics.stage(Stage.STORE), troubles, term)
     openers = Openers(settings.processes, metrics.stage(Stage.OPEN))
@@ -139,9 +137,8 @@ async def _assembled(
         admission = Admission(tasks, store, openers, clock, _queue(settings), credentials, room, rounds.damaged_keys)
         waiting = {"opening": lambda: openers.waiting, "store": lambda: store.waiting}
         queues = waiting | {"admission": lambda: admission.in_work}
-        collector = ShufflerCollector(tasks, store, rounds, queues, clock, counts)
-        for each in (collector, Disk("shuffler", settings.data), Conditions("shuffler", troubles), certificates):
-            metrics.registry.register(each)
+        _collect(metrics, ShufflerCollector(tasks, store, rounds, queues, clock, counts), settings, troubles)
+        metrics.registry.register(certificates)
         openers.warm_up()
         await enrolment.start()
         timed = TimedAdmission(admission, enrolment, metrics.stage(Stage.ADMIT))
@@ -174,9 +171,17 @@ def _queue(settings: Settings) -> Queue:
     return Queue(settings.queue, settings.queue_seconds)
 
 
-def _metrics(settings: Settings) -> tuple[Counts, Metrics]:
+def _metrics(settings: Settings, term: Term | None) -> tuple[Counts, Metrics]:
     counts = Counts(settings.count_step)
-    return counts, Metrics("shuffler", Stage, CoarseRegistry(counts, is_exact))
+    metrics = Metrics("shuffler", Stage, CoarseRegistry(counts, is_exact))
+    if term is not None:
+        keeper_gauge(metrics.registry, term)
+    return counts, metrics
+
+
+def _collect(metrics: Metrics, collector: ShufflerCollector, settings: Settings, troubles: Troubles) -> None:
+    for each in (collector, Disk("shuffler", settings.data), Conditions("shuffler", troubles)):
+        metrics.registry.register(each)
 
 
 def _certificates(settings: Settings, clock: Callable[[], float]) -> tuple[Certificates, DevicesAuthority | None]:

@@ -57,31 +57,48 @@ def command(
         import asyncio
 
         from hubbub.protos.errors import HubbubError
-        from hubbub.shuffler.replica import serve_replica
-        from hubbub.shuffler.server import own_tasks, serve
-        from hubbub.shuffler.settings import is_replica, load, load_replica
-        from hubbub.shuffler.stores import open_store
+        from hubbub.shuffler.server import serve
+        from hubbub.shuffler.settings import is_replica, load
 
         if role == "replica" or (not role and is_replica(settings)):
             if create_store or check_store or accept_lost_log or give_up:
                 raise BadUse("a replica has no store of its own: do that where its keeper is")
-            asyncio.run(serve_replica(load_replica(settings, role), announce=announcer("replica", as_json)))
+            _replicate(settings, role, as_json)
             return
         found = load(settings, role)
         if though_whole and not give_up:
             raise HubbubError("--though-whole is for --give-up alone: say which round")
         if give_up:
-            from hubbub.shuffler.giving_up import give_up as given_up
-
-            # Tasks are what a round is compared with; they need not load where nothing is.
-            tasks = {} if though_whole else own_tasks(found)[1]
-            ended = asyncio.run(given_up(lambda: open_store(found), give_up, tasks, though_whole=though_whole))
-            report = {"service": "shuffler", "task_id": ended.task_id.hex(), "round": ended.number}
-            said = f"round {ended.number} was given up and erased; what it was charged stays charged"
-            print_json(report) if as_json else console().print(said, markup=False, soft_wrap=True)
+            _give_up(found, give_up, though_whole, as_json)
             return
         if not kept_up(_kept(found), create=create_store, check=check_store, accept=accept_lost_log, as_json=as_json):
             asyncio.run(serve(found, announce=announcer("shuffler", as_json)))
+
+
+def _replicate(path: Path, role: str, as_json: bool) -> None:
+    """Run a replica."""
+    import asyncio
+
+    from hubbub.shuffler.replica import serve_replica
+    from hubbub.shuffler.settings import load_replica
+
+    asyncio.run(serve_replica(load_replica(path, role), announce=announcer("replica", as_json)))
+
+
+def _give_up(found: Settings, which: str, though_whole: bool, as_json: bool) -> None:
+    """Erase a round that cannot be delivered."""
+    import asyncio
+
+    from hubbub.shuffler.giving_up import give_up
+    from hubbub.shuffler.server import own_tasks
+    from hubbub.shuffler.stores import open_store
+
+    # Tasks are what a round is compared with; they need not load where nothing is.
+    tasks = {} if though_whole else own_tasks(found)[1]
+    ended = asyncio.run(give_up(lambda: open_store(found), which, tasks, though_whole=though_whole))
+    report = {"service": "shuffler", "task_id": ended.task_id.hex(), "round": ended.number}
+    said = f"round {ended.number} was given up and erased; what it was charged stays charged"
+    print_json(report) if as_json else console().print(said, markup=False, soft_wrap=True)
 
 
 def _kept(found: Settings) -> Kept:

@@ -98,14 +98,26 @@ class KeyringFile(Generic[S]):
         """The rounds that something is held of, or was."""
         return list(self._secrets)
 
-    def change(self, work: Callable[[sqlite3.Connection], T]) -> T:
+    def change(self, work: Callable[[sqlite3.Connection], T], *, everywhere: bool = True) -> T:
         """Do work in one transaction, and return what it returned once that is on disk.
+
+        On the disks of those who follow, too, unless it need not be `everywhere` yet: with the next change that does.
 
         Raises:
             StoreError: where it could not be done; nothing was changed.
         """
         with self.lock:
-            return self._change(work)
+            result = self._change(work)
+        if everywhere:
+            self._everywhere()
+        return result
+
+    def _gathered(self) -> Callable[[], None]:
+        """Return what is to be done once the transaction that ends now is on disk, for those who follow changes."""
+        return lambda: None
+
+    def _everywhere(self) -> None:
+        """Return once a change is wherever it must be besides. Without the lock: others go on meanwhile."""
 
     def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Return what is read on disk."""
@@ -127,12 +139,14 @@ class KeyringFile(Generic[S]):
             try:
                 writer.execute("BEGIN IMMEDIATE")
                 result = work(writer)
+                tell = self._gathered()
                 writer.execute("COMMIT")
             except BaseException:
                 with contextlib.suppress(sqlite3.Error):
                     writer.rollback()
                 raise
             self._database.committed()
+        tell()
         self._told(None)
         return result
 

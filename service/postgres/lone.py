@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 import psycopg
 
-from hubbub.service.postgres.sessions import Connection, Sessions, UnusableError, shown
+from hubbub.service.postgres.sessions import Connection, Sessions, UnusableError, configure, shown
 from hubbub.service.stages import Observe, unobserved
 from hubbub.service.troubles import Troubles
 
@@ -80,7 +80,7 @@ class LoneSessions(Sessions):
         name = f"hubbub {self._whose} {os.getpid()} on {socket.gethostname()}"[:63]
         connection = self._kind.connect(self.settled, autocommit=True, application_name=name)
         try:
-            self.configure(connection)
+            configure(connection, self.schema)
             row = connection.execute(f"SELECT pg_try_advisory_lock({_LOCK})").fetchone()
             if row is None or not row[0]:
                 raise UnusableError(

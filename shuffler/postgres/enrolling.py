@@ -23,9 +23,9 @@ class Enrolling(Admitting):
         super().__init__(keyring, sessions)
         self._keyring = keyring
 
-    async def _enrolled(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Change what is kept of devices."""
-        return await self._in_thread(lambda: self._keyring.change(work))
+    async def _enrolled(self, work: Callable[[sqlite3.Connection], T], *, everywhere: bool = True) -> T:
+        """Change what is kept of devices; see `Keyring.change`."""
+        return await self._in_thread(lambda: self._keyring.change(work, everywhere=everywhere))
 
     async def masters(self) -> list[Master]:
         """Return the master keys, oldest first."""
@@ -44,7 +44,9 @@ class Enrolling(Admitting):
             elif step is Step.FORGET:
                 enrolled.forget(connection, now)
 
-        await self._enrolled(work)
+        # A new store's first key goes before everything else: those who are to follow come only when this one serves,
+        # and have the key before the first ticket is taken.
+        await self._enrolled(work, everywhere=step is not Step.STATUS)
         if step is Step.FORGET:
             await self._in_thread(self._keyring.clean)
 

@@ -29,12 +29,6 @@ from hubbub.shuffler.sqlite.enrolled import ADMISSION_TABLES
 
 T = TypeVar("T")
 
-_COPY_TABLE = """
--- Which copy of the keyring this is: those that follow have the id of the one that they follow.
-CREATE TABLE copy (id BLOB NOT NULL) STRICT;
-INSERT INTO copy VALUES (randomblob(16));
-"""
-
 
 def _name_copy(connection: sqlite3.Connection) -> None:
     connection.execute("CREATE TABLE copy (id BLOB NOT NULL) STRICT")
@@ -47,8 +41,10 @@ LAYOUT = Layout(
     older="there is no older one",
     migrations={1: _name_copy},
     script=KEYRING_TABLE
-    + _COPY_TABLE
     + """
+-- Which copy of the keyring this is: those that follow have the id of the one that they follow.
+CREATE TABLE copy (id BLOB NOT NULL) STRICT;
+INSERT INTO copy VALUES (randomblob(16));
 -- A round's secret (what is stored of it is enciphered under keys from it), private key and place key; none: destroyed.
 CREATE TABLE secret (
     key INTEGER PRIMARY KEY, task BLOB NOT NULL, number INTEGER NOT NULL,
@@ -75,7 +71,7 @@ class Copies(Protocol):
 
 
 class Keyring(KeyringFile[Secrets]):
-    """The shuffler's keyring: secrets of rounds, and what devices are admitted with; and copies of it elsewhere.
+    """The shuffler's keyring: secrets of rounds, and what devices are admitted with.
 
     `sqlite.enrolled` reads and writes the latter, on the connection that `read` and `change` hand to their work.
     """
@@ -101,8 +97,8 @@ class Keyring(KeyringFile[Secrets]):
         Raises:
             StoreError: where there is none, another process uses it, or another version wrote it.
         """
-        super().__init__(folder, LAYOUT, _load, connection=connection, troubles=troubles)
         self._copies: Copies | None = None
+        super().__init__(folder, LAYOUT, _load, connection=connection, troubles=troubles)
         try:
             self.copy: bytes = self.read(lambda reader: reader.execute("SELECT id FROM copy").fetchone()[0])
         except BaseException:
@@ -141,28 +137,11 @@ class Keyring(KeyringFile[Secrets]):
             if keyring or any(map(rows.destroys, changed)):
                 self.clean()
 
-    def change(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Do work in one transaction, and return what it returned once that is on disk here, and with the copies.
-
-        Raises:
-            StoreError: where it could not be done; nothing was changed, or a copy is away that must have it.
-        """
-        result = super().change(work)
-        self._everywhere()
-        return result
-
-    def _change(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        changed: list[Row] = []
-
-        def watched(writer: sqlite3.Connection) -> T:
-            result = work(writer)
-            changed.extend(rows.changed(writer) if self._copies is not None else ())
-            return result
-
-        result = super()._change(watched)
-        if self._copies is not None and changed:
-            self._copies.tell(changed)
-        return result
+    def _gathered(self) -> Callable[[], None]:
+        if self._copies is None:
+            return super()._gathered()
+        changed, copies = rows.changed(self._database.writer), self._copies
+        return lambda: copies.tell(changed) if changed else None
 
     def _everywhere(self) -> None:
         """Return once the copies have what was changed. Without the lock: others go on meanwhile."""

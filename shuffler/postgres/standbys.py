@@ -58,10 +58,15 @@ _LOG = structlog.get_logger(__name__)
 
 @dataclass
 class _Copy:
-    """A copy: how many changes it has (-1: not known), whether answers wait for it, and when it last asked."""
+    """A copy: how many changes it has (-1: not known), whether answers wait for it, and when it last asked.
+
+    Answers wait for it from before the database says that it is a `member`, and it is one of those that are needed only
+    from then on.
+    """
 
     seen: float
     counts: bool = False
+    member: bool = False
     has: int = -1
     part: tuple[int, list[Row]] = field(default=(0, []), repr=False)
     """A whole copy that is being fetched, and how many changes are in it."""
@@ -81,10 +86,12 @@ class Standbys:
         self._keyring, self._sessions, self._needed, self._clock = keyring, sessions, needed, clock
         self._stream = os.urandom(COPY_BYTES)
         self._changed = threading.Condition()
+        # Held while the database is told who is a member, so that nobody becomes one who was just left behind.
+        self._membership = threading.Lock()
         self._position = 0
         self._log: deque[tuple[int, Sequence[Row]]] = deque(maxlen=_LOG_CHANGES)
         members = sessions.change(lambda connection: _begin(connection, keyring.copy))
-        self._copies = {copy: _Copy(clock(), counts=True) for copy in members if copy != keyring.copy}
+        self._copies = {copy: _Copy(clock(), counts=True, member=True) for copy in members if copy != keyring.copy}
         keyring.copied_by(self)
 
     def missing(self) -> int:
@@ -125,7 +132,7 @@ class Standbys:
         self.wait()
 
     def _having(self, target: int) -> list[_Copy]:
-        return [each for each in self._copies.values() if each.counts and each.has >= target]
+        return [each for each in self._copies.values() if each.counts and each.member and each.has >= target]
 
     def _lacking(self, target: int) -> str:
         return (
@@ -136,11 +143,11 @@ class Standbys:
     def _leave(self, away: set[bytes]) -> None:
         """Have copies be no members any more; only once the database says so does nobody wait for them."""
         statement = "DELETE FROM member WHERE copy = ANY(%s)"
-        self._sessions.change(lambda connection: connection.execute(statement, (list(away),)))
-        with self._changed:
-            for copy in away:
-                # It may have come back meanwhile: then it has to copy everything anew.
-                self._copies.pop(copy, None)
+        with self._membership:
+            self._sessions.change(lambda connection: connection.execute(statement, (list(away),)))
+            with self._changed:
+                for copy in away:
+                    self._copies.pop(copy, None)
         _LOG.warning("a standby is left behind", copies=len(away))
 
     # The copies' side
@@ -160,22 +167,28 @@ class Standbys:
             follows = asked.stream == self._stream and not asked.offset and self._reaches(asked.position)
             if follows:
                 copy.has, copy.part = asked.position, (0, [])
-                joins = not copy.counts and asked.position == self._position
+                joins = not copy.member and (copy.counts or asked.position == self._position)
                 copy.counts = copy.counts or joins
                 self._changed.notify_all()
         if not follows:
             return self._part(copy, asked)
         if joins:
-            self._join(asked.copy)
+            self._join(asked.copy, copy)
         return self._next(asked.position)
 
     def _reaches(self, position: int) -> bool:
         first = self._log[0][0] if self._log else self._position + 1
         return first - 1 <= position <= self._position
 
-    def _join(self, copy: bytes) -> None:
+    def _join(self, name: bytes, copy: _Copy) -> None:
         statement = "INSERT INTO member (copy) VALUES (%s) ON CONFLICT DO NOTHING"
-        self._sessions.change(lambda connection: connection.execute(statement, (copy,)))
+        with self._membership:
+            if self._copies.get(name) is not copy:
+                return  # left behind meanwhile; it is asked again
+            self._sessions.change(lambda connection: connection.execute(statement, (name,)))
+            with self._changed:
+                copy.member = True
+                self._changed.notify_all()
         _LOG.info("a standby has everything")
 
     def _part(self, copy: _Copy, asked: Asked) -> Told:

@@ -139,9 +139,9 @@ class PostgresStore(Enrolling):
         """Have copies follow the keyring, so many `standbys` of which must have each change before it is answered."""
         self.standbys = Standbys(self._keyring, self._sessions, standbys)
 
-    async def _enrolled(self, work: Callable[[sqlite3.Connection], T]) -> T:
+    async def _enrolled(self, work: Callable[[sqlite3.Connection], T], *, everywhere: bool = True) -> T:
         # In a transaction of the database, though it holds nothing of this: so an earlier keeper changes nothing.
-        return await self._change(lambda _connection: self._keyring.change(work))
+        return await self._change(lambda _connection: self._keyring.change(work, everywhere=everywhere))
 
     async def _change(self, work: Callable[[Connection], T]) -> T:
         return await self._in_thread(lambda: self._sessions.change(work))

@@ -11,13 +11,17 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import psycopg
 import pytest
 
+from hubbub.protos import wire
 from hubbub.protos.copies import Asked, Row, Told
 from hubbub.protos.errors import Unreachable
 from hubbub.protos.messages import RoundState, Step
-from hubbub.protos.transport import TLS
+from hubbub.protos.refusals import Refusal
+from hubbub.protos.transport import TLS, open_channel
 from hubbub.service.errors import StoreError
+from hubbub.service.listening import listen, new_server
 from hubbub.service.troubles import Troubles
 from hubbub.shuffler.mix import Inners
 from hubbub.shuffler.postgres import PostgresStore, standbys, term
@@ -26,7 +30,9 @@ from hubbub.shuffler.postgres.keeping import create_copy, open_kept, take_term
 from hubbub.shuffler.postgres.keyring import Keyring
 from hubbub.shuffler.postgres.rows import checked
 from hubbub.shuffler.records import Held, Opened, Spent
+from hubbub.shuffler.turns import KEEPERS, StandingBy
 from support import postgres
+from support.samples import make_tls
 
 TASK = bytes(range(32))
 
@@ -146,6 +152,7 @@ async def test_nothing_is_answered_while_a_standby_that_counts_is_away_and_round
         with pytest.raises(StoreError, match="0 of the 1 standbys that settings count on"):
             await change()
     assert await keeper.rounds() == []
+    await keeper.step_masters(Step.STATUS, bytes(32), 0)  # a new store's first key: a keeper starts before its standbys
     async with other.following():
         await until(lambda: keeper.add_round(TASK, 0))
     (round_,) = await keeper.rounds()
@@ -203,8 +210,6 @@ def other_has(party: Party, rounds: int) -> None:
 
 
 def is_member(party: Party) -> bool:
-    import psycopg
-
     assert party.keyring is not None
     with psycopg.connect(party.address) as connection:
         found = connection.execute("SELECT copy FROM hubbub_shuffler.member").fetchall()
@@ -214,6 +219,43 @@ def is_member(party: Party) -> bool:
 async def test_a_keyring_that_was_never_copied_does_not_take_over(parties: tuple[Party, Party]) -> None:
     with pytest.raises(StoreError, match="of another keyring than"):
         parties[1].act()
+
+
+async def test_only_shufflers_may_follow(parties: tuple[Party, Party], tmp_path: Path) -> None:
+    one, other = parties
+    keeper = one.act(needed=1)
+    tls = make_tls(tmp_path / "tls", "shuffler", "operator")
+    assert keeper.standbys is not None
+    server = new_server()
+    wire.serve_standbys(server, keeper.standbys, KEEPERS)
+    port = listen(server, "127.0.0.1:0", tls["shuffler"].server(mutual=True))
+    await server.start()
+    async with open_channel(f"127.0.0.1:{port}", tls["operator"]) as channel:
+        with pytest.raises(Refusal, match="this port answers shuffler only"):
+            await wire.FollowCaller(channel).follow(Asked(bytes(16)), 10.0)
+    with contextlib.closing(Keyring(other.folder)) as keyring:
+        troubles = Troubles()
+        # The first address is a standby's, who is not the keeper.
+        refusing = new_server()
+        wire.serve_standbys(refusing, StandingBy(troubles), KEEPERS)
+        first = listen(refusing, "127.0.0.1:0", tls["shuffler"].server(mutual=True))
+        await refusing.start()
+        addresses = [f"127.0.0.1:{each}" for each in (first, port)]
+        task = asyncio.create_task(Following(keyring, addresses, tls["shuffler"], troubles).run())
+        for number in range(3):
+            await until(lambda number=number: keeper.add_round(TASK, number))  # type: ignore[misc]
+        assert set(keyring.rounds) == {(TASK, number) for number in range(3)}
+        assert troubles.now() == ()
+        await keeper.revoke([os.urandom(32) for _ in range(150)])  # more rows than one answer has
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        task = asyncio.create_task(Following(keyring, addresses, tls["shuffler"], troubles).run())
+        await until(lambda: keeper.add_round(TASK, 3))
+        assert (TASK, 3) in keyring.rounds
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+    await server.stop(None)
+    await refusing.stop(None)
 
 
 def test_rows_of_tables_that_there_are_not_are_refused() -> None:
@@ -319,8 +361,6 @@ class Schedule:
         assert [secret for secret in self.erased.values() for content in files if secret in content] == []
 
     def has_everything(self, party: Party) -> bool:
-        import psycopg
-
         with contextlib.closing(Keyring(party.folder)) as keyring, psycopg.connect(party.address) as connection:
             found = connection.execute("SELECT copy FROM hubbub_shuffler.member").fetchall()
             return (keyring.copy,) in found
