@@ -22,7 +22,7 @@ from hubbub.service.ports import Ports
 from hubbub.service.troubles import Troubles
 from hubbub.shuffler import turns
 from hubbub.shuffler.postgres import keeping, term
-from hubbub.shuffler.postgres.sessions import SCHEMA
+from hubbub.shuffler.postgres.schema import SCHEMA
 from hubbub.shuffler.postgres.term import Term
 from hubbub.shuffler.settings import Settings
 from support import postgres
@@ -152,7 +152,7 @@ async def test_whoever_is_replaced_ends_what_it_did_and_stands_by_until_it_may_a
     running = asyncio.create_task(first.run())
     await first.acts.wait()
     with psycopg.connect(first.settings.store) as connection:
-        connection.execute(f"SET search_path = {SCHEMA}")
+        connection.execute(f"SET search_path = {SCHEMA.name}")
         connection.execute("UPDATE keeper SET term = term + 1")
     await first.ended.wait()
     await first.acts.wait()
