@@ -160,6 +160,6 @@ async def test_a_standby_goes_on_with_a_round_whose_keeper_was_killed_or_stopped
             path.write_bytes(found.certificate)
             verified = hubbub("verify", path, "--json").json
             assert verified["verified"]
-            assert [each.counted for each in found.queries] == [DEVICES]
+            assert [each.reports for each in found.queries] == [DEVICES]
         finally:
             await pair.services[1].stop()
