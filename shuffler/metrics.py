@@ -90,6 +90,8 @@ EXACT = frozenset(
         f"{PREFIX}_log_lines_waiting",
         f"{PREFIX}_certificate_days_left",
         f"{PREFIX}_build_info",
+        f"{PREFIX}_keeper",
+        f"{PREFIX}_term",
         "process_start_time_seconds",
         "process_max_fds",
     }

@@ -174,8 +174,7 @@ def _queue(settings: Settings) -> Queue:
 def _metrics(settings: Settings, term: Term | None) -> tuple[Counts, Metrics]:
     counts = Counts(settings.count_step)
     metrics = Metrics("shuffler", Stage, CoarseRegistry(counts, is_exact))
-    if term is not None:
-        keeper_gauge(metrics.registry, term)
+    keeper_gauge(metrics.registry, 0 if term is None else term.number)
     return counts, metrics
 
 

@@ -180,7 +180,7 @@ async def _listen(ports: Ports, settings: Settings, certificates: Certificates, 
     await ports.open("control", settings.control_listen, wire.CONTROL_SERVICE, server, mutual, intake)
     await open_to_others(ports, settings, certificates, StandingBy(troubles), None)
     registry, tls = CollectorRegistry(), settings.tls.paths()
-    keeper_gauge(registry, None)
+    keeper_gauge(registry, 0, acts=False)
     await ports.open_metrics(settings.metrics_listen, registry, tls, lambda: certificates.renewals)
 
 
@@ -223,15 +223,14 @@ async def _taken(settings: Settings, troubles: Troubles, stopping: asyncio.Event
                 return term
 
 
-def keeper_gauge(registry: CollectorRegistry, term: Term | None) -> None:
-    """Have metrics say whether this shuffler is the keeper, and in which term; None: it stands by."""
-    acting = Gauge("hubbub_shuffler_keeper", "1 while this shuffler keeps rounds, 0 while it stands by.", registry=None)
-    acting.set(0 if term is None else 1)
-    registry.register(acting)
-    if term is not None:
-        number = Gauge("hubbub_shuffler_term", "The term in which this shuffler keeps rounds.", registry=None)
-        number.set(term.number)
-        registry.register(number)
+def keeper_gauge(registry: CollectorRegistry, number: int, *, acts: bool = True) -> None:
+    """Have metrics say whether this shuffler is the keeper, and in the term of which number; 0: it needs none."""
+    what = "1 while this shuffler keeps rounds, 0 while it stands by."
+    terms = "The term in which this shuffler keeps rounds; 0 where it needs none, or stands by."
+    for name, text, value in (("keeper", what, int(acts)), ("term", terms, number)):
+        gauge = Gauge(f"hubbub_shuffler_{name}", text, registry=None)
+        gauge.set(value)
+        registry.register(gauge)
 
 
 class StandingBy:

@@ -12,17 +12,20 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from prometheus_client import CollectorRegistry
 
 from hubbub.protos.errors import Unreachable
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.transport import TLS, open_channel
 from hubbub.protos.wire import ControlCaller
+from hubbub.service.coarse import CoarseRegistry, Counts
 from hubbub.service.health import is_serving
 from hubbub.service.ports import Ports
 from hubbub.service.troubles import Troubles
 from hubbub.shuffler import turns
+from hubbub.shuffler.metrics import is_exact
 from hubbub.shuffler.postgres import keeping, term
-from hubbub.shuffler.postgres.sessions import SCHEMA
+from hubbub.shuffler.postgres.schema import SCHEMA
 from hubbub.shuffler.postgres.term import Term
 from hubbub.shuffler.settings import Settings
 from support import postgres
@@ -145,6 +148,15 @@ async def test_one_acts_and_the_other_says_that_it_stands_by_until_it_is_its_tur
     assert (first.announced, second.announced) == (1, 0)
 
 
+def test_the_metrics_say_who_keeps_rounds_and_in_which_term() -> None:
+    acting, standing = CoarseRegistry(Counts(100), is_exact), CollectorRegistry()
+    turns.keeper_gauge(acting, 3)
+    turns.keeper_gauge(standing, 0, acts=False)
+    names = ("hubbub_shuffler_keeper", "hubbub_shuffler_term")
+    assert [acting.get_sample_value(name) for name in names] == [1, 3]
+    assert [standing.get_sample_value(name) for name in names] == [0, 0]
+
+
 async def test_whoever_is_replaced_ends_what_it_did_and_stands_by_until_it_may_act_again(
     pair: tuple[Shuffler, Shuffler],
 ) -> None:
@@ -152,7 +164,7 @@ async def test_whoever_is_replaced_ends_what_it_did_and_stands_by_until_it_may_a
     running = asyncio.create_task(first.run())
     await first.acts.wait()
     with psycopg.connect(first.settings.store) as connection:
-        connection.execute(f"SET search_path = {SCHEMA}")
+        connection.execute(f"SET search_path = {SCHEMA.name}")
         connection.execute("UPDATE keeper SET term = term + 1")
     await first.ended.wait()
     await first.acts.wait()
