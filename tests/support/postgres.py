@@ -37,16 +37,16 @@ from hubbub.shuffler.postgres.schema import SCHEMA
 ADDRESS_FILE = "address"
 """Holds, in a store's folder, the address of its database."""
 
-K = TypeVar("K")
 S = TypeVar("S")
 
 
 @dataclass(frozen=True)
-class Kind(Generic[K, S]):
-    """A service's store: where it is in a database, its keyring, and itself."""
+class Kind(Generic[S]):
+    """A service's store: where it is in a database, how its keyring is made and opened, and itself."""
 
     schema: Schema
-    keyring: type[K]
+    create: Callable[[Path], Path]
+    keyring: Callable[..., Any]
     store: Callable[..., S]
 
     def store_in(self, folder: Path, **named: Any) -> S:
@@ -56,18 +56,17 @@ class Kind(Generic[K, S]):
         """
         kept = folder / ADDRESS_FILE
         if not kept.exists():
-            create: Callable[[Path], Path] = self.keyring.create
-            create(folder)
+            self.create(folder)
             kept.write_text(new_database())
         of_keyring = {"connection": named.pop("sqlite")} if "sqlite" in named else {}
         troubles = named.pop("troubles", None)
-        keyring = self.keyring(folder, troubles=troubles, **of_keyring)  # type: ignore[call-arg]
+        keyring = self.keyring(folder, troubles=troubles, **of_keyring)
         return self.store(keyring, kept.read_text(), troubles=troubles, **named)
 
 
-SHUFFLER = Kind(SCHEMA, ShufflerKeyring, shuffler.PostgresStore)
-ANALYZER = Kind(analyzer.SCHEMA, AnalyzerKeyring, analyzer.PostgresStore)
-KINDS: tuple[Kind[Any, Any], ...] = (SHUFFLER, ANALYZER)
+SHUFFLER = Kind(SCHEMA, ShufflerKeyring.create, ShufflerKeyring, shuffler.PostgresStore)
+ANALYZER = Kind(analyzer.SCHEMA, AnalyzerKeyring.create, AnalyzerKeyring, analyzer.PostgresStore)
+KINDS: tuple[Kind[Any], ...] = (SHUFFLER, ANALYZER)
 
 
 _CHANGE = re.compile(
