@@ -97,7 +97,7 @@ def _full_server() -> Exception:
     return psycopg.errors.DiskFull("could not extend file: No space left on device")
 
 
-def _postgres(kind: postgres.Kind[Any, Any]) -> Implementation[Any]:
+def _postgres(kind: postgres.Kind[Any]) -> Implementation[Any]:
     def open_watched(folder: Path, watch: Watch, troubles: Troubles) -> Any:
         return _postgres_watched(kind, folder, watch, troubles)
 
@@ -106,7 +106,7 @@ def _postgres(kind: postgres.Kind[Any, Any]) -> Implementation[Any]:
     )
 
 
-def _postgres_watched(kind: postgres.Kind[Any, Any], folder: Path, watch: Watch, troubles: Troubles) -> Any:
+def _postgres_watched(kind: postgres.Kind[Any], folder: Path, watch: Watch, troubles: Troubles) -> Any:
     """A store whose changes of the database and of its keyring are told."""
 
     def of_keyring(point: str) -> None:

@@ -30,23 +30,23 @@ from hubbub.analyzer.postgres.keyring import Keyring as AnalyzerKeyring
 from hubbub.service.erasing import PAGE_BYTES, taken_out
 from hubbub.service.postgres.schema import Schema, bring_forward
 from hubbub.shuffler.postgres import PostgresStore
+from hubbub.shuffler.postgres import store as shuffler
 from hubbub.shuffler.postgres.keyring import Keyring as ShufflerKeyring
 from hubbub.shuffler.postgres.schema import SCHEMA
 
 ADDRESS_FILE = "address"
 """Holds, in a store's folder, the address of its database."""
 
-K = TypeVar("K")
 S = TypeVar("S")
 
 
 @dataclass(frozen=True)
-class Kind(Generic[K, S]):
-    """A service's store: where it is in a database, what makes its keyring and opens it, and itself."""
+class Kind(Generic[S]):
+    """A service's store: where it is in a database, how its keyring is made and opened, and itself."""
 
     schema: Schema
     create: Callable[[Path], Path]
-    keyring: type[K]
+    keyring: Callable[..., Any]
     store: Callable[..., S]
 
     def store_in(self, folder: Path, **named: Any) -> S:
@@ -60,13 +60,13 @@ class Kind(Generic[K, S]):
             kept.write_text(new_database())
         of_keyring = {"connection": named.pop("sqlite")} if "sqlite" in named else {}
         troubles = named.pop("troubles", None)
-        keyring = self.keyring(folder, troubles=troubles, **of_keyring)  # type: ignore[call-arg]
+        keyring = self.keyring(folder, troubles=troubles, **of_keyring)
         return self.store(keyring, kept.read_text(), troubles=troubles, **named)
 
 
-SHUFFLER = Kind(SCHEMA, ShufflerKeyring.create, ShufflerKeyring, PostgresStore)
+SHUFFLER = Kind(SCHEMA, ShufflerKeyring.create, ShufflerKeyring, shuffler.PostgresStore)
 ANALYZER = Kind(analyzer.SCHEMA, AnalyzerKeyring.create, AnalyzerKeyring, analyzer.PostgresStore)
-KINDS: tuple[Kind[Any, Any], ...] = (SHUFFLER, ANALYZER)
+KINDS: tuple[Kind[Any], ...] = (SHUFFLER, ANALYZER)
 
 
 _CHANGE = re.compile(
@@ -117,7 +117,6 @@ class OwnServer:
     def crash(self) -> None:
         """Have the server end at once, without a word to anybody, as when its machine does."""
         process = self._server.get_postmaster_info().process
-        assert process is not None
         process.send_signal(signal.SIGQUIT)
         process.wait()
 
