@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from http import HTTPStatus
-from typing import Protocol
+from typing import Protocol, cast
 
 import httptools
 
@@ -22,6 +22,9 @@ MOST_HEAD_BYTES = 16 * 1024
 
 MOST_HEADERS = 64
 """Headers of a request."""
+
+AT_ONCE_BYTES = 4096
+"""Bytes of a message that is answered without waiting for it, where all of it is there."""
 
 FIRST_SECONDS = 10.0
 """How long a connection may be open before its first request begins."""
@@ -88,9 +91,8 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin; TLS is agreed on."""
-        if not isinstance(transport, asyncio.Transport):
-            raise TypeError(f"{transport!r} is no transport of bytes both ways")
-        self._transport = transport
+        # Of whichever event loop it is: uvloop's have the methods of `asyncio.Transport` and are no subclass of it.
+        self._transport = cast(asyncio.Transport, transport)
         # Told at once of anything that the transport cannot hand on, and again when all of it was.
         transport.set_write_buffer_limits(high=1, low=0)
         self._born = self._since = self._loop.time()
@@ -234,7 +236,11 @@ class Connection(asyncio.Protocol):
         return await self._arrived
 
     async def _answer(self, begun: Begun) -> None:
-        reply = await self._host.doorway.answer(begun, self.name, self._read)
+        # Most messages of one device come in one piece with their head: they need no deadline to be whole. Larger ones
+        # are not handed over as they are, as each caller on the way would hold them until the answer.
+        at_once = self._whole and len(self._body) <= AT_ONCE_BYTES
+        read = self._taken_body() if at_once else self._read
+        reply = await self._host.doorway.answer(begun, self.name, read)
         self._work = None
         # What is still on its way of a message that was refused is not read, and cannot be told from the next request.
         self._last |= not self._whole

@@ -10,7 +10,7 @@ import pytest
 from hubbub.protos.envelope import Destination
 from hubbub.protos.messages import Answer, Receipt, Submission
 from hubbub.protos.refusals import Reason, Refusal
-from hubbub.shuffler.gathering import Gathering
+from hubbub.shuffler.gathering import GATHER_MOST, Gathering
 
 HERE, THERE = Destination(bytes(32), 0, bytes(32)), Destination(bytes(32), 1, bytes(32))
 
@@ -48,6 +48,20 @@ async def test_calls_of_one_moment_are_brought_together_and_answered_each_its_ow
     answers = await asyncio.gather(*(gathering.answer(HERE, one) for one in each))
     assert held.calls == [(HERE, 40)]
     assert [repr(answer) for answer in answers] == [repr(answer_to(HERE, one)) for one in each]
+
+
+async def test_as_many_as_are_enough_do_not_wait_for_more() -> None:
+    held = Held()
+    # So long that the test would time out.
+    gathering = Gathering(held.answer_all, seconds=1e6)
+    first = asyncio.ensure_future(gathering.answer(HERE, submission(0)))
+    await held.brought.acquire()
+    more = [asyncio.ensure_future(gathering.answer(HERE, submission(number))) for number in range(2 * GATHER_MOST)]
+    for _ in range(2):
+        await held.brought.acquire()
+    held.let.set()
+    await asyncio.gather(first, *more)
+    assert held.calls == [(HERE, 1), (HERE, GATHER_MOST), (HERE, GATHER_MOST)]
 
 
 async def test_each_round_is_a_call_of_its_own() -> None:
