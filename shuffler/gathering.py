@@ -14,9 +14,12 @@ from hubbub.protos.messages import Answer, Submission
 GATHER_SECONDS = 0.01
 """How long calls gather while others are in work, about as long as those take. A call that comes alone goes at once."""
 
-GATHER_MOST = 50
-"""So many calls go without waiting for more: what they share is shared enough then, and the processes that open have
-the next ones while the store writes these."""
+GATHER_FEWEST, GATHER_MOST = 25, 100
+"""So many calls go without waiting for more: what they share is shared enough by the latter."""
+
+GROUPS = 4
+"""Between the two, a fourth of all calls on their way: who has so many at a time and waits for answers would else wait
+in lockstep, as one group that is gathered, opened or written while all else is idle."""
 
 AnswerAll = Callable[[Destination, Sequence[Submission]], Awaitable[list[Answer]]]
 """Answers the submissions of one call, in order."""
@@ -31,7 +34,7 @@ class Gathering:
         self._answer_all = answer_all
         self._seconds = seconds
         self._gathered: dict[Destination, list[_Caller]] = {}
-        self._count = 0
+        self._count = self._unanswered = 0
         self._beginning: asyncio.TimerHandle | None = None
         self._in_work: set[asyncio.Task[None]] = set()
 
@@ -44,7 +47,8 @@ class Gathering:
             self._beginning = loop.call_later(self._seconds if self._in_work else 0.0, self._begin)
         self._gathered.setdefault(destination, []).append((submission, answered))
         self._count += 1
-        if self._count >= GATHER_MOST:
+        self._unanswered += 1
+        if self._count >= min(GATHER_MOST, max(GATHER_FEWEST, self._unanswered // GROUPS)):
             self._begin()
         return await answered
 
@@ -68,6 +72,7 @@ class Gathering:
             _fail([answered for _submission, answered in callers if not answered.done()], error)
         finally:
             # This was cancelled, if somebody still waits: the processes that open are being stopped.
+            self._unanswered -= len(callers)
             for _submission, answered in callers:
                 answered.cancel()
 
