@@ -45,6 +45,7 @@ def command(
         import asyncio
 
         from hubbub.protos.errors import HubbubError
+        from hubbub.service import loops
         from hubbub.shuffler.server import own_tasks, serve
         from hubbub.shuffler.settings import load
         from hubbub.shuffler.stores import open_store
@@ -63,7 +64,7 @@ def command(
             print_json(report) if as_json else console().print(said, markup=False, soft_wrap=True)
             return
         if not kept_up(_kept(found), create=create_store, check=check_store, accept=accept_lost_log, as_json=as_json):
-            asyncio.run(serve(found, announce=announcer("shuffler", as_json)))
+            loops.run(lambda: serve(found, announce=announcer("shuffler", as_json)), found.event_loop)
 
 
 def _kept(found: Settings) -> Kept:

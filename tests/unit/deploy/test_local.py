@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from hubbub.client import Fleet
+from hubbub.deploy.chain import change
 from hubbub.deploy.local import LocalPipeline
 from hubbub.deploy.verification import Pins, verify
+from hubbub.protos.keys import Role
 
 DRAFT = f"""
 [task]
@@ -37,6 +39,10 @@ async def test_devices_and_fleets_submit_by_https_and_the_certificate_verifies(t
         assert pipeline.shuffler.startswith("https://127.0.0.1:")
         async with pipeline.device("kiosk") as device:
             assert (await device.submit({"theme": "dark"})).sent
+        # On the same ports and store, in the other event loop, by which the operator's calls by gRPC come, too.
+        await pipeline.stop(Role.SHUFFLER)
+        change(pipeline.folder.of(Role.SHUFFLER) / "shuffler.toml", "event_loop", "uvloop")
+        await pipeline.start(Role.SHUFFLER)
         fleet = Fleet(
             pipeline.task.encode(),
             operator_key=pipeline.operator_key,
