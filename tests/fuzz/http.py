@@ -90,7 +90,7 @@ async def _answered(samples: dict[str, Any], pieces: list[bytes]) -> bytes:
             await asyncio.sleep(0)
     connection.connection_lost(None)
     await asyncio.sleep(0)
-    if intake.places.in_work or intake.places.waiting or intake.places._bytes:
+    if intake.places.in_work or intake.places.waiting or intake.places._bytes or intake.places._received:
         raise RuntimeError("something of a connection that is over is still held")
     return bytes(transport.written)
 

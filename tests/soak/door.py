@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 CONNECTIONS = 60
 """Connections that one thread holds at once; four threads come to what one address may have."""
 
-UNFINISHED_BYTES = 7_900_000
-"""What a call announces of which the last 100 bytes never come."""
+UNFINISHED_BYTES = (7_900_000, 4_000_000, 2_000_000, 1_000_000, 200_000, 60_000)
+"""Sizes of calls whose last 100 bytes never come: the largest that the service takes counts."""
 
 PAUSE_SECONDS = 0.05
 """Between two tries of a connection that was refused."""
@@ -65,9 +65,25 @@ def unread(target: Target, sent: Counter[str]) -> None:
 
 
 def unfinished(target: Target, sent: Counter[str]) -> None:
-    """Calls of 8 MB without their last 100 bytes."""
-    body = bytes(UNFINISHED_BYTES - 100)
-    _hold(target, sent, written("POST", SUBMIT_BATCH, body, content_length=str(UNFINISHED_BYTES)))
+    """Calls as large as the service takes, without their last 100 bytes."""
+    size = next((size for size in UNFINISHED_BYTES if _is_taken(target, sent, size)), UNFINISHED_BYTES[-1])
+    sent[f"threads with calls of {size:,} bytes"] += 1
+    _hold(target, sent, written("POST", SUBMIT_BATCH, bytes(size - 100), content_length=str(size)))
+
+
+def _is_taken(target: Target, sent: Counter[str], size: int) -> bool:
+    """Whether the service waits for a message of that size; what is too large it refuses at once."""
+    connection = _connected(target, sent)
+    if connection is None:
+        return False
+    with connection, contextlib.suppress(OSError):
+        connection.settimeout(max(0.001, min(0.5, target.left)))
+        connection.sendall(written("POST", SUBMIT_BATCH, content_length=str(size)))
+        try:
+            connection.recv(1)
+        except TimeoutError:
+            return True
+    return False
 
 
 def heads(target: Target, sent: Counter[str]) -> None:
