@@ -25,6 +25,7 @@ OPTIONAL = {
     "hubbub.accountant.rigorous": "rigorous",
     "hubbub.deploy.pictures.draw": "plots",
     "hubbub.shuffler.postgres": "postgres",
+    "hubbub.service.loops": "uvloop",
     "hubbub.service.spark": "spark",
 }
 """Modules of commands that have an extra of their own: an error says which, where it is missing."""
