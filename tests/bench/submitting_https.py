@@ -45,7 +45,7 @@ AT_A_TIME = 400
 """Calls with one device on their way at a time by HTTPS: so many that nobody waits for nothing to do."""
 
 BY_GRPC_AT_A_TIME = 100
-"""The same by gRPC, as in `submitting`: its event loop is busy with fewer, and of 400 on a connection some are refused."""
+"""The same by gRPC, as in `submitting`: fewer keep it busy, and of 400 on a connection some are refused."""
 
 RUNS = 5
 """Runs of limit and result, by turns."""
