@@ -95,7 +95,7 @@ async def _answered(samples: dict[str, Any], pieces: list[bytes]) -> bytes:
     return bytes(transport.written)
 
 
-async def _at_once(_connection: str) -> None:
+async def _at_once(connection: str) -> None:
     """Do not wait."""
 
 
