@@ -34,6 +34,7 @@ from hubbub.deploy.load.offer import (
 from hubbub.deploy.settings import ClientSettings
 from hubbub.deploy.ticketing import read_tickets
 from hubbub.protos.admission import Mode
+from hubbub.protos.hosts import HTTPS
 from hubbub.protos.transport import MAXIMUM_SUBMISSIONS
 from hubbub.service.settings import load as load_settings
 
@@ -150,7 +151,7 @@ def deployment_in(
 
 
 def _is_here(address: str) -> bool:
-    host = address.rpartition(":")[0].strip("[]")
+    host = address.removeprefix(HTTPS).rpartition(":")[0].strip("[]")
     if host == "localhost":
         return True
     try:

@@ -29,6 +29,9 @@ PUBLIC_PORT = 7301
 CERTIFIED_SHUFFLER_PORT, CERTIFIED_PORT = 7306, 7304
 """The same two of devices that show certificates."""
 
+HTTPS_SHUFFLER_PORT, HTTPS_PORT = 7309, 7308
+"""The same two of devices that come by HTTPS."""
+
 METRICS_PORT = 7307
 """The proxy's port on loopback for Prometheus."""
 
@@ -43,6 +46,8 @@ class Proxy:
         name: whom the shuffler's certificate must be for.
         certified: where devices call it that show certificates; not used as long as those lines are comments.
         certified_shuffler: the shuffler's `devices_listen`.
+        https: where devices call it by HTTPS; not used as long as those lines are comments.
+        https_shuffler: the shuffler's `https_listen`.
         metrics: where Prometheus reads its numbers, without TLS: on loopback.
     """
 
@@ -51,12 +56,15 @@ class Proxy:
     name: str = "localhost"
     certified: str = f"127.0.0.1:{CERTIFIED_PORT}"
     certified_shuffler: str = f"127.0.0.1:{CERTIFIED_SHUFFLER_PORT}"
+    https: str = f"127.0.0.1:{HTTPS_PORT}"
+    https_shuffler: str = f"127.0.0.1:{HTTPS_SHUFFLER_PORT}"
     metrics: str = f"127.0.0.1:{METRICS_PORT}"
 
     @classmethod
     def at(cls, host: str) -> Proxy:
         """The proxy of a deployment that binds `host`, on the shuffler's machine."""
-        return cls(f"{bracketed(host)}:{PUBLIC_PORT}", certified=f"{bracketed(host)}:{CERTIFIED_PORT}")
+        at = bracketed(host)
+        return cls(f"{at}:{PUBLIC_PORT}", certified=f"{at}:{CERTIFIED_PORT}", https=f"{at}:{HTTPS_PORT}")
 
 
 def configured(proxy: Proxy) -> str:
@@ -68,6 +76,8 @@ def configured(proxy: Proxy) -> str:
         "@NAME@": proxy.name,
         "@CERTIFIED@": proxy.certified,
         "@CERTIFIED_SHUFFLER@": proxy.certified_shuffler,
+        "@HTTPS@": proxy.https,
+        "@HTTPS_SHUFFLER@": proxy.https_shuffler,
         "@METRICS@": proxy.metrics,
     }
     for place, value in places.items():

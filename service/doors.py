@@ -36,6 +36,10 @@ LOOK_SECONDS = 1.0
 BACKLOG = 1024
 """Connections that the system has and the door has not taken yet."""
 
+RECEIVE_BYTES = 64 * 1024
+"""What the system takes of a connection ahead of the door, about, which is what the door reads at a time. TLS keeps
+twice as much for each connection that has sent so much; without this half a megabyte each."""
+
 PAUSE_SECONDS = 0.1
 """How long no connection is taken after the system refused one, as it does without files."""
 
@@ -101,6 +105,8 @@ class Door:
         except OSError as error:
             raise cannot_listen(address, error) from error
         self._listener.setblocking(False)
+        # Connections have it from here; set later, the window that they are offered would be larger.
+        self._listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BYTES)
         for work in (self._accept(self._listener), self._look()):
             self._begin(asyncio.get_running_loop().create_task(work))
         port: int = self._listener.getsockname()[1]

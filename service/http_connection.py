@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from http import HTTPStatus
-from typing import Protocol
+from typing import Protocol, cast
 
 import httptools
 
@@ -22,6 +22,9 @@ MOST_HEAD_BYTES = 16 * 1024
 
 MOST_HEADERS = 64
 """Headers of a request."""
+
+AT_ONCE_BYTES = 4096
+"""Bytes of a message that is answered without waiting for it, where all of it is there."""
 
 FIRST_SECONDS = 10.0
 """How long a connection may be open before its first request begins."""
@@ -70,6 +73,7 @@ class Connection(asyncio.Protocol):
         """The connection ends with the next answer."""
         self._deaf = False
         """Nothing more is read."""
+        self._body = bytearray()
         self._reset()
         self._fresh = True
 
@@ -77,7 +81,7 @@ class Connection(asyncio.Protocol):
         """Be ready for the next request."""
         self._path = b""
         self._headers: dict[bytes, bytes] = {}
-        self._body = bytearray()
+        self._taken_body()
         self._head_bytes = 0
         self._headed = self._whole = self._fresh = False
         self._fault: Reply | None = None
@@ -88,17 +92,17 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin; TLS is agreed on."""
-        if not isinstance(transport, asyncio.Transport):
-            raise TypeError(f"{transport!r} is no transport of bytes both ways")
-        self._transport = transport
+        # Of whichever event loop it is: uvloop's have the methods of `asyncio.Transport` and are no subclass of it.
+        self._transport = cast(asyncio.Transport, transport)
         # Told at once of anything that the transport cannot hand on, and again when all of it was.
-        transport.set_write_buffer_limits(high=1, low=0)
+        self._transport.set_write_buffer_limits(high=1, low=0)
         self._born = self._since = self._loop.time()
         self._host.connected(self)
 
     def connection_lost(self, _error: Exception | None) -> None:
         """Give everything back; a call in work hears of it as gRPC's do."""
         self._last = self._deaf = True
+        self._taken_body()
         if self._work is not None:
             self._work.cancel()
         self._all_sent()
@@ -190,6 +194,7 @@ class Connection(asyncio.Protocol):
         """Take a piece of the body; its length was checked beforehand."""
         if not self._whole and self._fault is None:
             self._body += body
+            self._host.doorway.intake.places.receive(len(body))
 
     def on_message_complete(self) -> None:
         """Note that the request is whole."""
@@ -224,8 +229,9 @@ class Connection(asyncio.Protocol):
     # Answers
 
     def _taken_body(self) -> bytes:
-        body, self._body = bytes(self._body), bytearray()
-        return body
+        body, self._body = self._body, bytearray()
+        self._host.doorway.intake.places.receive(-len(body))
+        return bytes(body)
 
     async def _read(self) -> bytes:
         if self._whole:
@@ -234,7 +240,11 @@ class Connection(asyncio.Protocol):
         return await self._arrived
 
     async def _answer(self, begun: Begun) -> None:
-        reply = await self._host.doorway.answer(begun, self.name, self._read)
+        # Most messages of one device come in one piece with their head: they need no deadline to be whole. Larger ones
+        # are not handed over as they are, as each caller on the way would hold them until the answer.
+        at_once = self._whole and len(self._body) <= AT_ONCE_BYTES
+        read = self._taken_body() if at_once else self._read
+        reply = await self._host.doorway.answer(begun, self.name, read)
         self._work = None
         # What is still on its way of a message that was refused is not read, and cannot be told from the next request.
         self._last |= not self._whole
@@ -307,6 +317,8 @@ class Connection(asyncio.Protocol):
     def close(self) -> None:
         """Close once what was written is taken."""
         self._last = self._deaf = True
+        # The other end may take its time to close as well, and what came of its message is of no use any more.
+        self._taken_body()
         if self._transport is not None:
             self._transport.close()
 

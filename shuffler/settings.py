@@ -8,6 +8,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from hubbub.service.loops import EventLoop
 from hubbub.service.settings import (
     Address,
     Database,
@@ -60,6 +61,9 @@ class PublicSettings(Table):
         default=(), description="successions of identities (`hubbub keys`), or folders of them (*.json)"
     )
     processes: int = Field(default=0, ge=0, le=1024, description="processes that open envelopes; 0 is one per core")
+    event_loop: EventLoop = Field(
+        default="asyncio", description="event loop of the service: asyncio, or uvloop (extra uvloop)"
+    )
     queue: int = Field(
         default=20_000, ge=1, le=10_000_000, description="submissions in work at once; more are answered OVERLOADED"
     )

@@ -54,9 +54,8 @@ def command(
     hubbub shuffler deployment/shuffler/shuffler.toml
     """
     with failures(as_json):
-        import asyncio
-
         from hubbub.protos.errors import HubbubError
+        from hubbub.service import loops
         from hubbub.shuffler.server import serve
         from hubbub.shuffler.settings import is_replica, load
 
@@ -72,17 +71,17 @@ def command(
             _give_up(found, give_up, though_whole, as_json)
             return
         if not kept_up(_kept(found), create=create_store, check=check_store, accept=accept_lost_log, as_json=as_json):
-            asyncio.run(serve(found, announce=announcer("shuffler", as_json)))
+            loops.run(lambda: serve(found, announce=announcer("shuffler", as_json)), found.event_loop)
 
 
 def _replicate(path: Path, role: str, as_json: bool) -> None:
     """Run a replica."""
-    import asyncio
-
+    from hubbub.service import loops
     from hubbub.shuffler.replica import serve_replica
     from hubbub.shuffler.settings import load_replica
 
-    asyncio.run(serve_replica(load_replica(path, role), announce=announcer("replica", as_json)))
+    found = load_replica(path, role)
+    loops.run(lambda: serve_replica(found, announce=announcer("replica", as_json)), found.event_loop)
 
 
 def _give_up(found: Settings, which: str, though_whole: bool, as_json: bool) -> None:

@@ -32,14 +32,16 @@ categories = ["dark", "light"]
 
 
 @contextlib.asynccontextmanager
-async def pipeline(devices: int, connections: int) -> AsyncIterator[tuple[Deployment, LocalPipeline]]:
-    """Start a pipeline for a load of so many enrolled devices, and stop it at the end.
+async def pipeline(
+    devices: int, connections: int, *, https: bool = False
+) -> AsyncIterator[tuple[Deployment, LocalPipeline]]:
+    """Start a pipeline for a load of so many enrolled devices, and stop it at the end; with `https` they come by HTTPS.
 
     Raises:
         ServiceError: where a service does not start.
     """
     start = datetime.now(UTC).isoformat(timespec="seconds")
-    async with LocalPipeline(TASK.format(start=start)) as running:
+    async with LocalPipeline(TASK.format(start=start), https=https) as running:
         tickets = running.directory / "tickets"
         write_private(tickets, b"\n".join(running.tickets(devices)))
         yield deployment_of(running, tickets, connections), running

@@ -54,6 +54,8 @@ _NUMBER = re.compile(rb"[0-9]{1,10}")
 _LOG = logging.getLogger(__name__)
 
 Header = tuple[str, str]
+Read = Callable[[], Awaitable[bytes]] | bytes
+"""Gives a call's message, or is the message."""
 
 
 def code_of(status: grpc.StatusCode) -> str:
@@ -66,10 +68,17 @@ def status_of(code: str) -> grpc.StatusCode:
     return next((status for status in grpc.StatusCode if code_of(status) == code), grpc.StatusCode.UNKNOWN)
 
 
-class Reply:
-    """What is answered over HTTP: a status, headers and a body. `sent` is to be called once it was taken."""
+_PAUSED = code_of(grpc.StatusCode.INVALID_ARGUMENT)
+"""The code of what is refused for what it is; `Places.pause` says why such an answer waits."""
 
-    __slots__ = ("body", "headers", "sent", "status")
+
+class Reply:
+    """What is answered over HTTP: a status, headers and a body. `sent` is to be called once it was taken.
+
+    `code` is Connect's of an error, empty for what is none.
+    """
+
+    __slots__ = ("body", "code", "headers", "sent", "status")
 
     def __init__(
         self,
@@ -77,14 +86,15 @@ class Reply:
         headers: tuple[Header, ...] = (),
         body: bytes = b"",
         sent: Callable[[object], None] | None = None,
+        code: str = "",
     ) -> None:
-        self.status, self.headers, self.body, self.sent = status, headers, body, sent
+        self.status, self.headers, self.body, self.sent, self.code = status, headers, body, sent, code
 
 
 def error(code: str, message: str, headers: tuple[Header, ...] = (), status: int | None = None) -> Reply:
     """Return an error as Connect has it; `status` replaces the code's own status of HTTP."""
     body = json.dumps({"code": code, "message": message}, ensure_ascii=False).encode()
-    return Reply(status or _HTTP[code], (("content-type", JSON), *headers), body)
+    return Reply(status or _HTTP[code], (("content-type", JSON), *headers), body, code=code)
 
 
 def refused(refusal: Refusal) -> Reply:
@@ -152,8 +162,18 @@ class Doorway:
         self.intake.places.refused[limit] += 1
         self._malformed(call.name, 1)
 
-    async def answer(self, begun: Begun, connection: str, read: Callable[[], Awaitable[bytes]]) -> Reply:
-        """Answer a call whose message `read` gives; whatever goes wrong is answered, too."""
+    async def answer(self, begun: Begun, connection: str, read: Read) -> Reply:
+        """Answer a call whose message `read` gives, or is; whatever goes wrong is answered, too.
+
+        Who sends what no device would send waits for that answer, as at the gRPC ports.
+        """
+        reply = await self._answered(begun, connection, read)
+        # Here, where nothing holds on to what was sent any more.
+        if reply.code == _PAUSED:
+            await self.intake.places.pause(connection)
+        return reply
+
+    async def _answered(self, begun: Begun, connection: str, read: Read) -> Reply:
         asked = Asked(begun.call, begun.method, self._malformed, connection, connection)
         try:
             if begun.seconds is None:
@@ -171,6 +191,6 @@ class Doorway:
             _LOG.exception("a call failed")
             return error("internal", "the service failed at this call; its log says why")
 
-    async def _taken(self, asked: Asked, read: Callable[[], Awaitable[bytes]]) -> Reply:
+    async def _taken(self, asked: Asked, read: Read) -> Reply:
         body, sent = await self.intake.take(asked, read)
         return Reply(200, (("content-type", PROTO),), body, sent)

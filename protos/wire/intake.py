@@ -133,9 +133,11 @@ class Intake:
             raise self.places.refusal(Limit.MEMORY, "the service holds as much memory as it may")
 
     async def take(
-        self, asked: Asked, read: Callable[[], Awaitable[object]], context: Context | None = None
+        self, asked: Asked, read: Callable[[], Awaitable[object]] | bytes, context: Context | None = None
     ) -> tuple[bytes, Callable[[object], None] | None]:
         """Answer a call of either door: await its message, and give it to its method if it is within every limit.
+
+        `read` gives the message, or is the message where all of it is there: then nothing is waited for.
 
         Returns the answer, and what is to be called once that was taken, where its bytes are shared among connections.
 
@@ -145,7 +147,8 @@ class Intake:
         """
         self._check_memory()
         call, caller, connection = asked.call, asked.caller, asked.connection
-        raw = await self.places.whole(asked.peer, read)
+        raw = read if isinstance(read, bytes) else await self.places.whole(asked.peer, read)
+        del read
         if not isinstance(raw, bytes):  # the end of the call, instead of its message
             raise MessageError(f"a call of {call.name} without a request")
         size = len(raw)

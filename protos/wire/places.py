@@ -132,7 +132,7 @@ class Places:
         self._crowded: set[asyncio.Timeout] = set()
         self._pausing: dict[str, int] = {}
         self._in_work: Counter[str] = Counter()
-        self._bytes = 0
+        self._bytes = self._received = 0
         self._bytes_of: dict[str, int] = {}
 
     @property
@@ -168,6 +168,15 @@ class Places:
             raise self.refusal(limit, "the message was not whole when others needed its place")
         seconds = self.limits.unfinished_seconds
         raise self.refusal(limit, f"the message was not whole after {seconds:g} s, as it has to be")
+
+    def receive(self, size: int) -> None:
+        """Count bytes of messages that are not whole, where the port knows them; what is let go is below 0.
+
+        Above what may be held, who has waited longest gives up.
+        """
+        self._received += size
+        if size > 0 and self._received > self.limits.message_bytes and self._unfinished:
+            self._crowd_out()
 
     def _wait(self, connection: str, clock: asyncio.Timeout) -> None:
         if self.waiting < self.limits.unfinished:

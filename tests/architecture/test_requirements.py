@@ -27,6 +27,7 @@ OPTIONAL = {
     "hubbub.analyzer.postgres": "postgres",
     "hubbub.service.postgres": "postgres",
     "hubbub.shuffler.postgres": "postgres",
+    "hubbub.service.loops": "uvloop",
     "hubbub.service.spark": "spark",
 }
 """Modules of commands that have an extra of their own: an error says which, where it is missing."""

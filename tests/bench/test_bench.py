@@ -110,6 +110,7 @@ SMALL: dict[str, dict[str, Any]] = {
         "RUNS": 1,
         "CALLS": 4,
         "AT_A_TIME": 2,
+        "BY_GRPC_AT_A_TIME": 2,
         "BATCHES": 2,
         "DEVICES": 3,
         "BATCHES_AT_A_TIME": 2,

@@ -45,9 +45,11 @@ def test_a_crowd_thinks_between_its_answers() -> None:
     assert 5 <= step["acknowledged"] == step["devices"] == ran.json["held_by_shuffler"] <= 100
 
 
-async def test_a_deployment_is_loaded_from_its_client_settings(tmp_path: Path) -> None:
+@pytest.mark.parametrize("https", [False, True], ids=["gRPC", "HTTPS"])
+async def test_a_deployment_is_loaded_from_its_client_settings(tmp_path: Path, https: bool) -> None:
     needed = devices_for(Offer((Step(100.0, 1.0),), per_call=10), 1)
-    async with pipeline(needed, 1) as (deployment, running):
+    async with pipeline(needed, 1, https=https) as (deployment, running):
+        assert running.shuffler.startswith("https://") is https
         client = running.folder.of("client") / "client.toml"
         client.write_text(client.read_text().replace("127.0.0.1:7301", running.shuffler))
         (client.parent / "task.json").write_bytes((running.directory / "task.json").read_bytes())

@@ -20,6 +20,7 @@ from hubbub.deploy.authority import Authority
 from hubbub.deploy.initialise import LOOPBACK, Folder, Placement, initialise
 from hubbub.deploy.proxying import (
     CERTIFIED_SHUFFLER_PORT,
+    HTTPS_SHUFFLER_PORT,
     METRICS_PORT,
     PUBLIC_PORT,
     SHUFFLER_PORT,
@@ -31,7 +32,7 @@ from hubbub.protos.keys import Role
 from hubbub.shuffler import settings as shuffler_settings
 from support.command import hubbub
 from support.deployment import GUIDE, ROOT, SYSTEMD, Unit, compose
-from support.proxied import Running, checked, haproxy, with_certified
+from support.proxied import Running, checked, haproxy, with_parts
 
 CONFIGURATION = "/etc/hubbub/proxy/haproxy.cfg"
 OPERATIONS = ROOT / "docs" / "operations.md"
@@ -72,11 +73,12 @@ def test_haproxy_takes_the_configuration_without_a_warning(made: Folder, monkeyp
     assert checked(configuration(made)) == ""
 
 
-def test_haproxy_takes_it_with_the_part_for_certified_devices(made: Folder, tmp_path: Path) -> None:
+@pytest.mark.parametrize("parts", [["certified"], ["https"], ["certified", "https"]])
+def test_haproxy_takes_it_with_the_parts_for_other_ports(made: Folder, parts: list[str]) -> None:
     text = configuration(made).read_text()
-    taken = with_certified(text)
-    assert taken.count("frontend ") == text.count("\nfrontend ") + 1
-    path = made.of("proxy") / "certified.cfg"
+    taken = with_parts(text, *parts)
+    assert taken.count("\nfrontend ") == text.count("\nfrontend ") + len(parts)
+    path = made.of("proxy") / "parts.cfg"
     path.write_text(taken)
     try:
         assert checked(path) == ""
@@ -113,6 +115,7 @@ def test_devices_reach_the_proxy_and_the_proxy_the_shuffler(made: Folder) -> Non
     assert settings.listen == f"127.0.0.1:{SHUFFLER_PORT}"
     assert any(f'server shuffler "${{SHUFFLER-{settings.listen}}}"' in line for line in lines)
     assert f'`devices_listen = "127.0.0.1:{CERTIFIED_SHUFFLER_PORT}"`' in configuration(made).read_text()
+    assert f'`https_listen = "127.0.0.1:{HTTPS_SHUFFLER_PORT}"`' in configuration(made).read_text()
     # Devices call it by the shuffler's name, on the port that they would call without it.
     client = tomllib.loads((made.of("client") / "client.toml").read_text())
     assert client["shuffler"] == f"shuffler.example.org:{PUBLIC_PORT}"
@@ -205,6 +208,8 @@ def test_every_limit_is_in_the_documentation_with_its_number(made: Folder) -> No
         re.findall(r"(?m)^\| `([^`]+)` \| ([0-9]+) ?[a-z]* \|", OPERATIONS.read_text().partition("### The proxy")[2])
     )
     text = "\n".join(directives(configuration(made)))
+    ports = ("devices", "certified", "https")
+    every_part = with_parts(configuration(made).read_text(), *ports)
     for name in (
         "maxconn",
         "tune.h2.fe.max-concurrent-streams",
@@ -216,11 +221,11 @@ def test_every_limit_is_in_the_documentation_with_its_number(made: Folder) -> No
         assert rows[name] == re.search(rf"(?m)^{name} ([0-9]+)s$", text)[1]  # type: ignore[index]
     for name in ("sc0_conn_cur", "sc0_conn_rate", "sc1_conn_cur", "sc1_conn_rate"):
         assert {rows[name]} == set(re.findall(rf"{name} gt ([0-9]+)", text))
-        assert with_certified(configuration(made).read_text()).count(f"{{ {name} gt {rows[name]} }}") == 2
-    all_ports = re.findall(r"(?m)^ *maxconn ([0-9]+)$", with_certified(configuration(made).read_text()))
-    assert all_ports == [rows[name] for name in ("maxconn", "devices: maxconn", "certified: maxconn")]
+        assert every_part.count(f"{{ {name} gt {rows[name]} }}") == 3
+    all_ports = re.findall(r"(?m)^ *maxconn ([0-9]+)$", every_part)
+    assert all_ports == [rows[name] for name in ("maxconn", *(f"{port}: maxconn" for port in ports))]
     # Whoever takes all connections of devices leaves some for the numbers that tell of it.
-    assert int(all_ports[0]) > int(all_ports[1]) + int(all_ports[2])
+    assert int(all_ports[0]) > sum(map(int, all_ports[1:]))
     assert [rows["deny: sc0_http_req_rate"], rows["reject: sc0_http_req_rate"]] == sorted(
         re.findall(r"sc0_http_req_rate gt ([0-9]+)", text)
     )

@@ -29,6 +29,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, Suite
 from fuzz.calls import caller, requests
+from fuzz.http import requester
 from google.protobuf.message import DecodeError, Message
 
 import hubbub.protos
@@ -339,6 +340,24 @@ def _requests() -> dict[str, Message]:
 def _call_target(name: str) -> Target:
     seed = _requests()[name].SerializeToString(deterministic=True)
     return Target(f"call {name}", caller(_documents(), name), (seed,), (MessageError,))
+
+
+def _http_target() -> Target:
+    """Requests at the HTTPS door."""
+    samples, line = (
+        _documents(),
+        "POST /hubbub.v1.SubmissionService/{} HTTP/1.1\r\nHost: x\r\n{}Content-Length: {}\r\n\r\n",
+    )
+    typed = "Content-Type: application/proto\r\nConnect-Timeout-Ms: 5000\r\n"
+    destination = codec.write_destination(DESTINATION)
+    one, some = codec.write_submission(samples["submission"]), [codec.write_submission(samples["submission"])] * 3
+    bodies = {
+        "Submit": submission_pb2.SubmitRequest(destination=destination, submission=one).SerializeToString(),
+        "SubmitBatch": submission_pb2.SubmitBatchRequest(destination=destination, submissions=some).SerializeToString(),
+        "GetRound": submission_pb2.GetRoundRequest(task_id=TASK.id, round=1).SerializeToString(),
+    }
+    seeds = [line.format(name, typed, len(body)).encode() + body for name, body in bodies.items()]
+    return Target("HTTP request", requester(samples), (*seeds, seeds[2] * 2), (MessageError,))
 
 
 # Envelopes
@@ -778,6 +797,7 @@ def _targets() -> list[Target]:
         _count_target("krr", TASK.queries[0]),
         _count_target("unary", UNARY[1]),
         _count_target("hashed", HASHED),
+        _http_target(),
         Target("table of cells", read_table_of_cells, (packed(Cells(np.arange(5), 5)),), (ValueError,)),
         Target("candidates", read_candidates_file, ("straße\r\nchrome\n\n".encode(),), (HubbubError,)),
         Target("canonical JSON", read_json, (*values, b'{"a":[4,1e+21]}', bodies[0]), signatures, of_json),

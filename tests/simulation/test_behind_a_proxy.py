@@ -21,7 +21,7 @@ import pytest
 
 from hubbub.client import Device
 from hubbub.deploy.local import LocalPipeline
-from hubbub.protos.admission import Admission, Mode
+from hubbub.protos.admission import OPEN, Admission, Mode
 from hubbub.protos.envelope import SUBMISSION_ID_BYTES, Destination
 from hubbub.protos.errors import Unreachable
 from hubbub.protos.hosts import parted
@@ -129,9 +129,9 @@ async def test_a_submission_gets_through_the_proxy_and_no_address_is_written(tmp
     assert proxy.folder / "proxy.log" in files
 
 
-async def passed_on(proxy: Running) -> float:
-    """How many connections of devices with certificates reached the shuffler so far."""
-    return (await scrape(proxy.metrics)).total("haproxy_server_sessions_total", proxy="certified")
+async def passed_on(proxy: Running, part: str = "certified") -> float:
+    """How many connections of devices with certificates, or of another part, reached the shuffler so far."""
+    return (await scrape(proxy.metrics)).total("haproxy_server_sessions_total", proxy=part)
 
 
 async def test_a_device_with_a_certificate_shows_it_to_the_shuffler_through_the_proxy(tmp_path: Path) -> None:
@@ -160,6 +160,25 @@ async def test_a_device_with_a_certificate_shows_it_to_the_shuffler_through_the_
                 stranger.sendall(b"GET / HTTP/1.1\r\n\r\n")
                 assert await asyncio.to_thread(stranger.recv, 1) == b""
             assert await passed_on(proxy) == before
+
+
+async def test_https_goes_through_the_proxy_to_the_shuffler_unopened(tmp_path: Path) -> None:
+    draft = replace(DRAFT, admission=OPEN, privacy=replace(DRAFT.privacy, honest_share=1.0))
+    folder, door = tmp_path / "pipeline", {"behind_proxy": True, "https": True}
+    async with asyncio.timeout(120), LocalPipeline(draft, folder, **door) as pipeline:
+        with proxy_before(pipeline, tmp_path / "proxy") as proxy:
+            device = Device(
+                pipeline.task.encode(),
+                operator_key=pipeline.operator_key,
+                shuffler_key=pipeline.shuffler_key,
+                state=tmp_path / "device.db",
+                shuffler=f"https://{proxy.https}",
+                authority=pipeline.authority,
+            )
+            async with device:
+                assert (await device.submit({"theme": "dark"})).used
+            assert [status.submissions for status in await pipeline.status()] == [1]
+            assert await passed_on(proxy, "https") > 0
 
 
 async def test_an_honest_program_with_more_calls_than_a_connection_has_and_with_long_ones_gets_them_all(

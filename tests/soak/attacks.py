@@ -1,4 +1,4 @@
-"""Attacks on the public port and the metrics port, each as a process of its own, on loopback.
+"""Attacks on the public port, the metrics port and the HTTPS door (`door.py`), each a process of its own, on loopback.
 
     python tests/soak/attacks.py NAME --address HOST:PORT --authority PEM --seconds 60 [--source 127.0.0.2] …
 
@@ -26,6 +26,8 @@ from functools import cached_property
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from soak import door
 
 from hubbub.protos import codec
 from hubbub.protos.envelope import SUBMISSION_ID_BYTES, Destination, Sealer, inner_bytes
@@ -102,6 +104,11 @@ class Target:
                 yield attacker
             # Counted by what was said last, where anything was.
             sent["connections closed"] += attacker.going_away is not None or attacker.closed
+
+    @cached_property
+    def context(self) -> ssl.SSLContext:
+        """What connections to the HTTPS door agree on TLS with."""
+        return ssl.create_default_context(cafile=str(self.tls.authority))
 
     @cached_property
     def place(self) -> tuple[str, int]:
@@ -286,13 +293,15 @@ class Attack:
     """An attack: which hole it tries, and its threads, each of which has a connection at a time.
 
     With `scrapes` it is on the metrics port too. With `by_proxy`, it is the proxy's to keep latency: without one, only
-    memory and what is after the attack are held to the goals.
+    memory and what is after the attack are held to the goals. With `door` it is on the HTTPS door
+    instead of gRPC's port.
     """
 
     hole: str
     threads: tuple[tuple[Callable[[Target, Counter[str]], None], int], ...]
     scrapes: bool = False
     by_proxy: bool = False
+    door: bool = False
 
 
 ATTACKS = {
@@ -304,6 +313,12 @@ ATTACKS = {
     "resets": Attack("rapid reset", ((resets, 2),), by_proxy=True),
     "filling": Attack("a round filled for nothing", ((filling, 1),)),
     "silent": Attack("silent and dripping connections", ((silent, 1), (dripping, 8)), scrapes=True),
+    "door-calls": Attack("HTTPS: work by submissions of two bytes", ((door.calls, 4),), door=True),
+    "door-unread": Attack("HTTPS: answers that nobody takes", ((door.unread, 4),), door=True),
+    "door-unfinished": Attack("HTTPS: calls without their end", ((door.unfinished, 4),), door=True),
+    "door-heads": Attack("HTTPS: heads that drip, and huge ones", ((door.heads, 3), (door.huge, 2)), door=True),
+    "door-rapid": Attack("HTTPS: connections opened and closed", ((door.rapid, 4),), door=True),
+    "door-handshakes": Attack("HTTPS: TLS that is never agreed on", ((door.handshakes, 2),), door=True),
 }
 """All of them by name."""
 
@@ -328,7 +343,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Attack, print what was done, and return the exit status."""
     parser = argparse.ArgumentParser(description="Attack a shuffler on loopback, for a time.")
     parser.add_argument("name", choices=ATTACKS)
-    parser.add_argument("--address", required=True, help="host:port that devices call")
+    parser.add_argument("--address", required=True, help="host:port that devices call, by gRPC or by HTTPS")
     parser.add_argument("--authority", required=True, type=Path, help="certificate of the TLS authority")
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--source", default="127.0.0.2", help="address to come from")

@@ -29,6 +29,25 @@ def test_an_attack_in_small_is_withstood_behind_the_proxy(tmp_path: Path) -> Non
     assert found.attacker_cores > 0
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "count"),
+    [
+        ("door-calls", "calls"),
+        ("door-unread", "requests"),
+        ("door-unfinished", "requests"),
+        ("door-heads", "heads"),
+        ("door-rapid", "calls"),
+        ("door-handshakes", "connections"),
+    ],
+)
+def test_an_attack_on_the_https_door_in_small_is_withstood(tmp_path: Path, name: str, count: str) -> None:
+    found = asyncio.run(asyncio.wait_for(withstand.withstand(name, tmp_path, 2.0, False), 100))
+    assert found.counts[count] > 10
+    assert found.served > 0.5
+    assert replace(found, during=found.quiet, until_before=0.0).missed() == []
+
+
 def withstood(**given: float | str | bool) -> Withstood:
     fine: dict[str, float | str | bool] = {
         "name": "tiny",
@@ -69,6 +88,19 @@ def test_without_its_proxy_a_rapid_reset_is_held_to_memory_and_recovery_alone() 
     assert withstood(name="resets", during=math.inf).missed() == []
     assert withstood(name="resets", proxied=True, during=math.inf).missed() != []
     assert [name for name, attack in ATTACKS.items() if attack.by_proxy] == ["resets"]
+
+
+def test_attacks_on_the_https_door_come_without_the_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    ways = []
+
+    async def found(name: str, folder: Path, seconds: float, proxied: bool) -> Withstood:
+        ways.append((name, proxied))
+        return withstood(name=name)
+
+    monkeypatch.setattr(withstand, "withstand", found)
+    monkeypatch.setattr(withstand, "FILES", 2**20)
+    assert withstand.main(["--only", "door-rapid", "--only", "tiny"]) == 0
+    assert ways == [("door-rapid", False), ("tiny", False), ("tiny", True)]
 
 
 def test_a_goal_that_is_missed_is_an_exit_status(

@@ -1,11 +1,12 @@
-"""`make withstand`: both ports under each attack of `attacks.py`, a minute each; what strangers can do is bounded.
+"""`make withstand`: the ports under each attack of `attacks.py`, a minute each; what strangers can do is bounded.
 
     python tests/soak/withstand.py [--seconds 60] [--only resets --only tiny] [--bare | --proxied]
 
 Each attack has a pipeline of its own, once with the shuffler's port bare and once with the proxy of `hubbub init` in
-front of it. Attackers are processes with nearly the least priority, from 127.0.0.2, so that their work is not the
-service's; how much of the machine they took is in the table. An honest newcomer comes ten times a second from
-127.0.0.1: it connects, asks for the round's keys and submits, before the attack, during it and after it.
+front of it; those on the HTTPS door come without one. Attackers are processes with nearly the least priority, from
+127.0.0.2, so that their work is not the service's; how much of the machine they took is in the table. An honest
+newcomer comes ten times a second from 127.0.0.1: it connects, asks for the round's keys and submits, before the attack,
+during it and after it.
 
 It prints a line for each attack and whether the goals are met; the exit status is 1 where one is not.
 """
@@ -26,6 +27,7 @@ import time
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -40,11 +42,13 @@ from hubbub.deploy.planning import plan
 from hubbub.protos.admission import OPEN
 from hubbub.protos.envelope import SUBMISSION_ID_BYTES, Destination, Sealer
 from hubbub.protos.errors import HubbubError
+from hubbub.protos.hosts import HTTPS
 from hubbub.protos.keys import KeySet, Role
 from hubbub.protos.messages import Submission
 from hubbub.protos.task import Draft, Identities, Privacy, Schedule, Task
 from hubbub.protos.transport import TLS, open_channel
 from hubbub.protos.wire import SubmissionCaller
+from hubbub.protos.wire.https import HTTPSChannel
 from hubbub.queries.histogram import Histogram
 from support.proxied import Running, proxy_before
 from support.scrape import fetch
@@ -123,10 +127,13 @@ class Newcomer:
 
     async def begin(self) -> None:
         """Wait for the round's keys, and make what is sealed to them."""
-        async with open_channel(self._address, self._tls) as channel:
+        async with self._channel() as channel:
             caller = SubmissionCaller(channel)
             key_set = await Pacing().persist(lambda deadline: caller.get_round(self._task.id, 0, deadline))
         self._sealer, self._to = _sealer(self._task, key_set)
+
+    def _channel(self) -> Any:
+        return (HTTPSChannel if self._address.startswith(HTTPS) else open_channel)(self._address, self._tls)
 
     async def come(self) -> float:
         """Come once; return the seconds that it took, infinite where it was not served in time."""
@@ -137,7 +144,7 @@ class Newcomer:
         submission = Submission(submission_id, self._sealer.outer(inners, submission_id))
         begun = time.monotonic()
         try:
-            async with asyncio.timeout(DEADLINE_SECONDS), open_channel(self._address, self._tls) as channel:
+            async with asyncio.timeout(DEADLINE_SECONDS), self._channel() as channel:
                 caller = SubmissionCaller(channel)
                 await caller.get_round(self._task.id, 0, DEADLINE_SECONDS)
                 await caller.submit(self._to, submission, DEADLINE_SECONDS)
@@ -248,7 +255,8 @@ def tasks(identities: Identities) -> tuple[Task, Task]:
 
 async def withstand(name: str, folder: Path, seconds: float, proxied: bool) -> Withstood:
     """Run an attack on a pipeline in `folder` for so many seconds; return what it did."""
-    async with LocalPipeline(tasks, folder / "pipeline", behind_proxy=proxied) as pipeline:
+    door = ATTACKS[name].door
+    async with LocalPipeline(tasks, folder / "pipeline", behind_proxy=proxied, https=door) as pipeline:
         with contextlib.ExitStack() as held:
             proxy = held.enter_context(proxy_before(pipeline, folder / "proxy")) if proxied else None
             return await _attacked(name, pipeline, folder, seconds, proxy)
@@ -297,7 +305,8 @@ async def _attack(
     """Run the attack as a process until it ends by itself."""
     task = folder / "filled.json"
     task.write_bytes(pipeline.tasks[1].encode())
-    words = [name, "--address", address, "--authority", str(pipeline.authority), "--seconds", str(seconds)]
+    words = [name, "--address", address.removeprefix(HTTPS), "--authority", str(pipeline.authority)]
+    words += ["--seconds", str(seconds)]
     words += ["--task", str(task), "--metrics", pipeline.services[Role.SHUFFLER].addresses["metrics"]]
     program = ("nice", "-n", "18", sys.executable, str(Path(__file__).with_name("attacks.py")))
     process = await asyncio.create_subprocess_exec(*program, *words, stdout=asyncio.subprocess.PIPE)
@@ -316,7 +325,7 @@ def table(rows: Sequence[Withstood]) -> Table:
     for row in rows:
         shown.add_row(
             ATTACKS[row.name].hole,
-            f"proxy, {row.proxy_mebibytes:.0f} MiB" if row.proxied else "bare",
+            f"proxy, {row.proxy_mebibytes:.0f} MiB" if row.proxied else "https" if ATTACKS[row.name].door else "bare",
             f"{row.mebibytes:.0f} MiB",
             f"{1000 * row.quiet:.0f} → {1000 * row.during:.0f} ms",
             f"{row.ratio:.1f}",
@@ -351,7 +360,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     chosen = parser.parse_args(arguments)
     console, rows = Console(highlight=False, width=150), []
     for name in chosen.only or ATTACKS:
-        for proxied in [False] * (not chosen.proxied) + [True] * (not chosen.bare):
+        ways = [False] * (not chosen.proxied) + [True] * (not (chosen.bare or ATTACKS[name].door))
+        for proxied in ways:
             with tempfile.TemporaryDirectory(prefix="hubbub-withstand-") as folder, few_files():
                 rows.append(asyncio.run(withstand(name, Path(folder), chosen.seconds, proxied)))
             where = f"{name}, {'behind the proxy' if proxied else 'bare'}"

@@ -117,6 +117,7 @@ class OwnServer:
     def crash(self) -> None:
         """Have the server end at once, without a word to anybody, as when its machine does."""
         process = self._server.get_postmaster_info().process
+        assert process is not None
         process.send_signal(signal.SIGQUIT)
         process.wait()
 

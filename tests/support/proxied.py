@@ -27,11 +27,13 @@ END_SECONDS = 10.0
 class Running:
     """A proxy that runs: where devices call it, its folder, its process id, and where it shows its numbers.
 
-    `certified` is where devices with certificates call it, empty where the pipeline has no port for them.
+    `certified` is where devices with certificates call it, empty where the pipeline has no port for them; `https` is
+    the same for those that come by HTTPS.
     """
 
     address: str
     certified: str
+    https: str
     folder: Path
     pid: int
     metrics: str
@@ -57,9 +59,12 @@ def checked(configuration: Path) -> str:
     return f"status {ran.returncode}\n" * (ran.returncode != 0) + ran.stdout + ran.stderr
 
 
-def with_certified(configuration: str) -> str:
-    """The configuration with the part for devices that show certificates, its marks taken away."""
-    return re.sub(r"(?m)^#(?=frontend|backend|    )", "", configuration)
+def with_parts(configuration: str, *names: str) -> str:
+    """The configuration with its parts for devices that show certificates, or come by HTTPS: their marks taken away."""
+    for name in names:
+        marked = rf"(?m)^#(?:frontend|backend) {name}\n(?:#    .*\n)*"
+        configuration = re.sub(marked, lambda part: re.sub(r"(?m)^#", "", part[0]), configuration)
+    return configuration
 
 
 @contextlib.contextmanager
@@ -70,21 +75,29 @@ def proxy_before(pipeline: LocalPipeline, folder: Path, host: str = "127.0.0.1")
     ports = pipeline.services[Role.SHUFFLER].addresses
     with contextlib.ExitStack() as held:
         # HAProxy takes sockets that listen already: connections wait there until it is up, and no port is raced for.
-        listening = [held.enter_context(socket.create_server((host, 0), backlog=1024)) for _ in range(3)]
-        devices, metrics, certified = (f"fd@{each.fileno()}" for each in listening)
-        behind = ports.get("devices", "")
-        proxy = Proxy(devices, ports["submission"], metrics=metrics, certified=certified, certified_shuffler=behind)
+        listening = [held.enter_context(socket.create_server((host, 0), backlog=1024)) for _ in range(4)]
+        devices, metrics, certified, https = (f"fd@{each.fileno()}" for each in listening)
+        behind, door = ports.get("devices", ""), ports.get("https", "")
+        proxy = Proxy(
+            devices,
+            ports["submission"],
+            metrics=metrics,
+            certified=certified,
+            certified_shuffler=behind,
+            https=https,
+            https_shuffler=door,
+        )
         make_proxy(folder, proxy, authority, [*LOOPBACK, host])
-        if behind:
-            configuration = folder / "haproxy.cfg"
-            configuration.write_text(with_certified(configuration.read_text()))
+        configuration = folder / "haproxy.cfg"
+        parts = [name for name, address in (("certified", behind), ("https", door)) if address]
+        configuration.write_text(with_parts(configuration.read_text(), *parts))
         log = held.enter_context((folder / "proxy.log").open("wb"))
         descriptors = [each.fileno() for each in listening]
         command = [haproxy(), "-db", "-f", str(folder / "haproxy.cfg")]
         process = subprocess.Popen(command, stdout=log, stderr=log, pass_fds=descriptors)
         try:
-            address, shown, passed = (f"{host}:{each.getsockname()[1]}" for each in listening)
-            yield Running(address, passed if behind else "", folder, process.pid, shown)
+            address, shown, passed, by_https = (f"{host}:{each.getsockname()[1]}" for each in listening)
+            yield Running(address, passed if behind else "", by_https if door else "", folder, process.pid, shown)
         finally:
             process.terminate()
             try:

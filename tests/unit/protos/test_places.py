@@ -74,6 +74,27 @@ async def test_the_busiest_connection_makes_room_by_its_oldest_call() -> None:
     assert places.waiting == 0
 
 
+async def test_bytes_that_are_known_of_unfinished_messages_are_bounded() -> None:
+    places = Places(Limits(message_bytes=1000, largest=100))
+    held = [asyncio.create_task(places.whole(name, never)) for name in ("oldest", "newer")]
+    await settled()
+    places.receive(1000)
+    await settled()
+    assert not any(task.done() for task in held)
+    places.receive(1)
+    await settled()
+    assert [task.done() for task in held] == [True, False]
+    with pytest.raises(Refusal, match="when others needed its place"):
+        held[0].result()
+    # What it held is let go then, and there is room again.
+    places.receive(-900)
+    places.receive(100)
+    await settled()
+    assert not held[1].done()
+    held[1].cancel()
+    await asyncio.gather(*held, return_exceptions=True)
+
+
 async def test_a_place_whose_time_is_up_is_taken_without_harm_to_who_comes() -> None:
     """Between a deadline and the moment at which its call notices, others come, and find it the oldest."""
 

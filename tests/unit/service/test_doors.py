@@ -171,6 +171,62 @@ async def test_two_lengths_are_no_length(tls: TLS) -> None:
     assert doors.status_of(await tried(tls, Recorder(), lambda port: asked(port, tls, twice))) == 400
 
 
+CALL = written("POST", SUBMIT, REQUEST)
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        pytest.param(CALL.replace(b"host: localhost", b"host: localhost\r\n folded"), id="obs-fold"),
+        pytest.param(CALL.replace(b"content-length: ", b"content-length:\r\n "), id="a length that is folded"),
+        pytest.param(CALL.replace(b"\r\n", b"\n", 3), id="bare LF"),
+        pytest.param(CALL.replace(b"\r\n\r\n", b"\n\n", 1), id="a head that ends in bare LF"),
+        pytest.param(CALL.replace(b"host: ", b"x: a\rb\r\nhost: "), id="bare CR"),
+        pytest.param(CALL.replace(b"content-length:", b"content-length :"), id="a space before the colon"),
+        pytest.param(CALL.replace(b"host:", b" host:"), id="a space before the first header"),
+        pytest.param(CALL.replace(b"content-length", b"content\0length"), id="a zero in a name"),
+        pytest.param(CALL.replace(b"HTTP/1.1", b"HTTP/1.10"), id="a version that is none"),
+        pytest.param(CALL.replace(b"host:", b"transfer-encoding: chunked\r\nhost:"), id="both lengths"),
+        pytest.param(CALL.replace(b"host:", b"Transfer-Encoding\t: chunked\r\nhost:"), id="a tab before the colon"),
+    ],
+)
+async def test_what_other_programs_may_read_otherwise_reaches_nothing(tls: TLS, request_: bytes) -> None:
+    assert request_ != CALL
+    handler = Recorder(answer=[receipt(1)])
+    answer = await tried(tls, handler, lambda port: asked(port, tls, request_ + CALL))
+    assert doors.status_of(answer) in (400, 411)
+    assert (answer.count(b"HTTP/1.1 "), handler.calls) == (1, [])
+
+
+@pytest.mark.parametrize(
+    ("behind", "status"), [(b"\0garbage\r\n\r\n", 400), (bytes(1000), 400), (b"GET /", 200), (CALL[:-1], 200)]
+)
+async def test_what_is_sent_behind_a_call_is_not_answered(tls: TLS, behind: bytes, status: int) -> None:
+    """Where it is no request in its form, neither is what it came with."""
+    handler = Recorder(answer=[receipt(1)])
+    answer = await tried(tls, handler, lambda port: asked(port, tls, CALL + behind))
+    assert (doors.status_of(answer), answer.count(b"HTTP/1.1 ")) == (status, 1)
+    assert len(handler.calls) == (status == 200)
+
+
+async def test_who_is_refused_for_what_it_sends_waits_for_the_answer(tls: TLS) -> None:
+    intake, waited = Intake(), []
+
+    async def pause(connection: str) -> None:
+        waited.append(connection)
+
+    intake.places.pause = pause  # type: ignore[method-assign]
+    handler = Recorder(answer=Refusal(Reason.MALFORMED, "no"))
+    bad, late = written("POST", SUBMIT, b"\xff", **CLOSE), written("POST", SUBMIT, REQUEST, **CLOSE)
+    async with opened(handler, tls, intake) as port:
+        for each in (bad, late):
+            assert doors.status_of(await asyncio.to_thread(asked, port, tls, each)) == 400
+        handler.answer = Refusal(Reason.TOO_LATE, "over")
+        assert doors.status_of(await asyncio.to_thread(asked, port, tls, late)) == 400
+    # Each on a connection of its own; to be late is no fault of the message.
+    assert len(set(waited)) == 2
+
+
 @pytest.mark.parametrize("apart", [True, False])
 async def test_who_does_not_wait_for_the_first_answer_gets_no_second(tls: TLS, apart: bool) -> None:
     handler, request = Recorder(answer=[receipt(1)]), written("POST", SUBMIT, REQUEST)

@@ -44,10 +44,26 @@ async def test_calls_of_one_moment_are_brought_together_and_answered_each_its_ow
     held = Held()
     held.let.set()
     gathering = Gathering(held.answer_all)
-    each = [submission(number) for number in range(40)]
+    each = [submission(number) for number in range(20)]
     answers = await asyncio.gather(*(gathering.answer(HERE, one) for one in each))
-    assert held.calls == [(HERE, 40)]
+    assert held.calls == [(HERE, 20)]
     assert [repr(answer) for answer in answers] == [repr(answer_to(HERE, one)) for one in each]
+
+
+async def test_as_many_as_are_enough_do_not_wait_for_more() -> None:
+    held = Held()
+    # So long that the test would time out.
+    gathering = Gathering(held.answer_all, seconds=1e6)
+    callers = [asyncio.ensure_future(gathering.answer(HERE, submission(0)))]
+    await held.brought.acquire()
+    # The more are on their way, the more go together.
+    for count in (25, 25, 25, 25, 33, 44, 59, 78, 100, 100):
+        callers += [asyncio.ensure_future(gathering.answer(HERE, submission(number))) for number in range(count)]
+        await held.brought.acquire()
+        assert held.calls[-1] == (HERE, count)
+    held.let.set()
+    await asyncio.gather(*callers)
+    assert len(callers) == sum(count for _to, count in held.calls)
 
 
 async def test_each_round_is_a_call_of_its_own() -> None:

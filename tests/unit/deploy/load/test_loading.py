@@ -71,7 +71,9 @@ def client(tmp_path: Path) -> Path:
 OFFER = Offer((Step(1.0, 1.0),))
 
 
-@pytest.mark.parametrize("address", ["collector.example:443", "192.0.2.1:443", "[2001:db8::1]:443"])
+@pytest.mark.parametrize(
+    "address", ["collector.example:443", "192.0.2.1:443", "[2001:db8::1]:443", "https://192.0.2.1:443"]
+)
 def test_services_beyond_this_machine_are_not_loaded_by_mistake(client: Path, address: str) -> None:
     client.write_text(client.read_text().replace("127.0.0.1:1", address))
     with pytest.raises(BadUse, match=r"is not on this machine.*add --pollute"):
@@ -81,7 +83,7 @@ def test_services_beyond_this_machine_are_not_loaded_by_mistake(client: Path, ad
         deployment_in(client, OFFER, 1, 1, None, None, True)
 
 
-@pytest.mark.parametrize("address", ["127.0.0.1:443", "[::1]:443", "localhost:443"])
+@pytest.mark.parametrize("address", ["127.0.0.1:443", "[::1]:443", "localhost:443", "https://[::1]:443"])
 def test_tasks_that_admit_by_certificates_are_refused_by_name(client: Path, address: str) -> None:
     client.write_text(client.read_text().replace("127.0.0.1:1", address))
     with pytest.raises(BadUse, match=r"admits by TLS certificates.*`hubbub rehearse --certificates` does"):
