@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import shutil
 import socket
 import time
-import tomllib
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from hubbub.client import Device
 from hubbub.deploy.authority import Authority
 from hubbub.deploy.chain import change
+from hubbub.deploy.initialise import LOOPBACK
+from hubbub.deploy.listening import FREE
 from hubbub.deploy.local import LocalPipeline
+from hubbub.deploy.replicas import add_replica
 from hubbub.deploy.supervise import Service
 from hubbub.protos.keys import Role
 from hubbub.protos.task import Draft, Privacy, Schedule
@@ -28,7 +27,6 @@ from support.command import hubbub
 pytestmark = pytest.mark.slow
 
 DEVICES = 60
-COMMON = ("tasks", "operator_key", "successions", "processes", "enrolments_per_second", "count_step", "limits", "log")
 
 
 def free_address() -> str:
@@ -41,41 +39,14 @@ def draft() -> Draft:
     return Draft("kiosks", schedule, DEVICES, Privacy(8.0, 1e-3, 16.0), (Histogram("theme", ("light", "dark")),))
 
 
-def as_toml(table: dict[str, Any]) -> str:
-    """Write settings; texts, numbers and lists are written in TOML as in JSON, and tables come last."""
-    lines = [f"{name} = {json.dumps(value)}" for name, value in table.items() if not isinstance(value, dict)]
-    for name, value in table.items():
-        if isinstance(value, dict):
-            lines += [f"[{name}]", as_toml(value)]
-    return "\n".join(lines) + "\n"
-
-
 def replica_of(pipeline: LocalPipeline, name: str, keeper: str, database: str) -> Service:
-    """Make a replica's folder and settings; nothing of the shuffler's keys is in it."""
-    of_keeper = pipeline.folder.of(Role.SHUFFLER)
-    given = tomllib.loads((of_keeper / "shuffler.toml").read_text())
-    folder = of_keeper.with_name(name)
-    shutil.copytree(of_keeper / "tasks", folder / "tasks")
-    shutil.copytree(of_keeper / "trust", folder / "trust")
-    shutil.copy(pipeline.folder.trusted("operator", Role.SHUFFLER), folder / "trust")
-    (folder / "successions").mkdir()
-    (folder / "tls").mkdir()
-    operator = pipeline.folder.of(Role.OPERATOR)
+    """Make a replica's folder; nothing of the shuffler's keys is in it."""
+    root, operator = pipeline.folder.root, pipeline.folder.of(Role.OPERATOR)
     authority = Authority.load(operator / "authority.key", operator / "tls" / "authority.pem")
-    authority.save_certificate(folder / "tls" / "authority.pem")
-    hosts = ("127.0.0.1", "localhost")
-    authority.issue("replica", hosts, folder / "tls" / "replica.pem", folder / "tls" / "replica.key")
-    settings = {key: given[key] for key in COMMON if key in given} | {
-        "role": "replica",
-        "listen": "127.0.0.1:0",
-        "store": database,
-        "keepers": [keeper],
-        "shuffler_key": "trust/shuffler.pub.pem",
-        "tls": {"authority": "tls/authority.pem", "certificate": "tls/replica.pem", "key": "tls/replica.key"},
-    }
-    path = folder / "replica.toml"
-    path.write_text(as_toml(settings))
-    return Service("shuffler", path, pipeline.logs / f"{name}.log")
+    settings = add_replica(root, name, authority, LOOPBACK, database, [keeper])
+    for key, value in (("listen", FREE), ("metrics_listen", FREE), ("enrolments_per_second", 1_000_000)):
+        change(settings, key, value)
+    return Service("shuffler", settings, pipeline.logs / f"{name}.log")
 
 
 async def test_devices_of_two_replicas_count_once_whoever_is_killed(tmp_path: Path) -> None:
