@@ -39,7 +39,7 @@ class Device(Answering):
         operator_key: the public key that must have signed it, known out of band (PEM, or 32 bytes).
         shuffler_key: the public key that must have signed it too, known out of band.
         state: the file to remember submissions in; made where it does not exist, readable by its owner alone.
-        shuffler: host:port.
+        shuffler: host:port, or https://host:port; several, with commas between them, where any will do.
         authority: the authority of the shuffler's TLS certificate, a PEM file or its bytes. It is read at once.
         ticket: the ticket by which the operator enrolled this device, as bytes or as the file that holds it, for tasks
             that take enrolled devices. The device redeems it by itself, once, and keeps its credential in `state`.

@@ -43,7 +43,7 @@ class Gateway:
     were lost with a gateway are prepared again, with the same bytes, and count once.
 
     Args:
-        shuffler: host:port.
+        shuffler: host:port, or https://host:port; several, with commas between them, where any will do.
         authority: the authority of the shuffler's TLS certificate, a PEM file or its bytes. It is read at once.
         pacing: how long to try each call, with which clock, pauses and jitter.
 

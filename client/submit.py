@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import math
 import os
+import secrets
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -24,9 +25,11 @@ from hubbub.protos import transport
 from hubbub.protos.envelope import Destination
 from hubbub.protos.errors import Distrusted, Unreachable
 from hubbub.protos.hosts import HTTPS
-from hubbub.protos.messages import Answer, Receipt, Submission
+from hubbub.protos.keys import KeySet
+from hubbub.protos.messages import Answer, Receipt, Redemption, Submission
 from hubbub.protos.refusals import TRANSIENT, Reason, Refusal
 from hubbub.protos.wire import SubmissionCaller
+from hubbub.protos.wire.enrolment import Enrolled
 from hubbub.protos.wire.https import HTTPSChannel
 from hubbub.queries.draws import Random, draw
 
@@ -240,28 +243,43 @@ def _transient(answer: Answer) -> Refusal | None:
 
 
 class Link:
-    """A TLS connection to the shuffler, by gRPC (host:port) or HTTPS (https://host:port), opened at its first use."""
+    """A TLS connection to the shuffler, by gRPC (host:port) or HTTPS (https://host:port), opened at its first use.
+
+    Of several addresses (with commas between them) it begins with one at random, so that devices spread over them. Who
+    does not answer, or is overloaded, is followed by the next.
+    """
 
     def __init__(self, address: str, tls: transport.TLS) -> None:
-        self._address = address
+        self._addresses = address.split(",")
+        self._at = secrets.randbelow(len(self._addresses))
         self._tls = tls
-        self._channel: grpc.aio.Channel | HTTPSChannel | None = None
+        self._channels: dict[str, grpc.aio.Channel | HTTPSChannel] = {}
 
     @property
     def caller(self) -> SubmissionCaller:
         """The shuffler at the other end."""
-        return SubmissionCaller(self._opened())
+        return SubmissionCaller(self._opened()) if len(self._addresses) == 1 else AnyCaller(self)
+
+    def opened(self) -> tuple[int, SubmissionCaller]:
+        """Return which address is called now, and the shuffler there."""
+        return self._at, SubmissionCaller(self._opened())
+
+    def turn(self, at: int) -> None:
+        """Call the next address from now on, if that one is called now."""
+        if at == self._at:
+            self._at = (at + 1) % len(self._addresses)
 
     def _opened(self) -> grpc.aio.Channel | HTTPSChannel:
-        if self._channel is None:
-            open_ = HTTPSChannel if self._address.startswith(HTTPS) else transport.open_channel
-            self._channel = open_(self._address, self._tls)
-        return self._channel
+        address = self._addresses[self._at]
+        if address not in self._channels:
+            open_ = HTTPSChannel if address.startswith(HTTPS) else transport.open_channel
+            self._channels[address] = open_(address, self._tls)
+        return self._channels[address]
 
     async def close(self) -> None:
-        """Close the connection; a later use opens it again."""
-        channel, self._channel = self._channel, None
-        if channel is not None:
+        """Close the connections; a later use opens them again."""
+        channels, self._channels = self._channels, {}
+        for channel in channels.values():
             await channel.close()
 
     async def __aenter__(self) -> Link:
@@ -271,3 +289,40 @@ class Link:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.close()
+
+
+class AnyCaller(SubmissionCaller):
+    """The shuffler at any of a link's addresses; a call that fails there is for the caller to make again."""
+
+    def __init__(self, link: Link) -> None:
+        self._link = link
+
+    async def _call(self, work: Callable[[SubmissionCaller], Awaitable[T]]) -> T:
+        at, caller = self._link.opened()
+        try:
+            return await work(caller)
+        except Unreachable:
+            self._link.turn(at)
+            raise
+        except Refusal as error:
+            if error.reason is Reason.OVERLOADED:
+                self._link.turn(at)
+            raise
+
+    async def get_round(self, task_id: bytes, round_number: int, deadline: float) -> KeySet:
+        """Return the round's keys; their signatures are still to be checked."""
+        return await self._call(lambda caller: caller.get_round(task_id, round_number, deadline))
+
+    async def submit(self, destination: Destination, submission: Submission, deadline: float) -> Receipt:
+        """Send one submission; return its receipt."""
+        return await self._call(lambda caller: caller.submit(destination, submission, deadline))
+
+    async def submit_batch(
+        self, destination: Destination, submissions: Sequence[Submission], deadline: float
+    ) -> list[Answer]:
+        """Send many submissions; each gets its own answer, in order."""
+        return await self._call(lambda caller: caller.submit_batch(destination, submissions, deadline))
+
+    async def enrol(self, redemptions: Sequence[Redemption], deadline: float) -> list[Enrolled]:
+        """Redeem tickets; each gets its own answer, in order."""
+        return await self._call(lambda caller: caller.enrol(redemptions, deadline))

@@ -105,12 +105,25 @@ def checked_address(address: str, *, listening: bool = False) -> str:
     return f"{bracketed(host)}:{port}"
 
 
+MOST_TARGETS = 64
+"""Most addresses of one shuffler."""
+
+
 def checked_target(address: str) -> str:
     """Return where devices submit: host:port, called by gRPC, or https://host:port, with its host checked.
 
+    There may be several, with commas between them: any of them will do.
+
     Raises:
-        HostError: where it is neither.
+        HostError: where one is neither, or there are too many.
     """
+    targets = [each.strip() for each in address.split(",")]
+    if len(targets) > MOST_TARGETS:
+        raise HostError(f"{len(targets)} addresses of one shuffler; give at most {MOST_TARGETS}, or one of a balancer")
+    return ",".join(map(_checked_target, targets))
+
+
+def _checked_target(address: str) -> str:
     bare = address.removeprefix(HTTPS).removesuffix("/") if address.startswith(HTTPS) else address
     return f"{HTTPS if address.startswith(HTTPS) else ''}{checked_address(bare)}"
 

@@ -54,18 +54,18 @@ async def test_devices_of_two_replicas_count_once_whoever_is_killed(tmp_path: Pa
     database, keeper = postgres.new_database(), free_address()
     async with LocalPipeline(draft(), tmp_path / "pipeline", database=database) as pipeline:
 
-        def device(where: Service, name: str) -> Device:
+        def device(where: Service | str, name: str) -> Device:
             return Device(
                 pipeline.task.encode(),
                 operator_key=pipeline.operator_key,
                 shuffler_key=pipeline.shuffler_key,
                 state=pipeline.folder.of("client") / f"{name}.db",
-                shuffler=where.addresses["submission"],
+                shuffler=where if isinstance(where, str) else where.addresses["submission"],
                 authority=pipeline.authority,
                 ticket=pipeline.ticket(name),
             )
 
-        async def submit(where: Service, some: Iterable[str]) -> None:
+        async def submit(where: Service | str, some: Iterable[str]) -> None:
             for name in some:
                 async with device(where, name) as each:
                     await each.submit({"theme": "dark"})
@@ -80,8 +80,10 @@ async def test_devices_of_two_replicas_count_once_whoever_is_killed(tmp_path: Pa
         try:
             await asyncio.gather(one.start(), other.start())
             await asyncio.gather(submit(one, names[:20]), submit(other, names[20:30]))
+            # Who knows both goes on with the other one.
+            both = ",".join(each.addresses["submission"] for each in (one, other))
             await one.kill()
-            await submit(other, names[30:35])
+            await submit(both, names[30:35])
             for name in names[35:40]:
                 async with device(other, name) as each:
                     await each.prepare({"theme": "dark"})

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Any
 
 import pytest
 
 from hubbub.client import HubbubError, MessageError, Pacing, Patience, Reason, Refusal, Unreachable
-from hubbub.client.submit import submit_batch
+from hubbub.client.submit import Link, submit_batch
 from hubbub.protos.envelope import Destination
+from hubbub.protos.hosts import HostError, checked_target
+from hubbub.protos.keys import KeySet
 from hubbub.protos.messages import Answer, Receipt, Submission
 from hubbub.protos.refusals import TRANSIENT
+from hubbub.protos.signed import SignedDocument
+from hubbub.protos.transport import TLS
+from hubbub.protos.wire import SubmissionCaller
 from support.fake_shuffler import Clock
 
 TO = Destination(b"t" * 32, 1, b"h" * 32)
@@ -209,3 +215,58 @@ async def test_a_call_that_is_never_whole_in_time_is_made_smaller_until_it_is(cl
     answers = await submit_batch(caller, TO, some, paced(clock))
     assert answers == [Receipt(each.id, TO.round) for each in some]
     assert caller.sizes == [100, 50, 25, 25, 25, 25]
+
+
+class Told(SubmissionCaller):
+    """A shuffler that answers as it is told."""
+
+    def __init__(self, answer: KeySet | Exception) -> None:
+        self._answer = answer
+
+    async def get_round(self, *_: object) -> KeySet:
+        if isinstance(self._answer, Exception):
+            raise self._answer
+        return self._answer
+
+
+class Several(Link):
+    """A link to shufflers that answer as they are told."""
+
+    def __init__(self, answers: Sequence[KeySet | Exception], first: int) -> None:
+        super().__init__(",".join(f"host-{number}:1" for number in range(len(answers))), TLS(b""))
+        self._answers, self._at = answers, first
+
+    def opened(self) -> tuple[int, SubmissionCaller]:
+        return self._at, Told(self._answers[self._at])
+
+
+@pytest.mark.parametrize("first", [0, 1, 2])
+async def test_who_does_not_answer_or_is_overloaded_is_followed_by_the_next_address(clock: Clock, first: int) -> None:
+    keys = KeySet(SignedDocument(b"{}", bytes(64)), SignedDocument(b"{}", bytes(64)))
+    link = Several([Unreachable("gone"), OVERLOADED, keys], first)
+    call = partial(link.caller.get_round, b"t" * 32, 0)
+    assert await paced(clock).persist(call) is keys
+    assert len(clock.slept) == 2 - first
+    # It stays with the one that answered.
+    assert await paced(clock).persist(call) is keys
+    assert len(clock.slept) == 2 - first
+
+
+async def test_a_refusal_that_is_the_task_s_is_no_reason_to_ask_another(clock: Clock) -> None:
+    refusal = Refusal(Reason.NOT_READY, "no keys yet", 1.0)
+    link = Several([refusal, Unreachable("gone")], 0)
+    for _ in range(3):
+        with pytest.raises(Refusal):
+            await link.caller.get_round(b"t" * 32, 0, 1.0)
+
+
+def test_devices_begin_with_any_of_the_addresses() -> None:
+    links = [Link("a:1,b:2,c:3", TLS(b"")) for _ in range(200)]
+    assert {link._at for link in links} == {0, 1, 2}
+
+
+def test_several_addresses_are_checked_one_by_one() -> None:
+    assert checked_target("a:1, https://B:2/") == "a:1,https://b:2"
+    for wrong, why in (("a:1,", "not host:port"), ("a:1,b", "not host:port"), (",".join(["a:1"] * 65), "at most 64")):
+        with pytest.raises(HostError, match=why):
+            checked_target(wrong)
