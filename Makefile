@@ -8,13 +8,16 @@ SOURCES := $(SETUP) $(shell find queries service protos client shuffler analyzer
 PIP := -m pip install --quiet --disable-pip-version-check
 WORKERS ?= auto
 
-.PHONY: help demo test test-slow lint types fuzz bench soak withstand stubs figures docs hooks clean
+.PHONY: help demo demo-cluster test test-slow lint types fuzz bench soak withstand stubs figures docs hooks clean
 
 help:  ## List the targets.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
 
 demo: $(DEMO_VENV)/.installed  ## Run the whole pipeline on real data.
 	$(DEMO_VENV)/bin/hubbub demo $(DEMO)
+
+demo-cluster: $(VENV)/.installed  ## The same as a cluster runs: PostgreSQL, a keeper that is killed, a standby.
+	$(VENV)/bin/hubbub demo --cluster --devices 2000 $(DEMO)
 
 test: lint types  ## Linter, type checker and all tests but the slow ones.
 	$(RUN) -m pytest -n $(WORKERS) -m "not slow" tests

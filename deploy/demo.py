@@ -35,6 +35,7 @@ from hubbub.deploy.views.compared import query_document
 from hubbub.deploy.views.export import write_csv, write_parquet
 from hubbub.protos.admission import Admission, Mode
 from hubbub.protos.draft import check_draft
+from hubbub.protos.errors import HubbubError
 from hubbub.protos.results import RoundResults
 from hubbub.protos.suites import DEFAULT
 from hubbub.protos.task import Draft, Privacy, Schedule, largest_delta
@@ -74,6 +75,7 @@ USUAL_DELTA = 1e-6
 class Options:
     """What to run: the privacy of what a device sends in a round, rounds, dummies, suite, shufflers, who may submit.
 
+    `cluster` has it run as a cluster does, on the PostgreSQL server at `postgres` or on one of its own.
     None for `delta` is `USUAL_DELTA`, or less where many devices take part.
     """
 
@@ -86,6 +88,8 @@ class Options:
     hops: int = 1
     admission: Mode = Mode.ENROLLED
     honest_share: float = 1.0
+    cluster: bool = False
+    postgres: str = ""
     clients: int = field(default_factory=lambda: max(2, os.cpu_count() or 2))
 
 
@@ -179,11 +183,11 @@ async def run(dataset: Dataset, options: Options, out: Path, console: Console) -
         tempfile.TemporaryDirectory(prefix="hubbub-demo-") as scratch,
         Stages(console) as stages,
     ):
-        pipeline = LocalPipeline(draft_for(dataset, options), Path(scratch) / "pipeline", hops=options.hops)
         async with contextlib.AsyncExitStack() as stack:
-            # Registered before the pipeline is entered, so that it runs after the services have stopped.
-            stack.callback(_keep_logs, pipeline, out)
-            with stages.stage("start", "plan the task, start shuffler and analyzer"):
+            with stages.stage("start", _starting(options)):
+                pipeline = _pipeline(dataset, options, Path(scratch) / "pipeline", stack)
+                # Registered before the pipeline is entered, so that it runs after the services have stopped.
+                stack.callback(_keep_logs, pipeline, out)
                 await stack.enter_async_context(pipeline)
             rounds = [
                 await _round(pipeline, dataset.in_round(number), options, number, stages, out)
@@ -192,7 +196,57 @@ async def run(dataset: Dataset, options: Options, out: Path, console: Console) -
             with stages.stage("stop", "stop the services"):
                 await stack.aclose()
         save(out / "task.json", pipeline.task.encode())
-    return _document(pipeline, dataset, rounds, stages.seconds, out)
+    document = _document(pipeline, dataset, rounds, stages.seconds, out)
+    document["cluster"] = _cluster_document(options, dataset.devices)
+    return document
+
+
+def _starting(options: Options) -> str:
+    if options.cluster:
+        return "plan the task, start PostgreSQL, two shufflers (a keeper and a standby), analyzer"
+    return "plan the task, start shuffler and analyzer"
+
+
+def _pipeline(dataset: Dataset, options: Options, directory: Path, stack: contextlib.AsyncExitStack) -> LocalPipeline:
+    """Return the pipeline, with its databases on the stack where it has any."""
+    draft = draft_for(dataset, options)
+    if not options.cluster:
+        return LocalPipeline(draft, directory, hops=options.hops)
+    try:
+        from hubbub.deploy.databases import new_databases
+        from hubbub.deploy.local_cluster import SPARK_FROM, LocalCluster, spark_missing
+
+        databases = stack.enter_context(new_databases(options.postgres))
+    except ModuleNotFoundError as error:
+        raise HubbubError(f"--cluster needs {error.name}: pip install 'hubbub[cluster]'") from error
+    # Questions that some devices do not answer have smaller batches than others: all of a round's go one way.
+    spark_from = None if spark_missing(dataset.devices) else SPARK_FROM // 2
+    return LocalCluster(draft, directory, databases=databases, hops=options.hops, spark_from=spark_from)
+
+
+def _cluster_document(options: Options, devices: int) -> dict[str, Any] | None:
+    if not options.cluster:
+        return None
+    from hubbub.deploy.local_cluster import LOCAL_SPARK, spark_missing
+
+    missing = spark_missing(devices)
+    return {
+        "postgres": "named" if options.postgres else "own",
+        "keeper_killed": True,
+        "spark": None if missing else LOCAL_SPARK,
+        "spark_missing": missing or None,
+    }
+
+
+async def _fail_over(pipeline: LocalPipeline, number: int, options: Options, stages: Stages) -> None:
+    """Kill the keeper while the first round is open, with all its submissions acknowledged."""
+    if not options.cluster or number:
+        return
+    from hubbub.deploy.local_cluster import LocalCluster
+
+    assert isinstance(pipeline, LocalCluster)  # noqa: S101 - as `_pipeline` made it
+    with stages.stage("fail_over", "kill the keeper, have the standby take over"):
+        await pipeline.fail_over()
 
 
 def _keep_logs(pipeline: LocalPipeline, out: Path) -> None:
@@ -212,6 +266,7 @@ async def _round(
     label = f"round {number}: " if options.rounds > 1 else ""
     with stages.stage("submit", f"{label}devices encode, randomize, seal, submit", dataset.devices):
         played = await pipeline.guard(play(pipeline, dataset, number, options.clients, stages.advance))
+    await _fail_over(pipeline, number, options, stages)
     with stages.stage("shuffle_and_analyze", f"{label}mix, release, open, estimate, certify"):
         status = await pipeline.close_round(number)
         results = await pipeline.results(number)

@@ -137,8 +137,7 @@ class LocalPipeline:
         freeze = await asyncio.to_thread(self._freeze)
         self.logs.mkdir(parents=True, exist_ok=True)
         self.folder = initialise(self.directory / "parties", Placement(hops=self._hops))
-        for role in (Role.SHUFFLER, Role.ANALYZER):
-            self._set(role, "store", self._database)
+        self._place_stores()
         await asyncio.to_thread(make_stores, self.folder, self._hops.names)
         self.tasks = self._signed(freeze)
         self.task = self.tasks[0]
@@ -166,6 +165,11 @@ class LocalPipeline:
             self._set(party, key, self.services[following].addresses["delivery"])
             await self.start(party)
             following = party
+
+    def _place_stores(self) -> None:
+        """Say in the settings where the stores are."""
+        for role in (Role.SHUFFLER, Role.ANALYZER):
+            self._set(role, "store", self._database)
 
     def _freeze(self) -> Freeze:
         if not isinstance(self._draft, Draft):
@@ -207,7 +211,7 @@ class LocalPipeline:
         service = self.services[party]
         await service.start()
         names = dict(SETTINGS[Role(self._command(party))])
-        names |= {name: f"{name}_listen" for name in ("devices", "https") if name in service.addresses}
+        names |= {name: f"{name}_listen" for name in ("devices", "https", "keeper") if name in service.addresses}
         # The ports become part of the settings: a service that is started again must be where the others expect it.
         for name, key in names.items():
             self._set(party, key, service.addresses[name])

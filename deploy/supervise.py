@@ -38,7 +38,7 @@ class Service:
     started, `addresses` holds the addresses it listens on, by the names of its
     ports. `program` is run in the place of `hubbub NAME` where it is given, with the same arguments. It imports nothing
     from the current folder, and is given few variables (`service.children`); `environment` has others, which may be
-    changed before a start.
+    changed before a start. `patience` is how many seconds a start may take: a standby serves once it is its turn.
     """
 
     def __init__(
@@ -48,8 +48,11 @@ class Service:
         log: Path,
         program: Sequence[str] = (),
         environment: Mapping[str, str] | None = None,
+        *,
+        patience: float = START_SECONDS,
     ) -> None:
         self.name = name
+        self.patience = patience
         self.log = log
         self.addresses: dict[str, str] = {}
         self.environment = dict(environment or {})
@@ -70,10 +73,10 @@ class Service:
         """
         self._process = await self._spawn()
         try:
-            announced = await asyncio.wait_for(self._announcement(self._process), START_SECONDS)
+            announced = await asyncio.wait_for(self._announcement(self._process), self.patience)
         except TimeoutError as error:
             await self.kill()
-            raise ServiceError(f"the {self.name} did not serve within {START_SECONDS:.0f} s{self._tail()}") from error
+            raise ServiceError(f"the {self.name} did not serve within {self.patience:.0f} s{self._tail()}") from error
         if announced is None:
             code = await self._process.wait()
             raise ServiceError(f"the {self.name} ended with status {code} before it served{self._tail()}")

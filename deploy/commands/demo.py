@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from hubbub.deploy.data import Dataset
     from hubbub.deploy.demo import Options
     from hubbub.deploy.gallery.demonstration import Demonstration
+    from hubbub.protos.admission import Mode
 
 TaskOption = Annotated[
     str | None, typer.Option("--task", metavar="NAME", help="What to show; --list names them. [default: flights]")
@@ -51,6 +52,24 @@ HonestShare = Annotated[
     float | None,
     typer.Option(
         "--honest-share", help="Share of the reports assumed to be people's; must be said with open. [default: 1]"
+    ),
+]
+
+ClusterOption = Annotated[
+    bool,
+    typer.Option(
+        "--cluster",
+        help="As a cluster runs: stores in PostgreSQL, a keeper that is killed, a standby, Spark if it is installed.",
+    ),
+]
+Postgres = Annotated[
+    str,
+    typer.Option(
+        "--postgres",
+        metavar="ADDRESS",
+        help="With --cluster: a server's database, postgresql://user@host/database, whose user may make others. "
+        "[default: a server of its own]",
+        show_default=False,
     ),
 ]
 
@@ -103,6 +122,8 @@ def command(
     out: Out = None,
     picture: PictureOption = None,
     listed: ListOption = False,
+    cluster: ClusterOption = False,
+    postgres: Postgres = "",
     as_json: Json = False,
 ) -> None:
     """Run the whole pipeline on this machine: real processes, TLS, sealed reports, and a certificate at the end.
@@ -111,7 +132,7 @@ def command(
     departure delay, which some do not have. Estimates are printed beside the truth. Other tasks are shown by --task.
 
     Examples: hubbub demo; hubbub demo --devices all; hubbub demo --admission open --honest-share 0.5; hubbub demo
-    --data trips.csv --histogram city --sum minutes:0:90
+    --cluster --devices 2000; hubbub demo --data trips.csv --histogram city --sum minutes:0:90
     """
     with failures(as_json):
         if listed:
@@ -135,7 +156,8 @@ def command(
             progress_console().print(sentence, soft_wrap=True)
         suite = MLKEM768_X25519 if post_quantum else DEFAULT
         mode = Mode(admission.value)
-        options = Options(epsilon, delta, epsilon_local, in_rounds, dummies, suite.name, hops, mode, share)
+        privacy = (epsilon, delta, epsilon_local, in_rounds, dummies, suite.name, hops, mode, share)
+        options = Options(*privacy, cluster, _server(cluster, postgres, mode))
         check_options(dataset, options)
         document = _run(dataset, options, out)
         document["picture"] = None if picture is None else _drawn(shown, document, picture)
@@ -180,6 +202,18 @@ def _honest_share(admission: AdmissionMode, given: float | None) -> float:
             "--honest-share, such as 0.5"
         )
     return 1.0 if given is None else given
+
+
+def _server(cluster: bool, postgres: str, mode: Mode) -> str:
+    """Return the PostgreSQL server that was named; one is of no use without a cluster."""
+    from hubbub.deploy.errors import BadUse
+    from hubbub.protos.admission import Mode
+
+    if postgres and not cluster:
+        raise BadUse("--postgres is the server of a cluster's stores; add --cluster")
+    if cluster and mode is Mode.MTLS:
+        raise BadUse("--cluster is shown with devices that have tickets, or with whoever comes; leave --admission mtls")
+    return postgres
 
 
 def _dataset(shown: Demonstration, devices: str | None, seed: int, default: int) -> Dataset:
@@ -243,7 +277,14 @@ def _print(document: dict[str, Any], out: Path | None) -> None:
     printer.print(f"{document['devices']} devices; {seconds}", markup=False, soft_wrap=True)
     sealed = f"sealed with {document['suite']}, {document['submission_bytes']:,} bytes a submission"
     printer.print(sealed, markup=False, soft_wrap=True)
+    if document["cluster"] is not None:
+        printer.print(_cluster(document["cluster"]), markup=False, soft_wrap=True)
     printer.print(f"certificate verified with all signers pinned; {_kept(document, out)}", markup=False, soft_wrap=True)
+
+
+def _cluster(cluster: dict[str, Any]) -> str:
+    spark = f"on Spark ({cluster['spark']})" if cluster["spark"] else f"without Spark: {cluster['spark_missing']}"
+    return f"stores in PostgreSQL; the keeper was killed, and the standby went on; mixed and opened {spark}"
 
 
 def _kept(document: dict[str, Any], out: Path | None) -> str:

@@ -23,6 +23,7 @@ TOOLS = {"dev", "docs"}
 OPTIONAL = {
     "hubbub.accountant.library.dp_accounting": "dp-accounting",
     "hubbub.accountant.rigorous": "rigorous",
+    "hubbub.deploy.databases": "cluster",
     "hubbub.deploy.pictures.draw": "plots",
     "hubbub.analyzer.postgres": "postgres",
     "hubbub.service.postgres": "postgres",

@@ -12,6 +12,7 @@ import pytest
 from pyarrow import parquet
 
 from hubbub.deploy.commands.demo import AdmissionMode
+from hubbub.deploy.local_cluster import spark_missing
 from hubbub.protos.admission import Mode
 from support.command import hubbub
 
@@ -57,6 +58,38 @@ def test_demo_on_flights_estimates_within_five_standard_errors(tmp_path: Path) -
     assert document["picture"] == str(picture)
     assert ">carrier<" in picture.read_text()
     certificates_hold_and_fail_with_one_changed_byte(document)
+
+
+def test_a_cluster_loses_nothing_when_its_keeper_is_killed(tmp_path: Path) -> None:
+    words = ("--devices", "500", "--rounds", "2", "--out", tmp_path / "kept", "--json")
+    ran = hubbub("demo", "--cluster", *words)
+    assert ran.status == 0, ran.err
+    document = ran.json
+    assert all(each["submissions"]["acknowledged"] == document["devices"] == 500 for each in document["rounds"])
+    certificates_hold_and_fail_with_one_changed_byte(document)
+    assert document["cluster"]["postgres"] == "own"
+    assert document["cluster"]["keeper_killed"]
+    assert document["cluster"]["spark"] is None
+    assert document["cluster"]["spark_missing"] == spark_missing(500)
+    logs = {path.name: path.read_text() for path in Path(document["logs"]).glob("s*.log")}
+    assert {"shuffler.log", "standby.log"} <= set(logs)
+    # Each followed the other.
+    assert all("the keyring was copied" in text for text in logs.values())
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--postgres", "postgresql://nobody@127.0.0.1/none"), "add --cluster"),
+        (("--cluster", "--admission", "mtls"), "leave --admission mtls"),
+        (("--cluster", "--postgres", "postgresql://nobody@127.0.0.1:1/none"), "give --postgres the address"),
+    ],
+)
+def test_a_cluster_that_cannot_be_is_refused(tmp_path: Path, words: tuple[str, ...], said: str) -> None:
+    ran = hubbub("demo", *words, "--devices", "300", "--out", tmp_path / "kept")
+    assert ran.status != 0
+    assert said in " ".join(ran.err.split())
+    assert not (tmp_path / "kept").exists()
 
 
 def counts_near_the_truth(rows: list[dict[str, Any]]) -> bool:

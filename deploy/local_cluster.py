@@ -1,0 +1,164 @@
+"""A cluster on this machine: stores in PostgreSQL, a keeper of the rounds and a standby, Spark where it is there."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib.util
+import shutil
+from pathlib import Path
+
+from hubbub.deploy.chain import change
+from hubbub.deploy.databases import Databases
+from hubbub.deploy.listening import FREE, SETTINGS
+from hubbub.deploy.local import CALL_SECONDS, Freeze, LocalPipeline
+from hubbub.deploy.supervise import Service, ServiceError
+from hubbub.protos.keys import Role
+from hubbub.protos.task import Draft
+from hubbub.protos.transport import open_channel
+from hubbub.service.health import is_serving
+from hubbub.service.spark.session import java
+from hubbub.shuffler import settings as shuffler
+from hubbub.shuffler.stores import create_store
+
+STANDBY = "standby"
+"""The folder and the log of the shuffler that stands by at first."""
+
+STANDING_BY_SECONDS = 7 * 86_400.0
+"""How long a standby may stand by."""
+
+FOLLOWING_SECONDS = 60.0
+"""How long a standby may take until it has everything of the keeper's keyring."""
+
+LOOK_SECONDS = 0.05
+"""How often the standby's log is looked at meanwhile."""
+
+FOLLOWS = "the keyring was copied"
+"""What a standby logs once it follows; from then on the keeper answers nothing that the standby has not."""
+
+LOCAL_SPARK = "local[2]"
+"""Spark's master: two of this machine's cores."""
+
+SPARK_FROM = 50_000
+"""Devices from which on batches are given to Spark: each of its sessions takes some twenty seconds to begin and end."""
+
+
+def spark_missing(devices: int) -> str:
+    """Say why Spark is not used for so many devices and what to do about it; empty where it is."""
+    if importlib.util.find_spec("pyspark") is None:
+        return "PySpark is not installed: pip install 'hubbub[spark]'"
+    if java() is None:
+        return "no Java is found: install Java 17 or newer, or set JAVA_HOME"
+    if devices < SPARK_FROM:
+        return f"it is used from {SPARK_FROM:,} devices on: --devices all"
+    return ""
+
+
+class LocalCluster(LocalPipeline):
+    """A pipeline as `LocalPipeline` is, with both stores in PostgreSQL and two shufflers that keep its rounds in turn.
+
+    One of the two is the keeper; the other follows its keyring, and nothing is answered that is not on both disks.
+    `fail_over` kills the keeper.
+
+    Args:
+        draft: as of a pipeline.
+        directory: where everything is kept; the standby's folder is `parties/standby`.
+        databases: where the stores are; both are empty.
+        hops: how many shufflers there are in the chain.
+        spark_from: batches of so many envelopes and more are mixed and opened on Spark, in local mode; None for none.
+
+    Raises:
+        ServiceError: as of a pipeline, and where the standby does not follow.
+    """
+
+    def __init__(
+        self,
+        draft: Draft | str | Freeze,
+        directory: Path | None = None,
+        *,
+        databases: Databases,
+        hops: int = 1,
+        spark_from: int | None = None,
+    ) -> None:
+        super().__init__(draft, directory, hops=hops, database=databases.shuffler)
+        self._databases = databases
+        self._spark_from = spark_from
+
+    def _place_stores(self) -> None:
+        super()._place_stores()
+        self._set(Role.ANALYZER, "store", self._databases.analyzer)
+        self._set(Role.SHUFFLER, "keeper_listen", FREE)
+        self._set(Role.SHUFFLER, "standbys", 1)
+        if self._spark_from is not None:
+            for party in (Role.SHUFFLER, Role.ANALYZER):
+                self._set(party, "master", LOCAL_SPARK)
+                self._set(party, "minimum_envelopes", self._spark_from)
+
+    async def _start(self) -> None:
+        await super()._start()
+        first = self.folder.of(Role.SHUFFLER)
+        folder = first.with_name(STANDBY)
+        # It signs as the same shuffler, and has a keyring of its own, which follows.
+        shutil.copytree(first, folder, ignore=shutil.ignore_patterns("data"))
+        settings = folder / "shuffler.toml"
+        for name in (*SETTINGS[Role.SHUFFLER].values(), "keeper_listen"):
+            change(settings, name, FREE)
+        keeper = self.services[Role.SHUFFLER]
+        change(settings, "keepers", [keeper.addresses["keeper"]])
+        await asyncio.to_thread(create_store, shuffler.load(settings))
+        log = self.logs / f"{STANDBY}.log"
+        self._standby = Service("shuffler", settings, log, patience=STANDING_BY_SECONDS)
+        self._spare = self._settings(Role.SHUFFLER)
+        self._stack.push_async_callback(self._standby.stop)
+        # Whoever stands by is stopped first, or it would take over.
+        self._stack.push_async_callback(self._end_standby)
+        await self._stand_by()
+
+    async def _stand_by(self) -> None:
+        """Start the standby, and wait until it has everything of the keeper's keyring."""
+        known = await asyncio.to_thread(_follows, self._standby.log)
+        self._taking_over = asyncio.create_task(self._standby.start())
+        try:
+            async with asyncio.timeout(FOLLOWING_SECONDS):
+                while await asyncio.to_thread(_follows, self._standby.log) == known:
+                    if self._taking_over.done():
+                        self._taking_over.result()
+                        raise ServiceError(f"the standby has taken over from a keeper that runs; logs: {self.logs}")
+                    await asyncio.sleep(LOOK_SECONDS)
+        except TimeoutError as error:
+            raise ServiceError(
+                f"the standby had not followed the keeper's keyring after {FOLLOWING_SECONDS:.0f} s; logs: {self.logs}"
+            ) from error
+
+    async def _end_standby(self) -> None:
+        if not self._taking_over.done():
+            self._taking_over.cancel()
+            await asyncio.gather(self._taking_over, return_exceptions=True)
+        await self._standby.stop()
+
+    async def fail_over(self) -> None:
+        """Kill the keeper as a crash would, and wait until the standby serves; the killed one stands by then.
+
+        Raises:
+            ServiceError: where the standby does not take over.
+        """
+        killed = self.services[Role.SHUFFLER]
+        await killed.kill()
+        await self._taking_over
+        keeper = self._standby
+        async with open_channel(keeper.addresses["submission"], self.operator_tls) as channel:
+            if not await is_serving(channel, CALL_SECONDS):
+                raise ServiceError("the standby has taken over, but its health check does not say SERVING")
+        self.services[Role.SHUFFLER], self._standby = keeper, killed
+        killed.patience = STANDING_BY_SECONDS
+        # Whom it follows, it is told before it is started again.
+        change(self._spare, "keepers", [keeper.addresses["keeper"]])
+        self._spare = self.folder.of(STANDBY) / "shuffler.toml"
+        await self._stand_by()
+
+
+def _follows(log: Path) -> int:
+    """Count how often a standby has begun to follow."""
+    with contextlib.suppress(FileNotFoundError):
+        return log.read_text(errors="replace").count(FOLLOWS)
+    return 0

@@ -1,0 +1,174 @@
+"""The manifests of Kubernetes: the API's schema, and that what one object names is there in another."""
+
+from __future__ import annotations
+
+import copy
+import re
+from pathlib import Path
+from typing import Any
+
+import kubernetes_validate
+import pytest
+
+from hubbub.analyzer import settings as analyzer
+from hubbub.service.ports import DRAIN_SECONDS
+from hubbub.shuffler import settings as shuffler
+from support.deployment import stages
+from support.kubernetes import KUBERNETES, VERSIONS, containers, manifests, of_kind, one, pod, ports, settings
+
+PARTIES = ("shuffler", "analyzer")
+LOADS: dict[str, Any] = {"shuffler": shuffler.load, "analyzer": analyzer.load}
+NAME = "app.kubernetes.io/name"
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("party", PARTIES)
+def test_every_object_is_as_the_api_has_it(party: str, version: str) -> None:
+    for each in manifests(party):
+        kubernetes_validate.validate(each, version, strict=True)
+
+
+@pytest.mark.parametrize("party", PARTIES)
+def test_the_check_itself_sees_an_unknown_field(party: str) -> None:
+    wrong = copy.deepcopy(one(party, "StatefulSet"))
+    wrong["spec"]["template"]["spec"]["containers"][0]["livenessProb"] = {}
+    with pytest.raises(kubernetes_validate.ValidationError, match="livenessProb"):
+        kubernetes_validate.validate(wrong, VERSIONS[0], strict=True)
+
+
+@pytest.mark.parametrize("party", PARTIES)
+def test_all_is_in_the_partys_namespace_which_keeps_to_the_restricted_standard(party: str) -> None:
+    space = one(party, "Namespace")["metadata"]
+    assert space["name"] == f"hubbub-{party}"
+    assert space["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"
+    assert {each["metadata"].get("namespace", space["name"]) for each in manifests(party)} == {space["name"]}
+
+
+@pytest.mark.parametrize("party", PARTIES)
+def test_pods_run_hardened(party: str) -> None:
+    spec = pod(party)["spec"]
+    assert spec["automountServiceAccountToken"] is False
+    user = int(stages()["operator"].all("USER")[0].partition(":")[0])
+    assert spec["securityContext"].items() >= {"runAsNonRoot": True, "runAsUser": user, "fsGroup": user}.items()
+    assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert spec["terminationGracePeriodSeconds"] >= 3 * DRAIN_SECONDS
+    for each in containers(party):
+        assert each["securityContext"] == {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        }
+        assert {"cpu", "memory"} <= set(each["resources"]["requests"])
+        assert "memory" in each["resources"]["limits"]
+        assert each["image"] == f"hubbub-{party}"
+        # Nothing secret is in the environment, where other processes and crash reports have it.
+        assert [entry["name"] for entry in each.get("env", ()) if "value" in entry or "secretKeyRef" in entry] == []
+
+
+@pytest.mark.parametrize("party", PARTIES)
+def test_secrets_are_only_referred_to_and_seen_by_one_container(party: str) -> None:
+    assert not of_kind(party, "Secret")
+    volumes = {each["name"]: each for each in pod(party)["spec"]["volumes"]}
+    secret = [name for name, each in volumes.items() if "secret" in each]
+    assert secret == ["secret"]
+    seen = [each["name"] for each in containers(party) for mount in each["volumeMounts"] if mount["name"] in secret]
+    assert seen == ["keys"]
+    # What it is copied to is memory.
+    assert volumes["keys"]["emptyDir"]["medium"] == "Memory"
+    mounted = {mount["name"] for each in containers(party) for mount in each["volumeMounts"]}
+    claimed = {each["metadata"]["name"] for each in one(party, "StatefulSet")["spec"]["volumeClaimTemplates"]}
+    assert mounted == set(volumes) | claimed
+
+
+@pytest.mark.parametrize("party", PARTIES)
+def test_what_has_to_be_there_before_is_listed_at_the_top(party: str) -> None:
+    top = (KUBERNETES / f"{party}.yaml").read_text().partition("apiVersion")[0]
+    lines = re.findall(r"^#   (?:Secret|ConfigMap) +(\S+) +(\S.*)$", top, re.M)
+    listed = {name: set(files.split(", ")) for name, files in lines}
+    made = {each["metadata"]["name"] for each in of_kind(party, "ConfigMap")}
+    named = {each["configMap"]["name"] for each in pod(party)["spec"]["volumes"] if "configMap" in each}
+    named |= {each["secret"]["secretName"] for each in pod(party)["spec"]["volumes"] if "secret" in each}
+    assert named - made == set(listed)
+    copied = {word.rpartition("/")[2] for word in containers(party)[0]["command"] if word.startswith("/run/")}
+    assert copied == listed[f"{party}-keys"]
+    text = "\n".join(one(party, "ConfigMap")["data"].values())
+    assert set(re.findall(r"/etc/hubbub/keys/([\w.-]+)", text)) == copied
+    assert set(re.findall(r"/etc/hubbub/public/([\w.-]+)", text)) == listed[f"{party}-public"]
+
+
+@pytest.mark.parametrize("party", PARTIES)
+def test_settings_load_and_are_for_the_pods_ports_and_folders(party: str, tmp_path: Path) -> None:
+    written = settings(party, tmp_path)
+    replicas = one(party, "StatefulSet")["spec"]["replicas"]
+    assert [path.stem for path in written] == ([f"shuffler-{n}" for n in range(replicas)] if replicas > 1 else [party])
+    mounts = {mount["mountPath"] for mount in containers(party)[-1]["volumeMounts"]}
+    for path in written:
+        loaded = LOADS[party](path)
+        given = loaded.model_dump()
+        listening = {int(value.rpartition(":")[2]) for key, value in given.items() if key.endswith("listen") and value}
+        listening |= {int(given["listen"].rpartition(":")[2])} if "listen" in given else set()
+        assert listening == set(ports(party).values())
+        for file in (loaded.data, loaded.identity, loaded.tls.key, loaded.tls.certificate, *loaded.tasks):
+            assert any(str(file).startswith(mount) for mount in mounts), file
+
+
+def test_each_shuffler_follows_the_other_and_waits_for_it(tmp_path: Path) -> None:
+    written = settings("shuffler", tmp_path)
+    service = next(each for each in of_kind("shuffler", "Service") if each["metadata"]["name"] == "keepers")
+    assert service["spec"]["publishNotReadyAddresses"] is True
+    assert one("shuffler", "StatefulSet")["spec"]["serviceName"] == "keepers"
+    for path, other in zip(written, reversed(written), strict=True):
+        loaded = shuffler.load(path)
+        assert [str(each) for each in loaded.keepers] == [f"{other.stem}.keepers.hubbub-shuffler.svc:7309"]
+        assert loaded.standbys == 1
+    texts = [re.sub(r"^keepers = .*$", "", path.read_text(), flags=re.M) for path in written]
+    assert texts[0] == texts[1]
+
+
+@pytest.mark.parametrize("party", PARTIES)
+def test_what_selects_pods_finds_them_and_the_ports_it_names(party: str) -> None:
+    labels, named = pod(party)["metadata"]["labels"].items(), ports(party)
+    for each in of_kind(party, "Service"):
+        assert each["spec"]["selector"].items() <= labels
+        for port in each["spec"]["ports"]:
+            assert port["port"] == named[port["targetPort"]]
+    for each in (*of_kind(party, "PodDisruptionBudget"), one(party, "StatefulSet")):
+        assert each["spec"]["selector"]["matchLabels"].items() <= labels
+    for probe in ("readinessProbe", "livenessProbe"):
+        assert containers(party)[-1][probe]["tcpSocket"]["port"] in named
+
+
+def reached(party: str, way: str) -> dict[str, set[Any]]:
+    """Whom a policy lets in or out, by name, with the ports; everyone is \"\"."""
+    nothing, policy = of_kind(party, "NetworkPolicy")
+    assert nothing["spec"] == {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}
+    assert policy["spec"]["podSelector"]["matchLabels"].items() <= pod(party)["metadata"]["labels"].items()
+    found: dict[str, set[Any]] = {}
+    for rule in policy["spec"][way]:
+        (peer,) = rule.get("from" if way == "ingress" else "to", [{}])
+        selected = [peer[key]["matchLabels"] for key in ("podSelector", "namespaceSelector") if key in peer]
+        name = next((labels.get(NAME) or labels["kubernetes.io/metadata.name"] for labels in selected), "")
+        found[name] = {port["port"] for port in rule["ports"]}
+    return found
+
+
+def test_who_talks_to_whom_and_nothing_else() -> None:
+    assert reached("shuffler", "ingress") == {
+        "": {"submission"},
+        "hubbub-shuffler": {"keeper"},
+        "monitoring": {"metrics"},
+    }
+    assert reached("analyzer", "ingress") == {"hubbub-shuffler": {"delivery"}, "monitoring": {"metrics"}}
+    both = {"databases": {5432}, "kube-system": {53}}
+    assert reached("shuffler", "egress") == {"hubbub-shuffler": {7309}, "hubbub-analyzer": {7401}, **both}
+    assert reached("analyzer", "egress") == both
+    for party, way in (("shuffler", "ingress"), ("analyzer", "ingress")):
+        assert {port for each in reached(party, way).values() for port in each} <= set(ports(party))
+    assert {7309, 7401} <= set(ports("shuffler").values()) | set(ports("analyzer").values())
+
+
+def test_the_shuffler_delivers_where_the_analyzers_service_is(tmp_path: Path) -> None:
+    service = one("analyzer", "Service")
+    name, space = service["metadata"]["name"], service["metadata"]["namespace"]
+    address = f"{name}.{space}.svc:{service['spec']['ports'][0]['port']}"
+    assert {shuffler.load(path).analyzer for path in settings("shuffler", tmp_path)} == {address}
