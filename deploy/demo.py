@@ -203,7 +203,7 @@ async def run(dataset: Dataset, options: Options, out: Path, console: Console) -
 
 def _starting(options: Options) -> str:
     if options.cluster:
-        return "plan the task, start PostgreSQL, two shufflers (a keeper and a standby), analyzer"
+        return "plan the task, start PostgreSQL, a keeper and its standby, two replicas, the analyzer"
     return "plan the task, start shuffler and analyzer"
 
 

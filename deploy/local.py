@@ -210,7 +210,8 @@ class LocalPipeline:
         """Start a service, or start it again on the ports it had, and wait until it is healthy."""
         service = self.services[party]
         await service.start()
-        names = dict(SETTINGS[Role(self._command(party))])
+        # A keeper of rounds that replicas answer devices for has no port of theirs.
+        names = {name: key for name, key in SETTINGS[Role(self._command(party))].items() if name in service.addresses}
         names |= {name: f"{name}_listen" for name in ("devices", "https", "keeper") if name in service.addresses}
         # The ports become part of the settings: a service that is started again must be where the others expect it.
         for name, key in names.items():

@@ -1,4 +1,4 @@
-"""A cluster on this machine: stores in PostgreSQL, a keeper of the rounds and a standby, Spark where it is there."""
+"""A cluster on this machine: stores in PostgreSQL, replicas, a keeper and a standby, Spark where it is there."""
 
 from __future__ import annotations
 
@@ -6,12 +6,16 @@ import asyncio
 import contextlib
 import importlib.util
 import shutil
+import socket
 from pathlib import Path
 
+from hubbub.deploy.authority import Authority
 from hubbub.deploy.chain import change
 from hubbub.deploy.databases import Databases
+from hubbub.deploy.initialise import LOOPBACK
 from hubbub.deploy.listening import FREE, SETTINGS
-from hubbub.deploy.local import CALL_SECONDS, Freeze, LocalPipeline
+from hubbub.deploy.local import CALL_SECONDS, MOST_ENROLMENTS, Freeze, LocalPipeline
+from hubbub.deploy.replicas import add_replica
 from hubbub.deploy.supervise import Service, ServiceError
 from hubbub.protos.keys import Role
 from hubbub.protos.task import Draft
@@ -55,16 +59,17 @@ def spark_missing(devices: int) -> str:
 
 
 class LocalCluster(LocalPipeline):
-    """A pipeline as `LocalPipeline` is, with both stores in PostgreSQL and two shufflers that keep its rounds in turn.
+    """A pipeline as `LocalPipeline` is, with both stores in PostgreSQL, replicas that answer devices, and two keepers.
 
-    One of the two is the keeper; the other follows its keyring, and nothing is answered that is not on both disks.
-    `fail_over` kills the keeper.
+    One of the two keeps the rounds; the other follows its keyring, and nothing is answered that is not on both disks.
+    `fail_over` kills the keeper. Devices know the addresses of all replicas.
 
     Args:
         draft: as of a pipeline.
-        directory: where everything is kept; the standby's folder is `parties/standby`.
+        directory: where everything is kept; beside the parties' folders are `parties/standby` and the replicas'.
         databases: where the stores are; both are empty.
         hops: how many shufflers there are in the chain.
+        replicas: how many processes answer devices.
         spark_from: batches of so many envelopes and more are mixed and opened on Spark, in local mode; None for none.
 
     Raises:
@@ -79,15 +84,19 @@ class LocalCluster(LocalPipeline):
         databases: Databases,
         hops: int = 1,
         spark_from: int | None = None,
+        replicas: int = 2,
     ) -> None:
         super().__init__(draft, directory, hops=hops, database=databases.shuffler)
+        self._keepers = [_free_address(), _free_address()]
+        self._names = [f"replica-{number + 1}" for number in range(replicas)]
         self._databases = databases
         self._spark_from = spark_from
 
     def _place_stores(self) -> None:
         super()._place_stores()
         self._set(Role.ANALYZER, "store", self._databases.analyzer)
-        self._set(Role.SHUFFLER, "keeper_listen", FREE)
+        self._set(Role.SHUFFLER, "role", "keeper")
+        self._set(Role.SHUFFLER, "keeper_listen", self._keepers[0])
         self._set(Role.SHUFFLER, "standbys", 1)
         if self._spark_from is not None:
             for party in (Role.SHUFFLER, Role.ANALYZER):
@@ -101,18 +110,40 @@ class LocalCluster(LocalPipeline):
         # It signs as the same shuffler, and has a keyring of its own, which follows.
         shutil.copytree(first, folder, ignore=shutil.ignore_patterns("data"))
         settings = folder / "shuffler.toml"
-        for name in (*SETTINGS[Role.SHUFFLER].values(), "keeper_listen"):
+        for name in SETTINGS[Role.SHUFFLER].values():
             change(settings, name, FREE)
-        keeper = self.services[Role.SHUFFLER]
-        change(settings, "keepers", [keeper.addresses["keeper"]])
+        change(settings, "keeper_listen", self._keepers[1])
+        change(settings, "keepers", self._keepers[:1])
+        change(first / "shuffler.toml", "keepers", self._keepers[1:])
         await asyncio.to_thread(create_store, shuffler.load(settings))
         log = self.logs / f"{STANDBY}.log"
         self._standby = Service("shuffler", settings, log, patience=STANDING_BY_SECONDS)
-        self._spare = self._settings(Role.SHUFFLER)
         self._stack.push_async_callback(self._standby.stop)
         # Whoever stands by is stopped first, or it would take over.
         self._stack.push_async_callback(self._end_standby)
         await self._stand_by()
+        await self._replicate()
+
+    async def _replicate(self) -> None:
+        """Make the replicas' folders, and start them."""
+        operator = self.folder.of(Role.OPERATOR)
+        authority = Authority.load(operator / "authority.key", operator / "tls" / "authority.pem")
+        self._replicas = []
+        for name in self._names:
+            settings = add_replica(self.folder.root, name, authority, LOOPBACK, self._databases.shuffler, self._keepers)
+            for key in ("listen", "metrics_listen"):
+                change(settings, key, FREE)
+            for key, number in (("enrolments_per_second", MOST_ENROLMENTS), ("count_step", 1)):
+                change(settings, key, number)
+            self._replicas.append(Service("shuffler", settings, self.logs / f"{name}.log"))
+            # Before the others, which they ask.
+            self._stack.push_async_callback(self._replicas[-1].stop)
+        await asyncio.gather(*(replica.start() for replica in self._replicas))
+
+    @property
+    def shuffler(self) -> str:
+        """Where devices of the task submit: at any of the replicas."""
+        return ",".join(replica.addresses["submission"] for replica in self._replicas)
 
     async def _stand_by(self) -> None:
         """Start the standby, and wait until it has everything of the keeper's keyring."""
@@ -146,15 +177,18 @@ class LocalCluster(LocalPipeline):
         await killed.kill()
         await self._taking_over
         keeper = self._standby
-        async with open_channel(keeper.addresses["submission"], self.operator_tls) as channel:
+        async with open_channel(keeper.addresses["control"], self.operator_tls) as channel:
             if not await is_serving(channel, CALL_SECONDS):
                 raise ServiceError("the standby has taken over, but its health check does not say SERVING")
         self.services[Role.SHUFFLER], self._standby = keeper, killed
         killed.patience = STANDING_BY_SECONDS
-        # Whom it follows, it is told before it is started again.
-        change(self._spare, "keepers", [keeper.addresses["keeper"]])
-        self._spare = self.folder.of(STANDBY) / "shuffler.toml"
         await self._stand_by()
+
+
+def _free_address() -> str:
+    """Return an address that is free at this moment: others must know it before anybody listens there."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return f"127.0.0.1:{listener.getsockname()[1]}"
 
 
 def _follows(log: Path) -> int:

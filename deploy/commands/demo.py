@@ -59,7 +59,7 @@ ClusterOption = Annotated[
     bool,
     typer.Option(
         "--cluster",
-        help="As a cluster runs: stores in PostgreSQL, a keeper that is killed, a standby, Spark if it is installed.",
+        help="As a cluster runs: PostgreSQL, two replicas, a keeper that is killed, a standby, Spark if it is installed.",
     ),
 ]
 Postgres = Annotated[
@@ -284,7 +284,8 @@ def _print(document: dict[str, Any], out: Path | None) -> None:
 
 def _cluster(cluster: dict[str, Any]) -> str:
     spark = f"on Spark ({cluster['spark']})" if cluster["spark"] else f"without Spark: {cluster['spark_missing']}"
-    return f"stores in PostgreSQL; the keeper was killed, and the standby went on; mixed and opened {spark}"
+    went = "stores in PostgreSQL; two replicas answered devices; the keeper was killed, and the standby went on"
+    return f"{went}; mixed and opened {spark}"
 
 
 def _kept(document: dict[str, Any], out: Path | None) -> str:
