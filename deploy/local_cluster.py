@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import importlib.util
 import shutil
 import socket
 from pathlib import Path
@@ -17,11 +16,13 @@ from hubbub.deploy.listening import FREE, SETTINGS
 from hubbub.deploy.local import CALL_SECONDS, MOST_ENROLMENTS, Freeze, LocalPipeline
 from hubbub.deploy.replicas import add_replica
 from hubbub.deploy.supervise import Service, ServiceError
+from hubbub.protos.errors import HubbubError
 from hubbub.protos.keys import Role
 from hubbub.protos.task import Draft
 from hubbub.protos.transport import open_channel
 from hubbub.service.health import is_serving
-from hubbub.service.spark.session import java
+from hubbub.service.settings import SparkSettings
+from hubbub.service.spark.session import check_installed
 from hubbub.shuffler import settings as shuffler
 from hubbub.shuffler.stores import create_store
 
@@ -49,10 +50,10 @@ SPARK_FROM = 50_000
 
 def spark_missing(devices: int) -> str:
     """Say why Spark is not used for so many devices and what to do about it; empty where it is."""
-    if importlib.util.find_spec("pyspark") is None:
-        return "PySpark is not installed: pip install 'hubbub[spark]'"
-    if java() is None:
-        return "no Java is found: install Java 17 or newer, or set JAVA_HOME"
+    try:
+        check_installed(SparkSettings(master=LOCAL_SPARK))
+    except HubbubError as error:
+        return str(error).removeprefix("spark.master is set, but ")
     if devices < SPARK_FROM:
         return f"it is used from {SPARK_FROM:,} devices on: --devices all"
     return ""
