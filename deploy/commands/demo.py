@@ -59,7 +59,7 @@ ClusterOption = Annotated[
     bool,
     typer.Option(
         "--cluster",
-        help="As a cluster runs: PostgreSQL, two replicas, a keeper that is killed, a standby, Spark if it is installed.",
+        help="As a cluster runs: PostgreSQL, two replicas, a keeper that is killed, a standby, Spark if installed.",
     ),
 ]
 Postgres = Annotated[
