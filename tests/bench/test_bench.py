@@ -118,7 +118,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "submitting": {"RUNS": 1, "CALLS": 4, "AT_A_TIME": 2, "BATCHES": 2, "DEVICES": 3, "BATCHES_AT_A_TIME": 2},
     "overloading": {"RISING": (200.0, 500.0), "SECONDS": 0.5, "PER_CALL": 5},
     "mixing": {"RUNS": 1, "REPORTS": 1500, "LARGE": 3000},
-    "waiting": {"REPORTS": 1500, "LARGE": 3000},
+    "waiting": {"REPORTS": 2000, "LARGE": 3000},
     "databases": {"RUNS": 1, "CALLS": 4, "CALL": 5, "AT_ONCE": 2, "ENVELOPES": 100, "STRETCH": 50},
     "counting": {"RUNS": 1, "REPORTS": 1000, "ESTIMATES": 1, "LARGE": 2000},
     "hopping": {"RUNS": 1, "REPORTS": 1000},
