@@ -13,12 +13,13 @@ import shutil
 import subprocess
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import structlog
 
+from hubbub.service import children
 from hubbub.service.children import import_from_here_no_more, interpreter
 from hubbub.service.cores import keep_memory_in
 from hubbub.service.settings import SettingsError, SparkSettings
@@ -50,6 +51,15 @@ QUIET = {
     "spark.ui.showConsoleProgress": "false",
 }
 """No second copy of what runs, no port, no log of its own; a Python worker takes one task after the other."""
+
+GIVEN = frozenset(
+    {
+        *("JAVA_HOME", "SPARK_CONF_DIR", "SPARK_LOCAL_DIRS", "SPARK_LOCAL_IP", "SPARK_CONNECT_MODE"),
+        *("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", "_PYSPARK_DRIVER_CONN_INFO_PATH"),
+        *("HADOOP_HOME", "HADOOP_CONF_DIR", "YARN_CONF_DIR", "KUBECONFIG", "KRB5_CONFIG", "KRB5CCNAME"),
+    }
+)
+"""Variables that the JVM is given beside those of every child: where Java, Spark's settings and the cluster are."""
 
 STOP_SECONDS = 10.0
 """How long a JVM may take to leave before it is killed."""
@@ -188,7 +198,7 @@ def _started(settings: SparkSettings, folder: Path) -> Iterator[Session]:
     conf = _configuration(settings, folder)
     with (folder / "log").open("wb") as log, _environment(settings, folder):
         try:
-            gateway = launch_gateway(conf, {"stdout": log, "stderr": log})  # type: ignore[no-untyped-call]
+            gateway = launch_gateway(conf, _Started(stdout=log, stderr=log))  # type: ignore[no-untyped-call]
         except PySparkException as error:
             raise SparkError(f"Spark does not start: {_told(folder)}") from error
     process: subprocess.Popen[bytes] = gateway.proc
@@ -203,6 +213,21 @@ def _started(settings: SparkSettings, folder: Path) -> Iterator[Session]:
                 context.stop()
     finally:
         _ended(gateway, process)
+
+
+class _Started(dict[str, Any]):
+    """What PySpark starts its JVM with. It hands over the whole environment, of which this keeps what `GIVEN` names.
+
+    This process's own environment stays as it is meanwhile: other threads may read it, as a database's driver does.
+    """
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        super().__setitem__(name, given(value) if name == "env" else value)
+
+
+def given(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return what the JVM, and the Python workers that it starts, are given of an environment made for them."""
+    return children.environment({name: value for name, value in environment.items() if name in GIVEN})
 
 
 def _configuration(settings: SparkSettings, folder: Path) -> SparkConf:

@@ -19,7 +19,7 @@ from hubbub.service.spark import opening
 from hubbub.service.spark.errors import SparkError
 from hubbub.service.spark.files import Files
 from hubbub.service.spark.opening import SparkWorkers, opened_on
-from hubbub.service.spark.session import ENCRYPTION, check_encrypted, check_installed
+from hubbub.service.spark.session import ENCRYPTION, check_encrypted, check_installed, given
 from hubbub.service.workers import Job, Opened, Workers, open_chunk
 from support.queries import INNER_BYTES, report
 from support.samples import HALF
@@ -80,6 +80,32 @@ def test_a_missing_pyspark_is_named_with_its_extra(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
     with pytest.raises(SettingsError, match=r"pip install 'hubbub\[spark\]'"):
         check_installed(SparkSettings(master="local[1]"))
+
+
+def test_spark_is_given_few_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("A_CREDENTIAL", "of the deployment")
+    found = given({**os.environ, "JAVA_HOME": "/opt/java", "SPARK_CONNECT_MODE": "0", "LD_PRELOAD": "/opt/other.so"})
+    assert (found["JAVA_HOME"], found["SPARK_CONNECT_MODE"], found["PYTHONSAFEPATH"]) == ("/opt/java", "0", "1")
+    assert "PATH" in found
+    assert not {"A_CREDENTIAL", "LD_PRELOAD"} & found.keys()
+
+
+def variables(_row: int) -> list[str]:
+    return sorted(os.environ)
+
+
+@pytest.mark.slow
+@NEEDS_JAVA
+@LEAKY
+def test_no_variable_of_the_service_reaches_the_jvm_or_a_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    carried(__name__)
+    monkeypatch.setenv("A_CREDENTIAL", "of the deployment")
+    with running(tmp_path) as begun:
+        jvm = {str(name) for name in begun.context._jvm.System.getenv()}
+        tasks = set(begun.context.parallelize([0, 1], 2).flatMap(variables).collect())
+        assert os.environ["A_CREDENTIAL"] == "of the deployment"
+    assert {"PATH", "SPARK_LOCAL_DIRS"} <= jvm & tasks
+    assert "A_CREDENTIAL" not in jvm | tasks
 
 
 def test_small_batches_are_opened_as_before(tmp_path: Path) -> None:
