@@ -101,6 +101,8 @@ def test_closed_forms_lie_above_the_exact_values_and_never_above_the_local_one(p
 # Every row, at a size at which its number says nothing
 
 FEW_ROUNDS = (("few", Part(Generic(0.5), 500, 3), 1.0),)
+from support.spark import LEAKY, NEEDS_JAVA
+
 SMALL: dict[str, dict[str, Any]] = {
     "accountant": {"MEMORY_SCALES": (500,), "MEMORY_ROUNDS": 3, "MANY_ROUNDS": FEW_ROUNDS},
     "starting": {"RUNS": 1, "HELD": 3000, "LARGE": 5000},
@@ -139,7 +141,9 @@ def demonstrated(*_: Any, **__: Any) -> Any:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[NEEDS_JAVA, LEAKY] if name == "engines" else []) for name in SMALL]
+)
 def test_every_row_is_measured(printer: Any, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     module = importlib.import_module(name)
     for constant, value in SMALL[name].items():
