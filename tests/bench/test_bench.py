@@ -17,6 +17,7 @@ import pytest
 from hubbub.accountant.mechanisms import Generic
 from hubbub.accountant.pairs import Part
 from hubbub.queries.registry import RANDOMIZERS
+from support.spark import LEAKY, NEEDS_JAVA
 
 HERE = Path(__file__).parent
 
@@ -101,7 +102,6 @@ def test_closed_forms_lie_above_the_exact_values_and_never_above_the_local_one(p
 # Every row, at a size at which its number says nothing
 
 FEW_ROUNDS = (("few", Part(Generic(0.5), 500, 3), 1.0),)
-from support.spark import LEAKY, NEEDS_JAVA
 
 SMALL: dict[str, dict[str, Any]] = {
     "accountant": {"MEMORY_SCALES": (500,), "MEMORY_ROUNDS": 3, "MANY_ROUNDS": FEW_ROUNDS},
