@@ -55,15 +55,12 @@ class KeeperCaller:
 
     async def get_admitted(self, version: bytes, deadline: float) -> Admitted | None:
         """Return what devices are admitted with; None where that is the version that is known."""
-        request = keeper_pb2.GetAdmittedRequest(version=version)
-        found = read_admitted(await call(self._stub.GetAdmitted(request, timeout=deadline), _KEEPER))
+        found = read_admitted(await call(self._stub.GetAdmitted(write_version(version), timeout=deadline), _KEEPER))
         return None if found.version == version else found
 
     async def spend(self, tickets: Sequence[Spent], deadline: float) -> list[Spent]:
         """Note tickets as spent, and return what is then known of each device, in order."""
-        request = keeper_pb2.SpendTicketsRequest(tickets=map(_write_spent, tickets))
-        answer = await call(self._stub.SpendTickets(request, timeout=deadline), _KEEPER)
-        found = read_tickets(answer.tickets)
+        found = read_spent(await call(self._stub.SpendTickets(write_tickets(tickets), timeout=deadline), _KEEPER))
         if [each.device for each in found] != [each.device for each in tickets]:
             raise MessageError("the keeper answered for other tickets than were asked about")
         return found
@@ -87,10 +84,8 @@ def read_secrets(message: keeper_pb2.GetSecretsResponse) -> RoundSecrets:
     return RoundSecrets(codec.checked(message.storage, whole, "what is stored under"), place_key, message.private_key)
 
 
-def write_admitted(admitted: Admitted | None, version: bytes) -> keeper_pb2.GetAdmittedResponse:
-    """Encode what devices are admitted with; None where that is the `version` that is known."""
-    if admitted is None:
-        return keeper_pb2.GetAdmittedResponse(version=version)
+def write_admitted(admitted: Admitted) -> keeper_pb2.GetAdmittedResponse:
+    """Encode what devices are admitted with; a version alone where it is the one that is known."""
     masters = [
         keeper_pb2.MasterSecret(
             generation=each.generation, secret=each.secret, state=each.state.value, since=each.since
@@ -104,6 +99,11 @@ def write_admitted(admitted: Admitted | None, version: bytes) -> keeper_pb2.GetA
         revoked_devices=sorted(revoked.devices),
         revoked_numbers=sorted(revoked.numbers),
     )
+
+
+def write_version(version: bytes) -> keeper_pb2.GetAdmittedRequest:
+    """Encode the version that a replica knows; empty for none."""
+    return keeper_pb2.GetAdmittedRequest(version=version)
 
 
 def read_version(message: keeper_pb2.GetAdmittedRequest) -> bytes:
@@ -134,23 +134,41 @@ def read_admitted(message: keeper_pb2.GetAdmittedResponse) -> Admitted:
     return Admitted(version, tuple(masters), Revoked(devices, numbers))
 
 
-def _write_spent(ticket: Spent) -> keeper_pb2.SpentTicket:
+def write_tickets(tickets: Iterable[Spent]) -> keeper_pb2.SpendTicketsRequest:
+    """Encode tickets that are to be spent."""
+    return keeper_pb2.SpendTicketsRequest(tickets=map(_write_ticket, tickets))
+
+
+def read_tickets(message: keeper_pb2.SpendTicketsRequest) -> list[Spent]:
+    """Decode tickets that are to be spent.
+
+    Raises:
+        MessageError: where there are too many, or something of one has another length.
+    """
+    return _read_tickets(message.tickets)
+
+
+def write_spent(tickets: Iterable[Spent]) -> keeper_pb2.SpendTicketsResponse:
+    """Encode what is known of tickets' devices, in order."""
+    return keeper_pb2.SpendTicketsResponse(tickets=map(_write_ticket, tickets))
+
+
+def read_spent(message: keeper_pb2.SpendTicketsResponse) -> list[Spent]:
+    """Decode what is known of tickets' devices, in order.
+
+    Raises:
+        MessageError: where there are too many, or something of one has another length.
+    """
+    return _read_tickets(message.tickets)
+
+
+def _write_ticket(ticket: Spent) -> keeper_pb2.SpentTicket:
     return keeper_pb2.SpentTicket(
         device=ticket.device, spent_by=ticket.spent_by, number=ticket.number, expires=ticket.expires
     )
 
 
-def write_tickets(tickets: Iterable[Spent]) -> keeper_pb2.SpendTicketsResponse:
-    """Encode what is known of tickets' devices, in order."""
-    return keeper_pb2.SpendTicketsResponse(tickets=map(_write_spent, tickets))
-
-
-def read_tickets(messages: Sequence[keeper_pb2.SpentTicket]) -> list[Spent]:
-    """Decode tickets.
-
-    Raises:
-        MessageError: where there are too many, or something of one has another length.
-    """
+def _read_tickets(messages: Sequence[keeper_pb2.SpentTicket]) -> list[Spent]:
     if len(messages) > MOST_REDEMPTIONS:
         raise MessageError(f"{len(messages)} tickets in one call; send at most {MOST_REDEMPTIONS}")
     return [

@@ -9,6 +9,7 @@ import grpc
 from cryptography import x509
 
 from hubbub.protos import codec
+from hubbub.protos.admitted import Admitted
 from hubbub.protos.envelope import Destination
 from hubbub.protos.errors import MessageError
 from hubbub.protos.messages import Answer
@@ -45,7 +46,7 @@ from hubbub.protos.wire.keeping import (
     read_version,
     write_admitted,
     write_secrets,
-    write_tickets,
+    write_spent,
 )
 from hubbub.protos.wire.releases import read_begin, write_known
 from hubbub.protos.wire.results import write_results
@@ -275,12 +276,12 @@ class _KeeperServicer:
         self, request: keeper_pb2.GetAdmittedRequest, _context: Context
     ) -> keeper_pb2.GetAdmittedResponse:
         version = read_version(request)
-        return write_admitted(await self._handler.get_admitted(version), version)
+        return write_admitted(await self._handler.get_admitted(version) or Admitted(version))
 
     async def SpendTickets(  # noqa: N802 - gRPC's name
         self, request: keeper_pb2.SpendTicketsRequest, _context: Context
     ) -> keeper_pb2.SpendTicketsResponse:
-        return write_tickets(await self._handler.spend(read_tickets(request.tickets)))
+        return write_spent(await self._handler.spend(read_tickets(request)))
 
 
 def _optional_task(task_id: bytes) -> bytes | None:

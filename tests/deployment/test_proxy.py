@@ -247,7 +247,7 @@ def test_many_addresses_of_one_network_together_are_refused(tmp_path: Path) -> N
         descriptors = [each.fileno() for each in bound]
         process = subprocess.Popen([haproxy(), "-db", "-f", str(path)], pass_fds=descriptors)
         try:
-            running = Running("", "", tmp_path, process.pid, "{}:{}".format(*bound[1].getsockname()))
+            running = Running("", "", "", tmp_path, process.pid, "{}:{}".format(*bound[1].getsockname()))
             for number in range(260):
                 source = f"127.0.2.{number % 5 + 1}"
                 held.enter_context(socket.create_connection(bound[0].getsockname(), 5.0, (source, 0)))

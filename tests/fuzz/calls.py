@@ -17,7 +17,7 @@ from hubbub.protos.credentials import CREDENTIAL_BYTES, KEY_BYTES, Credential
 from hubbub.protos.errors import MessageError
 from hubbub.protos.messages import CredentialStatus, KeyState, MasterKey
 from hubbub.protos.refusals import Reason, Refusal
-from hubbub.protos.v1 import control_pb2, delivery_pb2, results_pb2, standby_pb2, submission_pb2
+from hubbub.protos.v1 import control_pb2, delivery_pb2, keeper_pb2, results_pb2, standby_pb2, submission_pb2
 from hubbub.protos.wire import serving
 from hubbub.protos.wire.intake import Method
 from hubbub.protos.wire.sizes import Call
@@ -28,6 +28,7 @@ MODULES: dict[str, ModuleType] = {
     "DeliveryService": delivery_pb2,
     "ResultsService": results_pb2,
     "StandbyService": standby_pb2,
+    "KeeperService": keeper_pb2,
 }
 """The contract's services, by name, with the module of their messages."""
 
@@ -94,6 +95,15 @@ class Willing:
     async def get_standings(self, *_: Any) -> Any:
         return [self._samples["standing"]]
 
+    async def get_secrets(self, *_: Any) -> Any:
+        return self._samples["secrets"]
+
+    async def get_admitted(self, *_: Any) -> Any:
+        return self._samples["admitted"]
+
+    async def spend(self, tickets: Any) -> Any:
+        return tickets
+
     async def follow(self, *_: Any) -> Any:
         return self._samples["told"]
 
@@ -110,6 +120,7 @@ def methods(samples: dict[str, Any]) -> dict[str, dict[str, tuple[Call, Method]]
         "DeliveryService": serving._DeliveryServicer(handler),
         "ResultsService": serving._ResultsServicer(handler),
         "StandbyService": serving._StandbyServicer(handler),
+        "KeeperService": serving._KeeperServicer(handler),
     }
     return {service: serving.methods_of(service, servicer) for service, servicer in servicers.items()}
 

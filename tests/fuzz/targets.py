@@ -52,7 +52,7 @@ from hubbub.deploy.initialise import sample
 from hubbub.deploy.reading import read_table
 from hubbub.deploy.settings import ClientSettings, OperatorSettings
 from hubbub.deploy.verification import Pins, VerificationError, verify
-from hubbub.protos import codec, copies
+from hubbub.protos import admitted, codec, copies
 from hubbub.protos.admission import OPEN
 from hubbub.protos.batch import BATCH_RECORD_FORMAT, BatchId, BatchRecord, HopRecord
 from hubbub.protos.credentials import CREDENTIAL_BYTES, Credential
@@ -108,8 +108,9 @@ from hubbub.protos.successions import Succession, SuccessionError
 from hubbub.protos.suites import DEFAULT
 from hubbub.protos.task import STATING, TASK_FORMAT, Task, task_content
 from hubbub.protos.tickets import Ticket
-from hubbub.protos.v1 import condition_pb2, control_pb2, delivery_pb2, results_pb2, submission_pb2
+from hubbub.protos.v1 import condition_pb2, control_pb2, delivery_pb2, keeper_pb2, results_pb2, submission_pb2
 from hubbub.protos.wire.following import write_asked
+from hubbub.protos.wire.keeping import write_tickets, write_version
 from hubbub.protos.wire.releases import write_begin
 from hubbub.queries.decoding import Cells
 from hubbub.queries.hashed import HashedResponse
@@ -264,6 +265,15 @@ def _documents() -> dict[str, Any]:
         "credential_status": CredentialStatus(
             (MasterKey(2, KeyState.ACTIVE, 1_700_000_000, "0123456789abcdef"),), 20, 1
         ),
+        "secrets": admitted.RoundSecrets(bytes(128), bytes(32), bytes(32)),
+        "version": ID,
+        "admitted": admitted.Admitted(
+            ID,
+            (admitted.Master(1, KEY, KeyState.ACTIVE, 1_700_000_000),),
+            admitted.Revoked(frozenset({bytes(16)}), frozenset({bytes(16)})),
+        ),
+        "tickets": [admitted.Spent(bytes(16), KEY, ID, 1_800_000_000)],
+        "spent": [admitted.Spent(bytes(16), KEY, ID, 1_800_000_000)],
         "asked": copies.Asked(ID, bytes(16), 5),
         "told": copies.Told(
             bytes(16), 6, (copies.Row("master", (1, bytes(32), "active", None)), copies.Row("master", (2,))), ID, 2
@@ -333,6 +343,9 @@ def _requests() -> dict[str, Message]:
             ]
         ),
         "Follow": write_asked(_documents()["asked"]),
+        "GetSecrets": keeper_pb2.GetSecretsRequest(task_id=TASK.id, round=1),
+        "GetAdmitted": write_version(_documents()["version"]),
+        "SpendTickets": write_tickets(_documents()["tickets"]),
         "ManageCredentials": control_pb2.ManageCredentialsRequest(step="revoke", devices=[ID]),
     }
 

@@ -80,6 +80,7 @@ def test_every_reader_of_a_message_and_every_call_is_a_target() -> None:
         "read_known",
         "read_standing",
         "read_condition",
+        *(f"read_{name}" for name in ("secrets", "version", "admitted", "tickets", "spent")),
         "read_asked",
         "read_told",
         "read_results",

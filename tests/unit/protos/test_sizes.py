@@ -14,7 +14,14 @@ from hubbub.protos.wire.counting import Elements, TooMany, TooShort
 from hubbub.protos.wire.sizes import FEW_BYTES, FEW_SHORT, Call, Compressed, TooLarge, calls_of, largest_submissions
 from support.frames import empty_submissions, gzip_message
 
-SERVICES = ("SubmissionService", "RoundControlService", "DeliveryService", "ResultsService")
+SERVICES = (
+    "SubmissionService",
+    "RoundControlService",
+    "DeliveryService",
+    "ResultsService",
+    "StandbyService",
+    "KeeperService",
+)
 ENVELOPE = 152
 
 

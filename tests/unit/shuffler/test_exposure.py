@@ -9,7 +9,7 @@ from structlog.testing import capture_logs
 from unit.shuffler.test_server import Deployment, running
 from unit.shuffler.test_settings import COMPLETE, written
 
-from hubbub.shuffler import server
+from hubbub.shuffler import public
 from hubbub.shuffler.exposure import warn_if_exposed
 from hubbub.shuffler.settings import Settings, load
 
@@ -44,7 +44,7 @@ def test_the_port_of_devices_with_certificates_is_warned_of_too(tmp_path: Path) 
 
 async def test_the_service_looks_at_its_ports_when_it_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     looked_at: list[Settings] = []
-    monkeypatch.setattr(server, "warn_if_exposed", looked_at.append)
+    monkeypatch.setattr(public, "warn_if_exposed", looked_at.append)
     given = Deployment(tmp_path).settings("127.0.0.1:1")
     async with running(given):
         assert looked_at == [given]
