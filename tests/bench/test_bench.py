@@ -17,6 +17,7 @@ import pytest
 from hubbub.accountant.mechanisms import Generic
 from hubbub.accountant.pairs import Part
 from hubbub.queries.registry import RANDOMIZERS
+from support.spark import LEAKY, NEEDS_JAVA
 
 HERE = Path(__file__).parent
 
@@ -101,6 +102,7 @@ def test_closed_forms_lie_above_the_exact_values_and_never_above_the_local_one(p
 # Every row, at a size at which its number says nothing
 
 FEW_ROUNDS = (("few", Part(Generic(0.5), 500, 3), 1.0),)
+
 SMALL: dict[str, dict[str, Any]] = {
     "accountant": {"MEMORY_SCALES": (500,), "MEMORY_ROUNDS": 3, "MANY_ROUNDS": FEW_ROUNDS},
     "starting": {"RUNS": 1, "HELD": 3000, "LARGE": 5000},
@@ -118,7 +120,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "submitting": {"RUNS": 1, "CALLS": 4, "AT_A_TIME": 2, "BATCHES": 2, "DEVICES": 3, "BATCHES_AT_A_TIME": 2},
     "overloading": {"RISING": (200.0, 500.0), "SECONDS": 0.5, "PER_CALL": 5},
     "mixing": {"RUNS": 1, "REPORTS": 1500, "LARGE": 3000},
-    "waiting": {"REPORTS": 1500, "LARGE": 3000},
+    "waiting": {"REPORTS": 2000, "LARGE": 3000},
     "databases": {"RUNS": 1, "CALLS": 4, "CALL": 5, "AT_ONCE": 2, "ENVELOPES": 100, "STRETCH": 50},
     "counting": {"RUNS": 1, "REPORTS": 1000, "ESTIMATES": 1, "LARGE": 2000},
     "hopping": {"RUNS": 1, "REPORTS": 1000},
@@ -139,7 +141,9 @@ def demonstrated(*_: Any, **__: Any) -> Any:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[NEEDS_JAVA, LEAKY] if name == "engines" else []) for name in SMALL]
+)
 def test_every_row_is_measured(printer: Any, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     module = importlib.import_module(name)
     for constant, value in SMALL[name].items():

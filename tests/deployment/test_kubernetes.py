@@ -14,10 +14,12 @@ from hubbub.analyzer import settings as analyzer
 from hubbub.service.ports import DRAIN_SECONDS
 from hubbub.shuffler import settings as shuffler
 from support.deployment import stages
-from support.kubernetes import KUBERNETES, VERSIONS, containers, manifests, of_kind, one, pod, ports, settings
+from support.kubernetes import KUBERNETES, VERSIONS, containers, manifests, of_kind, one, pod, ports, settings, workload
 
-PARTIES = ("shuffler", "analyzer")
-LOADS: dict[str, Any] = {"shuffler": shuffler.load, "analyzer": analyzer.load}
+PARTIES = ("shuffler", "replicas", "analyzer")
+LOADS: dict[str, Any] = {"shuffler": shuffler.load, "replicas": shuffler.load_replica, "analyzer": analyzer.load}
+PREFIXES = {"replicas": "replica"}
+"""Of the names of keys and files, where it is not the party's name."""
 NAME = "app.kubernetes.io/name"
 
 
@@ -30,7 +32,7 @@ def test_every_object_is_as_the_api_has_it(party: str, version: str) -> None:
 
 @pytest.mark.parametrize("party", PARTIES)
 def test_the_check_itself_sees_an_unknown_field(party: str) -> None:
-    wrong = copy.deepcopy(one(party, "StatefulSet"))
+    wrong = copy.deepcopy(workload(party))
     wrong["spec"]["template"]["spec"]["containers"][0]["livenessProb"] = {}
     with pytest.raises(kubernetes_validate.ValidationError, match="livenessProb"):
         kubernetes_validate.validate(wrong, VERSIONS[0], strict=True)
@@ -38,8 +40,9 @@ def test_the_check_itself_sees_an_unknown_field(party: str) -> None:
 
 @pytest.mark.parametrize("party", PARTIES)
 def test_all_is_in_the_partys_namespace_which_keeps_to_the_restricted_standard(party: str) -> None:
-    space = one(party, "Namespace")["metadata"]
-    assert space["name"] == f"hubbub-{party}"
+    owner = "shuffler" if party == "replicas" else party
+    space = one(owner, "Namespace")["metadata"]
+    assert space["name"] == f"hubbub-{owner}"
     assert space["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"
     assert {each["metadata"].get("namespace", space["name"]) for each in manifests(party)} == {space["name"]}
 
@@ -60,7 +63,7 @@ def test_pods_run_hardened(party: str) -> None:
         }
         assert {"cpu", "memory"} <= set(each["resources"]["requests"])
         assert "memory" in each["resources"]["limits"]
-        assert each["image"] == f"hubbub-{party}"
+        assert each["image"] == ("hubbub-analyzer" if party == "analyzer" else "hubbub-shuffler")
         # Nothing secret is in the environment, where other processes and crash reports have it.
         assert [entry["name"] for entry in each.get("env", ()) if "value" in entry or "secretKeyRef" in entry] == []
 
@@ -76,7 +79,8 @@ def test_secrets_are_only_referred_to_and_seen_by_one_container(party: str) -> N
     # What it is copied to is memory.
     assert volumes["keys"]["emptyDir"]["medium"] == "Memory"
     mounted = {mount["name"] for each in containers(party) for mount in each["volumeMounts"]}
-    claimed = {each["metadata"]["name"] for each in one(party, "StatefulSet")["spec"]["volumeClaimTemplates"]}
+    claimed = {each["metadata"]["name"] for each in workload(party)["spec"].get("volumeClaimTemplates", ())}
+    assert bool(claimed) is (party != "replicas")
     assert mounted == set(volumes) | claimed
 
 
@@ -90,25 +94,28 @@ def test_what_has_to_be_there_before_is_listed_at_the_top(party: str) -> None:
     named |= {each["secret"]["secretName"] for each in pod(party)["spec"]["volumes"] if "secret" in each}
     assert named - made == set(listed)
     copied = {word.rpartition("/")[2] for word in containers(party)[0]["command"] if word.startswith("/run/")}
-    assert copied == listed[f"{party}-keys"]
+    prefix = PREFIXES.get(party, party)
+    assert copied == listed[f"{prefix}-keys"]
     text = "\n".join(one(party, "ConfigMap")["data"].values())
     assert set(re.findall(r"/etc/hubbub/keys/([\w.-]+)", text)) == copied
-    assert set(re.findall(r"/etc/hubbub/public/([\w.-]+)", text)) == listed[f"{party}-public"]
+    assert set(re.findall(r"/etc/hubbub/public/([\w.-]+)", text)) == listed[f"{prefix}-public"]
 
 
 @pytest.mark.parametrize("party", PARTIES)
 def test_settings_load_and_are_for_the_pods_ports_and_folders(party: str, tmp_path: Path) -> None:
     written = settings(party, tmp_path)
-    replicas = one(party, "StatefulSet")["spec"]["replicas"]
-    assert [path.stem for path in written] == ([f"shuffler-{n}" for n in range(replicas)] if replicas > 1 else [party])
+    pods = [f"shuffler-{number}" for number in range(one("shuffler", "StatefulSet")["spec"]["replicas"])]
+    assert [path.stem for path in written] == (pods if party == "shuffler" else [PREFIXES.get(party, party)])
     mounts = {mount["mountPath"] for mount in containers(party)[-1]["volumeMounts"]}
     for path in written:
         loaded = LOADS[party](path)
         given = loaded.model_dump()
         listening = {int(value.rpartition(":")[2]) for key, value in given.items() if key.endswith("listen") and value}
-        listening |= {int(given["listen"].rpartition(":")[2])} if "listen" in given else set()
+        # A keeper leaves devices to replicas.
+        listening -= {int(given["listen"].rpartition(":")[2])} if given.get("role") == "keeper" else set()
         assert listening == set(ports(party).values())
-        for file in (loaded.data, loaded.identity, loaded.tls.key, loaded.tls.certificate, *loaded.tasks):
+        own = (loaded.shuffler_key,) if party == "replicas" else (loaded.data, loaded.identity)
+        for file in (*own, loaded.operator_key, loaded.tls.key, loaded.tls.certificate, *loaded.tasks):
             assert any(str(file).startswith(mount) for mount in mounts), file
 
 
@@ -132,7 +139,7 @@ def test_what_selects_pods_finds_them_and_the_ports_it_names(party: str) -> None
         assert each["spec"]["selector"].items() <= labels
         for port in each["spec"]["ports"]:
             assert port["port"] == named[port["targetPort"]]
-    for each in (*of_kind(party, "PodDisruptionBudget"), one(party, "StatefulSet")):
+    for each in (*of_kind(party, "PodDisruptionBudget"), workload(party)):
         assert each["spec"]["selector"]["matchLabels"].items() <= labels
     for probe in ("readinessProbe", "livenessProbe"):
         assert containers(party)[-1][probe]["tcpSocket"]["port"] in named
@@ -140,8 +147,11 @@ def test_what_selects_pods_finds_them_and_the_ports_it_names(party: str) -> None
 
 def reached(party: str, way: str) -> dict[str, set[Any]]:
     """Whom a policy lets in or out, by name, with the ports; everyone is \"\"."""
-    nothing, policy = of_kind(party, "NetworkPolicy")
-    assert nothing["spec"] == {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}
+    *nothing, policy = of_kind(party, "NetworkPolicy")
+    # The replicas' namespace is the shuffler's.
+    assert [each["spec"] for each in nothing or of_kind("shuffler", "NetworkPolicy")[:1]] == [
+        {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}
+    ]
     assert policy["spec"]["podSelector"]["matchLabels"].items() <= pod(party)["metadata"]["labels"].items()
     found: dict[str, set[Any]] = {}
     for rule in policy["spec"][way]:
@@ -154,17 +164,26 @@ def reached(party: str, way: str) -> dict[str, set[Any]]:
 
 def test_who_talks_to_whom_and_nothing_else() -> None:
     assert reached("shuffler", "ingress") == {
-        "": {"submission"},
+        "hubbub-replica": {"keeper"},
         "hubbub-shuffler": {"keeper"},
         "monitoring": {"metrics"},
     }
+    assert reached("replicas", "ingress") == {"": {"submission"}, "monitoring": {"metrics"}}
     assert reached("analyzer", "ingress") == {"hubbub-shuffler": {"delivery"}, "monitoring": {"metrics"}}
     both = {"databases": {5432}, "kube-system": {53}}
     assert reached("shuffler", "egress") == {"hubbub-shuffler": {7309}, "hubbub-analyzer": {7401}, **both}
+    assert reached("replicas", "egress") == {"hubbub-shuffler": {7309}, **both}
     assert reached("analyzer", "egress") == both
     for party, way in (("shuffler", "ingress"), ("analyzer", "ingress")):
         assert {port for each in reached(party, way).values() for port in each} <= set(ports(party))
     assert {7309, 7401} <= set(ports("shuffler").values()) | set(ports("analyzer").values())
+
+
+def test_replicas_ask_each_of_the_shufflers_pods(tmp_path: Path) -> None:
+    (path,) = settings("replicas", tmp_path)
+    loaded = shuffler.load_replica(path)
+    assert list(loaded.keepers) == [f"shuffler-{number}.keepers.hubbub-shuffler.svc:7309" for number in (0, 1)]
+    assert {shuffler.load(each).store for each in settings("shuffler", tmp_path)} == {loaded.store}
 
 
 def test_the_shuffler_delivers_where_the_analyzers_service_is(tmp_path: Path) -> None:

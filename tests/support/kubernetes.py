@@ -32,7 +32,13 @@ def one(party: str, kind: str) -> Manifest:
 
 def pod(party: str) -> Manifest:
     """The template of a party's pods."""
-    found: Manifest = one(party, "StatefulSet")["spec"]["template"]
+    found: Manifest = workload(party)["spec"]["template"]
+    return found
+
+
+def workload(party: str) -> Manifest:
+    """What runs a party's pods."""
+    (found,) = (each for each in manifests(party) if each["kind"] in ("StatefulSet", "Deployment"))
     return found
 
 
