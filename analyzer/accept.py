@@ -201,7 +201,9 @@ class Acceptor:
         stretches = functools.partial(self._store.arrived, stored.id)
         randomizer = task.queries[query].randomizer
         try:
-            return await asyncio.to_thread(open_batch, job, stretches, stored.envelopes, randomizer, self._workers.open)
+            return await asyncio.to_thread(
+                open_batch, job, stretches, stored.envelopes, randomizer, self._workers.count
+            )
         except BrokenProcessPool as error:
             message = "the processes that open envelopes were stopped; commit again"
             raise Refusal(Reason.NOT_READY, message, RETRY_SECONDS) from error

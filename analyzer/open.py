@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ from dataclasses import dataclass
 from hubbub.protos.batch import LeftOut as LeftOut
 from hubbub.queries.randomizer import Randomizer, Tally
 from hubbub.service.duplicates import Stretches, distinct
-from hubbub.service.workers import Job, Opened
+from hubbub.service.workers import Job
 
 
 @dataclass(frozen=True)
@@ -20,8 +21,11 @@ class Opening:
     left_out: dict[str, int]
 
 
-Open = Callable[[Job, Iterable[bytes], int], Iterator[Opened]]
-"""What opens them: `Workers.open`."""
+Counted = Tally | bytes
+"""The tally of a chunk's reports, or the reports, one after the other."""
+
+Open = Callable[[Job, Iterable[bytes], int, Callable[[bytes], Counted]], Iterator[tuple[Counted, int]]]
+"""What opens them: `Workers.count`. With each chunk comes how many of its envelopes did not open."""
 
 
 def open_batch(job: Job, stretches: Stretches, envelopes: int, randomizer: Randomizer, opener: Open) -> Opening:
@@ -32,13 +36,23 @@ def open_batch(job: Job, stretches: Stretches, envelopes: int, randomizer: Rando
     """
     left_out: Counter[str] = Counter()
     tally = randomizer.tally(b"")
-    opened = opener(job, distinct(stretches, envelopes, job.width, left_out), envelopes)
+    use = functools.partial(counted, randomizer)
+    opened = opener(job, distinct(stretches, envelopes, job.width, left_out), envelopes, use)
     try:
-        for reports, unopenable in opened:
+        for found, unopenable in opened:
             left_out[LeftOut.UNOPENABLE] += unopenable
-            tally += randomizer.tally(reports)
+            tally += randomizer.tally(found) if isinstance(found, bytes) else found
     finally:
         # An opener that holds a cluster lets it go, also where counting failed: the error would keep it.
         getattr(opened, "close", int)()
     left_out[LeftOut.OUT_OF_DOMAIN] += tally.invalid
     return Opening(tally, {reason.value: left_out[reason] for reason in LeftOut if left_out[reason]})
+
+
+def counted(randomizer: Randomizer, reports: bytes) -> Counted:
+    """Return the tally of a chunk's reports where it is shorter than they are, and else themselves.
+
+    What opens a chunk far from here sends the one or the other back.
+    """
+    tally = randomizer.tally(reports)
+    return tally if tally.counts.nbytes <= len(reports) else reports

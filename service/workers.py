@@ -8,10 +8,11 @@ import os
 import signal
 import threading
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from hubbub.protos.envelope import Destination, InnerOpener
 from hubbub.protos.errors import EnvelopeError
@@ -28,6 +29,8 @@ _AHEAD = 3
 
 Opened = tuple[bytes, int]
 """The reports of a chunk, one after the other, and how many envelopes did not open."""
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -89,6 +92,16 @@ class Workers:
                 yield self._result(job, *pending.popleft())
         while pending:
             yield self._result(job, *pending.popleft())
+
+    def count(
+        self,
+        job: Job,
+        stretches: Iterable[bytes],
+        expected: int,
+        use: Callable[[bytes], T],  # noqa: ARG002 - for workers that are elsewhere
+    ) -> Iterator[tuple[T | bytes, int]]:
+        """Open as `open` does; give of each chunk its reports, or what `use` made of them where they were opened."""
+        return self.open(job, stretches, expected)
 
     def warm_up(self, expected: int) -> None:
         """Start the processes now if a batch of `expected` envelopes will need them."""

@@ -1,5 +1,7 @@
 """What tests share: property tests draw the same examples each time, and logs are written before the next test."""
 
+import os
+import shutil
 import signal
 import sys
 from collections.abc import Iterator
@@ -20,6 +22,17 @@ settings.load_profile("steady")
 
 # A shell that runs the tests in the background has Ctrl-C ignored, and so it would be for every program they start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_report_header() -> str:
+    """Say whether what is tried on Spark is tried here."""
+    home = os.environ.get("JAVA_HOME")
+    java = shutil.which("java", path=f"{home}/bin" if home else None)
+    return (
+        f"Spark: on {java}"
+        if java
+        else "Spark: not tried, as no Java is found: apt-get install openjdk-17-jre-headless"
+    )
 
 
 @pytest.fixture(autouse=True)

@@ -1,7 +1,8 @@
 """Opening on Spark: the same as `Workers`, with a cluster's cores for batches that are worth a session.
 
-The driver reads the batch and hands chunks out in waves, and takes what was inside of them back in the same order: so
-whoever counts them counts the same, and neither the batch nor its reports are ever whole in memory, or in files.
+The driver reads the batch, leaves copies out as it does on one machine, and hands chunks out in waves. A task opens a
+chunk and counts it; its result is taken once, however often Spark ran it, and the driver adds them up in the batch's
+order. Neither the batch nor its reports are ever whole in memory, or in files.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import islice
 from pathlib import Path
+from typing import TypeVar
 
 from hubbub.service.settings import SparkSettings
 from hubbub.service.spark.errors import SparkError
@@ -30,6 +32,8 @@ WAVE = 4
 
 WAVES = 2
 """Waves handed out at once."""
+
+T = TypeVar("T")
 
 OpenChunk = Callable[[Job, bytes], Opened]
 """Opens a task's envelopes, that follow one another without a gap."""
@@ -60,14 +64,19 @@ class SparkWorkers(Workers):
             BrokenProcessPool: as `Workers` does, for a small batch.
         """
         if expected < self._settings.minimum_envelopes:
-            yield from super().open(job, stretches, expected)
-            return
-        with workplace(self._settings, self._folder) as place, session(self._settings, place) as begun:
-            self._note(begun)
-            try:
-                yield from opened_on(begun, job, stretches, self._open_one)
-            finally:
-                self._note(None)
+            return super().open(job, stretches, expected)
+        return self._elsewhere(job, stretches, bytes)
+
+    def count(
+        self, job: Job, stretches: Iterable[bytes], expected: int, use: Callable[[bytes], T]
+    ) -> Iterator[tuple[T | bytes, int]]:
+        """Open as `open` does, and have the tasks of a large batch `use` its reports: they give what it made of them.
+
+        `use` travels to tasks. It must give the same each time, as they are run again. Raises as `open` does.
+        """
+        if expected < self._settings.minimum_envelopes:
+            return super().count(job, stretches, expected, use)
+        return self._elsewhere(job, stretches, use)
 
     def warm_up(self, expected: int) -> None:
         """Start the processes now if a batch of `expected` envelopes will need them."""
@@ -82,6 +91,14 @@ class SparkWorkers(Workers):
                 self._session.abort()
         super().close()
 
+    def _elsewhere(self, job: Job, stretches: Iterable[bytes], use: Callable[[bytes], T]) -> Iterator[tuple[T, int]]:
+        with workplace(self._settings, self._folder) as place, session(self._settings, place) as begun:
+            self._note(begun)
+            try:
+                yield from opened_on(begun, job, stretches, use, self._open_one)
+            finally:
+                self._note(None)
+
     def _note(self, begun: Session | None) -> None:
         with self._guard:
             if begun is not None and self._stopped:
@@ -90,13 +107,20 @@ class SparkWorkers(Workers):
 
 
 def opened_on(
-    begun: Session, job: Job, stretches: Iterable[bytes], open_one: OpenChunk = open_chunk
-) -> Iterator[Opened]:
-    """Open a batch on a session that runs; give what was inside chunk by chunk, in the batch's order."""
+    begun: Session,
+    job: Job,
+    stretches: Iterable[bytes],
+    use: Callable[[bytes], T],
+    open_one: OpenChunk = open_chunk,
+) -> Iterator[tuple[T, int]]:
+    """Open a batch on a session that runs; give what `use` made of each chunk's reports, in the batch's order.
+
+    With each comes how many of the chunk's envelopes did not open.
+    """
     chunks = _chunks(stretches, job.width)
-    work = functools.partial(_open, open_one, job)
+    work = functools.partial(_used, open_one, job, use)
     with ThreadPoolExecutor(WAVES) as threads:
-        pending: deque[Future[list[Opened]]] = deque()
+        pending: deque[Future[list[tuple[T, int]]]] = deque()
         while wave := list(islice(chunks, WAVE * begun.cores)):
             pending.append(threads.submit(_wave, begun, work, wave))
             if len(pending) >= WAVES:
@@ -105,15 +129,16 @@ def opened_on(
             yield from pending.popleft().result()
 
 
-def _wave(begun: Session, work: Callable[[bytes], Opened], chunks: list[bytes]) -> list[Opened]:
+def _wave(begun: Session, work: Callable[[bytes], tuple[T, int]], chunks: list[bytes]) -> list[tuple[T, int]]:
     # With encryption on, PySpark hands the chunks to its JVM over an authenticated loopback socket; without, in a file.
     with failures():
         return begun.context.parallelize(chunks, len(chunks)).map(work).collect()
 
 
-def _open(open_one: OpenChunk, job: Job, chunk: bytes) -> Opened:
+def _used(open_one: OpenChunk, job: Job, use: Callable[[bytes], T], chunk: bytes) -> tuple[T, int]:
     begin_task()
-    return open_one(job, chunk)
+    reports, unopenable = open_one(job, chunk)
+    return use(reports), unopenable
 
 
 def _chunks(stretches: Iterable[bytes], width: int) -> Iterator[bytes]:

@@ -1,8 +1,9 @@
 from __future__ import annotations
 
 import os
+import pickle
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
 
 import numpy as np
@@ -10,10 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hubbub.analyzer.open import Opening, open_batch
+from hubbub.analyzer.open import Counted, Opening, counted, open_batch
 from hubbub.protos.envelope import Destination, Sealer, inner_bytes
 from hubbub.protos.suites import DEFAULT
 from hubbub.queries.krr import KRandomizedResponse
+from hubbub.queries.randomizer import Tally
 from hubbub.queries.unary import UnaryEncoding
 from hubbub.service.workers import Job, Opened, Workers, open_chunk
 from support.queries import INNER_BYTES, report
@@ -33,11 +35,11 @@ def seal(symbols: Iterable[int]) -> list[bytes]:
     return [sealer.inner(report(symbol), 0) for symbol in symbols]
 
 
-def in_process(job: Job, stretches: Iterable[bytes], expected: int) -> Iterator[Opened]:
+def in_process(job: Job, stretches: Iterable[bytes], expected: int, use: object) -> Iterator[Opened]:
     return (open_chunk(job, stretch) for stretch in stretches)
 
 
-def read(job: Job, stretches: Iterable[bytes], expected: int) -> Iterator[Opened]:
+def read(job: Job, stretches: Iterable[bytes], expected: int, use: object) -> Iterator[Opened]:
     """Envelopes in these tests are not sealed: what stands behind the overhead is the report."""
     for stretch in stretches:
         rows = np.frombuffer(stretch, dtype=np.uint8).reshape(-1, job.width)
@@ -92,6 +94,24 @@ def test_envelopes_are_as_wide_as_the_randomizer_s_reports(symbols: int) -> None
         assert (opening.tally.valid, opening.tally.invalid) == (symbols, outside)
         expected = {"duplicate": 1, "unopenable": 1} | ({"out_of_domain": 1} if outside else {})
         assert opening.left_out == expected
+
+
+def elsewhere(
+    job: Job, stretches: Iterable[bytes], expected: int, use: Callable[[bytes], Counted]
+) -> Iterator[tuple[Counted, int]]:
+    """Open as a cluster does: what comes back is what `use` made, pickled."""
+    for reports, unopenable in in_process(job, stretches, expected, use):
+        yield pickle.loads(pickle.dumps(use))(reports), unopenable  # noqa: S301 - its own
+
+
+@pytest.mark.parametrize(("symbols", "tallies"), [(5, True), (500, False)])
+def test_reports_that_are_counted_elsewhere_make_the_same_tally(symbols: int, tallies: bool) -> None:
+    """A tally of few symbols comes back instead of its reports; of more than there are reports, they do."""
+    stretches = [b"".join(seal(range(place, place + 90))) for place in (0, 40)]
+    here = open_batch(JOB, lambda: stretches, 180, krr(symbols), in_process)
+    there = open_batch(JOB, lambda: stretches, 180, krr(symbols), elsewhere)
+    assert (there.tally.written(), there.left_out) == (here.tally.written(), here.left_out)
+    assert isinstance(counted(krr(symbols), report(1) * 90), Tally if tallies else bytes)
 
 
 @pytest.fixture

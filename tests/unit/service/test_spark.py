@@ -147,8 +147,8 @@ def test_the_tally_is_that_of_one_machine_whatever_tasks_run_again(
     count = sum(map(len, stretches)) // INNER_BYTES
     here, there = Workers(1), SparkWorkers(SETTINGS, tmp_path, open_one=dying)
     try:
-        local = open_batch(JOB, lambda: stretches, count, RANDOMIZER, here.open)
-        far = open_batch(JOB, lambda: stretches, count, RANDOMIZER, there.open)
+        local = open_batch(JOB, lambda: stretches, count, RANDOMIZER, here.count)
+        far = open_batch(JOB, lambda: stretches, count, RANDOMIZER, there.count)
     finally:
         here.close()
         there.close()
@@ -168,7 +168,7 @@ def test_the_key_is_in_no_file_while_a_batch_is_opened_and_afterwards(
     monkeypatch.setattr(opening, "CHUNK", 100)
     stretches, searched, seen = batch(2000), 0, set[str]()
     with running(tmp_path) as begun:
-        for _chunk in opened_on(begun, JOB, stretches):
+        for _chunk in opened_on(begun, JOB, stretches, bytes):
             assert holding(tmp_path, [PRIVATE, report(6) * 3, stretches[0][:32]]) == []
             seen |= {path.name for path in tmp_path.rglob("*")}
             searched += 1

@@ -6,6 +6,9 @@ import functools
 import hashlib
 import itertools
 import os
+import select
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,7 +22,7 @@ from unit.shuffler.test_mix import Memory, cut, devices, envelope  # noqa: F401 
 from hubbub.protos.batch import released_digest
 from hubbub.service.settings import SparkSettings
 from hubbub.service.spark.files import Files
-from hubbub.service.spark.session import Session
+from hubbub.service.spark.session import Session, workplace
 from hubbub.shuffler import mix as mixing
 from hubbub.shuffler import spark
 from hubbub.shuffler.buckets import Column, Keys
@@ -203,3 +206,60 @@ def test_no_file_holds_the_secret_or_an_envelope(begun: Session) -> None:
     assert holding(begun.folder, [*random.given, column(1)[0, 8:].tobytes()]) == []
     (begun.folder / "planted").write_bytes(b"..." + random.given[1])
     assert holding(begun.folder, random.given) == [begun.folder / "planted"]
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+import numpy as np, structlog
+from hubbub.service.settings import SparkSettings
+from hubbub.service.spark.session import session, workplace
+from hubbub.shuffler.spark import keys_at, mixed_on
+
+structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
+folder, told, row = Path(sys.argv[1]), sys.argv[2], bytes.fromhex(sys.argv[3])
+
+def random(count):
+    given = os.urandom(count)
+    print(given.hex(), flush=True)
+    return given
+
+def keys(secret, block, count):
+    if block == 1:
+        Path(told).write_text("in a task")
+        signal.pause()
+    return keys_at(secret, block, count)
+
+settings = SparkSettings(master="local[2]", minimum_envelopes=1)
+rows = np.frombuffer(row * 100_000, dtype=np.uint8).reshape(-1, len(row))
+with workplace(settings, folder) as place, session(settings, place) as begun:
+    print(begun._process.pid, flush=True)
+    mixed_on(begun, place, [rows], len(row), random, keys=keys)
+"""
+"""A service that mixes, whose second block's task says that it runs and never ends."""
+
+
+@pytest.mark.slow
+@NEEDS_JAVA
+def test_what_a_service_leaves_that_is_killed_is_unreadable_and_is_removed_by_the_next_job(tmp_path: Path) -> None:
+    folder, told, row = tmp_path / "store", tmp_path / "told", os.urandom(WIDTH)
+    folder.mkdir()
+    os.mkfifo(told)
+    with subprocess.Popen(
+        [sys.executable, "-P", "-c", KILLED, folder, told, row.hex()],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    ) as service:
+        assert service.stdout is not None
+        jvm = os.pidfd_open(int(service.stdout.readline()))
+        given = [bytes.fromhex(service.stdout.readline()) for _ in range(3)]
+        assert told.read_text() == "in a task"
+        service.kill()
+    assert select.select([jvm], [], [], 60)[0], "the JVM leaves with the service"
+    os.close(jvm)
+    left = [path for path in folder.rglob("*") if path.is_file()]
+    assert sum(path.stat().st_size for path in left) > 100_000 * WIDTH, "what came lies there, enciphered"
+    assert holding(folder, [*given, row]) == []
+    with workplace(SETTINGS, folder) as place:
+        assert list(folder.iterdir()) == [place]
