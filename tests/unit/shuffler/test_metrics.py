@@ -131,8 +131,8 @@ async def test_nothing_that_is_shown_tells_that_one_person_submitted(
             looks.append(await looked())
             if looks[-1] == looks[-2]:
                 break
-    # What is rounded changes at a step, which any one of them may be beside; and on a machine that others use the disk's
-    # room and the process's memory change by themselves. A person who showed would show each time.
+    # What is rounded changes at a step, which any one of them may be beside; and on a machine that others use, the room
+    # on its disk and the process's memory change by themselves. A person who showed would show each time.
     differences = [
         [differing(one, other) for one, other in zip(before, after, strict=True) if one != other]
         for before, after in itertools.pairwise(looks)
