@@ -4,8 +4,8 @@
 
 A module of rows has `ROWS`: functions that yield `Row`s (with a goal) and `Comparison`s (what others do). Join it to
 `MODULES`. What takes too long or too much disk for every run stands in its `LARGE_ROWS`, for `--large`. With
-`--strict` the exit status is 1 where a goal is missed; without, a busy machine fails nothing. With `--runs 1` medians are
-of one run: that says that rows are measured, and little more.
+`--strict` the exit status is 1 where a goal is missed; without, a busy machine fails nothing. With `--runs 1` medians
+are of one run: that says that rows are measured, and little more.
 """
 
 from __future__ import annotations
