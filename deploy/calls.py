@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from hubbub.deploy.errors import BadUse
+from hubbub.deploy.keepers import at_the_keeper
 from hubbub.deploy.settings import OperatorSettings
 from hubbub.protos.envelope import FIRST_HOP
 from hubbub.protos.errors import HubbubError, Unreachable
@@ -60,17 +61,18 @@ async def fetch_certified(settings: OperatorSettings, task_id: bytes, wanted: Co
 
 async def close_round(settings: OperatorSettings, task_id: bytes, round_number: int) -> RoundStatus:
     """Cut a round now."""
-    async with open_channel(settings.shuffler_control, settings.tls.paths()) as channel:
-        return await ControlCaller(channel).close_round(task_id, round_number, CALL_SECONDS)
+    return await at_the_keeper(settings, lambda caller: caller.close_round(task_id, round_number, CALL_SECONDS))
 
 
 async def manage_credentials(settings: OperatorSettings, step: Step, devices: Sequence[bytes]) -> CredentialStatus:
     """Change what devices are admitted with, and return how enrolment stands; many devices go in several calls."""
-    async with open_channel(settings.shuffler_control, settings.tls.paths()) as channel:
-        caller = ControlCaller(channel)
+
+    async def manage(caller: ControlCaller) -> CredentialStatus:
         for start in range(MOST_DEVICES, len(devices), MOST_DEVICES):
             await caller.manage_credentials(step, devices[start : start + MOST_DEVICES], CALL_SECONDS)
         return await caller.manage_credentials(step, devices[:MOST_DEVICES], CALL_SECONDS)
+
+    return await at_the_keeper(settings, manage)
 
 
 async def round_to_close(settings: OperatorSettings, task: Task, wanted: int | None, now: float) -> int:
@@ -80,16 +82,16 @@ async def round_to_close(settings: OperatorSettings, task: Task, wanted: int | N
         HubbubError: where the round wanted is closed already, or none is open.
         BadUse: where several are open.
     """
-    async with open_channel(settings.shuffler_control, settings.tls.paths()) as channel:
-        rounds = {each.round: each for each in await ControlCaller(channel).get_status(task.id, CALL_SECONDS)}
+    known = await at_the_keeper(settings, lambda caller: caller.get_status(task.id, CALL_SECONDS))
+    rounds = {each.round: each for each in known}
     if wanted is not None:
         _check_open(task, rounds.get(wanted))
         return wanted  # what else may be wrong with it is the shuffler's to say
     # Rounds are prepared before they open, and are OPEN at the shuffler from then on.
     taking = [number for number, each in rounds.items() if each.state is RoundState.OPEN and began(task, number, now)]
     if not taking:
-        known = ", ".join(_state(task, each, now) for each in rounds.values())
-        raise HubbubError(f"no round of {task.name} is open: {known or 'none has begun'}")
+        states = ", ".join(_state(task, each, now) for each in known)
+        raise HubbubError(f"no round of {task.name} is open: {states or 'none has begun'}")
     if len(taking) > 1:
         listed = " and ".join(map(str, taking))
         raise BadUse(f"rounds {listed} of {task.name} are open; name one with --round")
@@ -115,8 +117,7 @@ def _check_open(task: Task, status: RoundStatus | None) -> None:
 
 async def fetch_status(settings: OperatorSettings) -> list[RoundStatus]:
     """Return the states of all rounds at the shuffler."""
-    async with open_channel(settings.shuffler_control, settings.tls.paths()) as channel:
-        return await ControlCaller(channel).get_status(None, CALL_SECONDS)
+    return await at_the_keeper(settings, lambda caller: caller.get_status(None, CALL_SECONDS))
 
 
 async def fetch_standings(settings: OperatorSettings) -> list[RoundStanding]:
@@ -222,15 +223,21 @@ def hops_of(settings: OperatorSettings) -> dict[str, str]:
 
 async def _conditions(settings: OperatorSettings, silent: Collection[str]) -> dict[str, Condition]:
     """Ask the services that answered what holds them up."""
-    places: dict[str, tuple[str, type[ControlCaller | ResultsCaller]]] = {
-        "shuffler": (settings.shuffler_control, ControlCaller),
-        "analyzer": (settings.analyzer_results, ResultsCaller),
-    }
+
+    async def of_keeper(caller: ControlCaller) -> Condition:
+        # Who stands by says what holds it up itself; it has no rounds to show, by which it is passed over.
+        await caller.get_status(None, CALL_SECONDS)
+        return await caller.get_condition(CALL_SECONDS)
+
+    async def of_analyzer() -> Condition:
+        async with open_channel(settings.analyzer_results, settings.tls.paths()) as channel:
+            return await ResultsCaller(channel).get_condition(CALL_SECONDS)
+
+    asked = {"shuffler": lambda: at_the_keeper(settings, of_keeper), "analyzer": of_analyzer}
     found = {}
-    for name, (address, caller) in places.items():
+    for name, ask in asked.items():
         # Rounds are what was asked for: a service that cannot say more is no failure.
         with contextlib.suppress(HubbubError):
             if name not in silent:
-                async with open_channel(address, settings.tls.paths()) as channel:
-                    found[name] = await caller(channel).get_condition(CALL_SECONDS)
+                found[name] = await ask()
     return found

@@ -20,7 +20,9 @@ LOOK_SECONDS = 5.0
 
 
 def lasting(tls: TLS, services: Mapping[str, str], now: float) -> list[Certificate]:
-    """Return the operator's own certificate, the authority's, and those of the `services` (host:port by name).
+    """Return the operator's own certificate, the authority's, and those of the `services` by name.
+
+    A service is at host:port, or at several with commas between them.
 
     A service that does not show one is left out: what it answers to a call says why.
 
@@ -28,9 +30,10 @@ def lasting(tls: TLS, services: Mapping[str, str], now: float) -> list[Certifica
         CertificateError: where the operator's own cannot be used.
     """
     found = list(tls.check(now).values())
-    for name, address in services.items():
-        with contextlib.suppress(OSError, ValueError):
-            found.append(Certificate.of(_shown_at(address, tls), f"the {name} at {address}"))
+    for name, addresses in services.items():
+        for address in addresses.split(","):
+            with contextlib.suppress(OSError, ValueError):
+                found.append(Certificate.of(_shown_at(address, tls), f"the {name} at {address}"))
     return found
 
 

@@ -6,7 +6,7 @@ import math
 
 from pydantic import Field
 
-from hubbub.service.settings import Address, File, Table, Target, TLSSettings
+from hubbub.service.settings import Address, Addresses, File, Table, Target, TLSSettings
 
 
 class LimitSettings(Table):
@@ -39,7 +39,9 @@ class ClientSettings(Table):
 class OperatorSettings(Table):
     """The settings that `hubbub close`, `status`, `results` and `keys` read."""
 
-    shuffler_control: Address = Field(description="the shuffler's control port, host:port")
+    shuffler_control: Addresses = Field(
+        description="the shuffler's control port, host:port; with a standby both, with a comma between them"
+    )
     analyzer_results: Address = Field(description="the analyzer's results port, host:port")
     hops: tuple[Address, ...] = Field(
         default=(), description="ports of hops, in their order, that `status` may ask whether they work (host:port)"

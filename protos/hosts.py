@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
+from collections.abc import Callable
 
 import idna
 
@@ -117,10 +118,23 @@ def checked_target(address: str) -> str:
     Raises:
         HostError: where one is neither, or there are too many.
     """
+    return _each_checked(address, _checked_target)
+
+
+def checked_addresses(address: str) -> str:
+    """Return host:port with its host checked; there may be several, with commas between them.
+
+    Raises:
+        HostError: where one is none, or there are too many.
+    """
+    return _each_checked(address, checked_address)
+
+
+def _each_checked(address: str, check: Callable[[str], str]) -> str:
     targets = [each.strip() for each in address.split(",")]
     if len(targets) > MOST_TARGETS:
         raise HostError(f"{len(targets)} addresses of one shuffler; give at most {MOST_TARGETS}, or one of a balancer")
-    return ",".join(map(_checked_target, targets))
+    return ",".join(map(check, targets))
 
 
 def _checked_target(address: str) -> str:

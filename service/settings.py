@@ -13,7 +13,7 @@ from urllib.parse import parse_qsl, urlsplit
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, ValidationInfo
 
 from hubbub.protos.errors import HubbubError
-from hubbub.protos.hosts import HostError, checked_address, checked_target
+from hubbub.protos.hosts import HostError, checked_address, checked_addresses, checked_target
 from hubbub.protos.transport import TLS
 from hubbub.service.wanted import wanted
 
@@ -39,6 +39,10 @@ def _target(address: str) -> str:
     return _host(lambda: checked_target(address))
 
 
+def _several(address: str) -> str:
+    return _host(lambda: checked_addresses(address))
+
+
 def _listened(address: str) -> str:
     return _host(lambda: checked_address(address, listening=True))
 
@@ -57,6 +61,9 @@ def _host(check: Callable[[], str]) -> str:
 Address = Annotated[str, AfterValidator(_called)]
 """host:port of somebody who is called."""
 
+Addresses = Annotated[str, AfterValidator(_several)]
+"""host:port of somebody who is called, or of several with commas between them, any of whom may be the right one."""
+
 Target = Annotated[str, AfterValidator(_target)]
 """Where devices submit: host:port, or https://host:port."""
 
@@ -67,7 +74,12 @@ OptionalListen = Annotated[str, AfterValidator(_listened_if_any)]
 """host:port at which is listened, or empty for none."""
 
 
-def _database(address: str) -> str:
+def checked_database(address: str) -> str:
+    """Return the address of a PostgreSQL database, or an empty one.
+
+    Raises:
+        ValueError: where it is another address, or holds a password.
+    """
     if address and not address.startswith(("postgresql://", "postgres://")):
         raise ValueError("it must be postgresql://user@host/database; leave it out for SQLite in `data`")
     # Before the driver is loaded, which may be missing: whatever follows a colon in front of the host is a password.
@@ -78,7 +90,7 @@ def _database(address: str) -> str:
     return address
 
 
-Database = Annotated[str, AfterValidator(_database)]
+Database = Annotated[str, AfterValidator(checked_database)]
 """The address of a PostgreSQL database, as libpq reads it; or empty."""
 
 

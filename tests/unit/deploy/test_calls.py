@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 from rich.console import Console
 
-from hubbub.deploy import calls, lasting
+from hubbub.deploy import calls, keepers, lasting
 from hubbub.deploy.calls import Overview, round_to_close
 from hubbub.deploy.commands import status
 from hubbub.deploy.errors import BadUse
@@ -48,8 +48,8 @@ async def closing(
     async def channel(*_: object) -> AsyncIterator[None]:
         yield None
 
-    monkeypatch.setattr(calls, "ControlCaller", Shuffler)
-    monkeypatch.setattr(calls, "open_channel", channel)
+    monkeypatch.setattr(keepers, "ControlCaller", Shuffler)
+    monkeypatch.setattr(keepers, "open_channel", channel)
     return await round_to_close(cast(Any, Settings()), TASK, wanted, now)
 
 
