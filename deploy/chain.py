@@ -132,5 +132,5 @@ def change(path: Path, key: str, value: str | int | Sequence[str]) -> None:
     if len(found) != 1:
         raise BadUse(f"{path} has {len(found)} lines with {key}; exactly one expected")
     _, mark, comment = lines[found[0]].partition("#")
-    lines[found[0]] = f"{key} = {written}".ljust(40) + mark + comment if mark else f"{key} = {written}"
+    lines[found[0]] = f"{key} = {written}".ljust(39) + " " + mark + comment if mark else f"{key} = {written}"
     path.write_text("\n".join(lines) + "\n")

@@ -6,6 +6,7 @@ analyzer/   identity, its certificate, the operator's and the shuffler's public 
 client/     the operator's and the shuffler's public keys, the authority's certificate, settings: nothing secret
 hop-2/      where there are more shufflers, each has a folder of its own (`deploy/chain.py`)
 proxy/      where a proxy is in front of the shuffler, its configuration and its certificate (`deploy/proxying.py`)
+standby/, replica-1/   where the shuffler is several processes on a database (`deploy/clustering.py`)
 
 A shuffler or an analyzer that somebody else runs makes its own identity and hands over only the public key. Its folder
 then holds no identity.
@@ -22,6 +23,7 @@ from pathlib import Path
 
 from hubbub.deploy.authority import Authority
 from hubbub.deploy.chain import Hops, add_hops
+from hubbub.deploy.clustering import Cluster, Place, add_cluster
 from hubbub.deploy.errors import BadUse
 from hubbub.deploy.folders import new_folder
 from hubbub.deploy.proxying import add_proxy
@@ -76,6 +78,7 @@ class Placement:
         public_keys: the PEM files of parties that made their identities themselves.
         hops: the shufflers behind the first one.
         proxy: whether a proxy is in front of the shuffler's public port, and has that address.
+        cluster: what the shuffler is made of, where it is more than one process; its ports bind as the keeper's do.
     """
 
     hosts: Mapping[Role, Sequence[str]] = field(default_factory=dict)
@@ -84,6 +87,7 @@ class Placement:
     public_keys: Mapping[Role, Path] = field(default_factory=dict)
     hops: Hops = field(default_factory=Hops)
     proxy: bool = False
+    cluster: Cluster | None = None
 
 
 HERE = Placement()
@@ -104,12 +108,16 @@ def initialise(root: Path, placement: Placement = HERE, now: datetime | None = N
         HubbubError: where the folder holds something already.
         HostError: where a host of the placement is not one.
         SignatureError: where a file that was handed over holds no public key.
-        BadUse: where two parties hand over the same key.
+        BadUse: where two parties hand over the same key, or a proxy is to be in front of a cluster.
     """
     folder = Folder(root)
     placement = _checked(placement)
     public = {role: load_public(path) for role, path in placement.public_keys.items()}
     _check_different(public, placement.public_keys)
+    if placement.proxy and placement.cluster is not None:
+        raise BadUse(
+            "--proxy is for one shuffler; in front of the replicas of --cluster put a balancer that passes TCP on"
+        )
     with new_folder(root):
         authority = Authority.generate()
         for party in TRUST:
@@ -124,6 +132,9 @@ def initialise(root: Path, placement: Placement = HERE, now: datetime | None = N
         if placement.proxy:
             bound = placement.listen.get(Role.SHUFFLER, "127.0.0.1")
             add_proxy(root, bound, authority, _called(placement, Role.SHUFFLER))
+        if placement.cluster is not None:
+            hosts, bound = placement.hosts.get(Role.SHUFFLER, ()), placement.listen.get(Role.SHUFFLER, "127.0.0.1")
+            add_cluster(root, placement.cluster, authority, Place(hosts, bound, placement.data, LOOPBACK))
         identities_in(folder.trust_of("operator"))
     return folder
 

