@@ -38,10 +38,16 @@ def ports_of(service: str, settings: Path) -> tuple[dict[str, str], TLS]:
 def _listens(service: str, settings: Path) -> tuple[dict[str, str], TLS]:
     # Imported here, so that asking one service loads the settings of that service alone.
     if service == "shuffler":
+        from hubbub.shuffler.settings import is_replica, load_replica
         from hubbub.shuffler.settings import load as load_shuffler
 
+        if is_replica(settings):
+            replica = load_replica(settings)
+            return {"submission": replica.listen}, replica.tls.paths()
         shuffler = load_shuffler(settings)
-        return {"submission": shuffler.listen, "control": shuffler.control_listen}, shuffler.tls.paths()
+        # A keeper's devices are answered by others.
+        devices = {} if shuffler.role == "keeper" else {"submission": shuffler.listen}
+        return devices | {"control": shuffler.control_listen}, shuffler.tls.paths()
     if service == "hop":
         from hubbub.shuffler.hop.settings import load as load_hop
 
@@ -53,19 +59,24 @@ def _listens(service: str, settings: Path) -> tuple[dict[str, str], TLS]:
     return {"delivery": analyzer.delivery_listen, "results": analyzer.results_listen}, analyzer.tls.paths()
 
 
-def store_of(service: str, settings: Path) -> Path:
-    """Return the folder of a service's store ("shuffler", "hop" or "analyzer")."""
+def store_of(service: str, settings: Path) -> str:
+    """Return where a service's store is ("shuffler", "hop" or "analyzer"): a folder, or the address of a database."""
     if service == "shuffler":
+        from hubbub.shuffler.settings import is_replica, load_replica
         from hubbub.shuffler.settings import load as load_shuffler
 
-        return load_shuffler(settings).data
+        if is_replica(settings):
+            return load_replica(settings).store
+        shuffler = load_shuffler(settings)
+        return shuffler.store or str(shuffler.data)
     if service == "hop":
         from hubbub.shuffler.hop.settings import load as load_hop
 
-        return load_hop(settings).data
+        return str(load_hop(settings).data)
     from hubbub.analyzer.settings import load as load_analyzer
 
-    return load_analyzer(settings).data
+    analyzer = load_analyzer(settings)
+    return analyzer.store or str(analyzer.data)
 
 
 async def ask_parts(ports: Mapping[str, str], tls: TLS, wait: float) -> frozenset[str]:

@@ -77,7 +77,7 @@ async def why_silent(channel: grpc.aio.Channel, deadline: float) -> HubbubError:
         await call(health_pb2_grpc.HealthStub(channel).Check(request, timeout=deadline), "it")
     except HubbubError as error:
         return error
-    return HubbubError("it answers, but does not take calls now: it starts, or stops")
+    return HubbubError("it answers, but does not take calls now: it starts, stops, or stands by for another")
 
 
 async def parts_in_trouble(channel: grpc.aio.Channel, deadline: float) -> frozenset[str]:

@@ -89,8 +89,10 @@ def _silent(silent: Mapping[str, str], reasons: Mapping[str, HubbubError]) -> st
 def _what(service: Service, settings: Path, failing: list[str]) -> str:
     from hubbub.deploy.health import store_of
 
+    store = store_of(service.value, settings)
+    why = "does its server answer?" if store.startswith("postgres") else "is its disk full?"
     said = {
-        "store": f"its store in {store_of(service.value, settings)} cannot be used: is its disk full?",
+        "store": f"its store in {store} cannot be used: {why}",
         "rounds": "a step of a round fails",
     }
     return f"{' '.join(said[part] for part in failing)}; its log and `hubbub status` say more"

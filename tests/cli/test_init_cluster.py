@@ -209,6 +209,10 @@ async def test_the_cluster_runs_as_init_says(
         answers = ("--answer", "theme=dark", "--answer", "theme=light")
         await ran("rehearse", "client/client.toml", "--devices", "40", "--tickets", "rehearsal.jsonl", *answers)
         await ran("status", "operator/operator.toml")
+        for folder, kind in (("shuffler", "shuffler"), ("replica-1", "replica")):
+            await ran("health", "shuffler", f"{folder}/{kind}.toml")
+        stands_by = await asyncio.to_thread(hubbub, "health", "shuffler", "standby/shuffler.toml", folder=root)
+        assert "stands by" in stands_by.err
         await fail_over()
         await ran("close", "operator/operator.toml", "operator/task.json", "--round", "0")
         await ran("results", "operator/operator.toml", "--wait", "60", "--certificate", "certificate.json")

@@ -11,8 +11,9 @@ import pytest
 import typer
 
 from hubbub.deploy.chain import Hops
+from hubbub.deploy.clustering import STORES, Cluster
 from hubbub.deploy.commands.health import Service, command
-from hubbub.deploy.health import ask, ask_why, ports_of
+from hubbub.deploy.health import ask, ask_why, ports_of, store_of
 from hubbub.deploy.initialise import Placement, initialise
 from hubbub.protos.errors import Distrusted, HubbubError
 from hubbub.protos.keys import Role
@@ -46,6 +47,17 @@ def test_ports_are_those_of_the_settings(tmp_path: Path) -> None:
     }
     hop = initialise(tmp_path / "c", Placement(hops=Hops(2))).of("hop-3") / "hop.toml"
     assert ports_of("hop", hop)[0] == {"delivery": "127.0.0.1:7511"}
+
+
+def test_of_a_cluster_each_is_asked_at_the_ports_that_it_has(tmp_path: Path) -> None:
+    root = initialise(tmp_path / "deployment", Placement(cluster=Cluster())).root
+    keeper, standby = (root / name / "shuffler.toml" for name in ("shuffler", "standby"))
+    replica = root / "replica-2" / "replica.toml"
+    assert ports_of("shuffler", keeper)[0] == {"control": "127.0.0.1:7302"}
+    assert ports_of("shuffler", standby)[0] == {"control": "127.0.0.1:7312"}
+    assert ports_of("shuffler", replica)[0] == {"submission": "127.0.0.1:7611"}
+    assert store_of("shuffler", replica) == store_of("shuffler", keeper) == STORES[Role.SHUFFLER]
+    assert store_of("analyzer", root / "analyzer" / "analyzer.toml") == STORES[Role.ANALYZER]
 
 
 @pytest.mark.parametrize(("listened", "asked"), [("0.0.0.0", "127.0.0.1"), ("[::]", "[::1]"), ("10.1.2.3", "10.1.2.3")])
