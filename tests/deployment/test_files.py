@@ -16,6 +16,7 @@ import pytest
 import typer
 
 from hubbub.deploy.chain import Hops
+from hubbub.deploy.clustering import STANDBY, Cluster
 from hubbub.deploy.command_line import build
 from hubbub.deploy.initialise import Folder, Placement, initialise, sample
 from hubbub.protos.keys import Identity, Role
@@ -24,6 +25,7 @@ from support.deployment import (
     CONTAINERS,
     GUIDE,
     HOPS,
+    REPLICAS,
     ROOT,
     SERVICES,
     SYSTEMD,
@@ -55,6 +57,11 @@ def deployment(tmp_path_factory: pytest.TempPathFactory) -> Folder:
     made = initialise(folder / "deployment", placement)
     for role in keys:
         shutil.move(folder / f"{role.value}.pem", made.identity(role))
+    # What a cluster has beside them, and the file of passwords that its operator makes.
+    cluster = initialise(folder / "cluster", Placement(data=Path("/var/lib/hubbub"), cluster=Cluster(len(REPLICAS))))
+    for name in (STANDBY, *REPLICAS):
+        shutil.copytree(cluster.of(name), made.of(name))
+    (made.root / "pgpass").touch(0o600)
     return made
 
 
@@ -124,7 +131,7 @@ def named_paths(text: str) -> set[str]:
 
 @pytest.mark.parametrize("path", TEXTS, ids=[path.name for path in TEXTS])
 def test_every_path_is_one_that_init_made_or_settings_name(path: Path, deployment: Folder) -> None:
-    stores = {stores_of(deployment, service) for service in RUNNING}
+    stores = {stores_of(deployment, service) for service in RUNNING} | {f"/var/lib/hubbub/{STANDBY}"}
     for named in named_paths(path.read_text()):
         below = Path(named)
         if named.startswith("/etc/hubbub/"):

@@ -19,6 +19,8 @@ GUIDE = ROOT / "docs" / "deployment.md"
 SERVICES = ("shuffler", "analyzer")
 HOPS = ("hop-2", "hop-3")
 """Shufflers behind the first one, by the names of their folders."""
+REPLICAS = ("replica-1", "replica-2")
+"""Replicas of a cluster, by the names of their folders."""
 
 _BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.M | re.S)
 
@@ -32,9 +34,10 @@ class Unit:
 
     @classmethod
     def of(cls, service: str) -> Unit:
-        path = SYSTEMD / ("hubbub-hop@.service" if service in HOPS else f"hubbub-{service}.service")
+        kind = command_of(service) if service in HOPS else "replica" if service in REPLICAS else ""
+        path = SYSTEMD / (f"hubbub-{kind}@.service" if kind else f"hubbub-{service}.service")
         entries, section = [], ""
-        # A hop's unit is a template: %i is what follows the @ in the name that it is started by.
+        # A hop's unit is a template, and a replica's: %i is what follows the @ in the name that it is started by.
         for line in path.read_text().replace("\\\n", " ").replace("%i", service).splitlines():
             if line.startswith("["):
                 section = line.strip("[]")
@@ -103,6 +106,12 @@ def compose(service: str = "") -> dict[str, Any]:
     # As compose fills them in, with the default behind ":-".
     filled = re.sub(r"\$\{([A-Z]+):-([^}]*)\}", lambda found: chosen.get(found[1], found[2]), text)
     content: dict[str, Any] = yaml.safe_load(filled)
+    return content
+
+
+def compose_cluster() -> dict[str, Any]:
+    """The compose file of a cluster."""
+    content: dict[str, Any] = yaml.safe_load((CONTAINERS / "compose.cluster.yaml").read_text())
     return content
 
 
