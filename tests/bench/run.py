@@ -34,6 +34,7 @@ MODULES = (
     "sealing",
     "submitting",
     "submitting_https",
+    "replicating",
     "overloading",
     "mixing",
     "waiting",

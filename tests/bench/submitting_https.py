@@ -93,7 +93,7 @@ async def _by_turns(
         found["https"].append(CALLS / await asyncio.to_thread(load.seconds, SUBMIT, singles[1], AT_A_TIME))
         bare = partial(rate, pool, partial(open_bare, INNER_BYTES), len(part))
         found["bare"].append(await loop.run_in_executor(None, bare))
-        seconds = await asyncio.to_thread(load.seconds, SUBMIT_BATCH, _batches(to, part), BATCHES_AT_A_TIME)
+        seconds = await asyncio.to_thread(load.seconds, SUBMIT_BATCH, _batches(to, part, DEVICES), BATCHES_AT_A_TIME)
         found["batch"].append(len(part) / seconds)
     middle = {name: statistics.median(values) for name, values in found.items()}
     return [

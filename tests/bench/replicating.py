@@ -1,0 +1,198 @@
+"""Replicas: devices held through two replicas of a shuffler, against one; each replica has one core.
+
+A replica, with the process that opens for it, may use one core, in both measurements. PostgreSQL, the keeper and the
+load are on all cores, as they are beside whatever is measured: what each of them took of a core stands beside the row.
+Where there are no more cores than replicas, that is taken from the two, and less than twice is what is left of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shutil
+import statistics
+import time
+from collections.abc import AsyncIterator, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import grpc
+from cores import all_cores
+from rows import Comparison, Outcome, Row
+from submitting import SUBMIT_BATCH, TASK, _acknowledged, _batches, _made, _proven, now
+
+from hubbub.client.submit import Pacing
+from hubbub.deploy.authority import Authority
+from hubbub.deploy.chain import change
+from hubbub.deploy.initialise import LOOPBACK
+from hubbub.deploy.listening import FREE
+from hubbub.deploy.local import LocalPipeline
+from hubbub.deploy.replicas import add_replica
+from hubbub.deploy.supervise import Service
+from hubbub.protos.envelope import Destination
+from hubbub.protos.keys import KeyRecord, Role
+from hubbub.protos.transport import TLS, open_channel
+from hubbub.protos.wire import SubmissionCaller
+from hubbub.shuffler.postgres.keyring import Keyring
+from hubbub.shuffler.sqlite.enrolled import masters
+from support import postgres
+
+BATCHES, DEVICES = 200, 100
+"""Calls in one run, and how many devices each is of."""
+
+AT_A_TIME = 5
+"""Calls on their way to one replica."""
+
+RUNS = 5
+"""Runs of one replica and of both, by turns."""
+
+REPLICAS = 2
+CORES = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
+TICKS = os.sysconf("SC_CLK_TCK")
+
+
+def replicas() -> Iterator[Outcome]:
+    """The row, and what each party took of a core for a device while both replicas were called."""
+    with all_cores() as pool:
+        yield from asyncio.run(_measured(pool))
+
+
+async def _measured(pool: Any) -> list[Outcome]:
+    database = postgres.new_database()
+    async with (
+        LocalPipeline(TASK.format(start=now()), database=database) as pipeline,
+        contextlib.AsyncExitStack() as on,
+    ):
+        keeper = await _keeper(pipeline)
+        running = [
+            await on.enter_async_context(_replica(pipeline, index, keeper, database)) for index in range(REPLICAS)
+        ]
+        channels = [
+            await on.enter_async_context(open_channel(each.addresses["submission"], TLS(pipeline.authority)))
+            for each in running
+        ]
+        task = pipeline.task.task
+        key_sets = [await Pacing().persist(partial(SubmissionCaller(each).get_round, task.id, 0)) for each in channels]
+        to = Destination(task.id, 0, key_sets[0].hash)
+        public = KeyRecord.read(key_sets[0].shuffler, pipeline.shuffler_key).public_key
+        made = await _made(pool, public, to, 2 * RUNS * BATCHES * DEVICES)
+        with contextlib.closing(Keyring(pipeline.folder.of(Role.SHUFFLER) / "copy")) as keyring:
+            (master,) = keyring.read(masters)
+        requests = iter(_batches(to, _proven(master, to, made), DEVICES))
+        keeping = pipeline.services[Role.SHUFFLER]
+        parties = {
+            "replicas": [each.pid or 0 for each in running],
+            "PostgreSQL": [_server_of()],
+            "keeper": [keeping.pid or 0],
+        }
+        return await _by_turns(channels, requests, parties)
+
+
+async def _keeper(pipeline: LocalPipeline) -> str:
+    """Start the pipeline's shuffler again as a keeper alone; return where replicas ask it."""
+    await pipeline.stop(Role.SHUFFLER)
+    folder = pipeline.folder.of(Role.SHUFFLER)
+    # The proofs of made-up devices are made by its master key; a keyring is its keeper's alone while that runs.
+    await asyncio.to_thread(shutil.copytree, folder / "data", folder / "copy")
+    change(folder / "shuffler.toml", "role", "keeper")
+    change(folder / "shuffler.toml", "keeper_listen", FREE)
+    await pipeline.services[Role.SHUFFLER].start()
+    return pipeline.services[Role.SHUFFLER].addresses["keeper"]
+
+
+@contextlib.asynccontextmanager
+async def _replica(pipeline: LocalPipeline, index: int, keeper: str, database: str) -> AsyncIterator[Service]:
+    """Start a replica on a core of its own."""
+    root, operator = pipeline.folder.root, pipeline.folder.of(Role.OPERATOR)
+    authority = Authority.load(operator / "authority.key", operator / "tls" / "authority.pem")
+    settings = add_replica(root, f"replica-{index + 1}", authority, LOOPBACK, database, [keeper])
+    for key, value in (("listen", FREE), ("metrics_listen", ""), ("processes", 1)):
+        change(settings, key, value)
+    service = Service("shuffler", settings, pipeline.logs / f"replica-{index + 1}.log")
+    # What is started has the cores of who starts it.
+    if CORES:
+        os.sched_setaffinity(0, {CORES[index % len(CORES)]})
+    try:
+        await service.start()
+    finally:
+        if CORES:
+            os.sched_setaffinity(0, CORES)
+    try:
+        yield service
+    finally:
+        await service.stop()
+
+
+async def _by_turns(
+    channels: Sequence[grpc.aio.Channel], requests: Iterator[bytes], parties: dict[str, list[int]]
+) -> list[Outcome]:
+    one, both = [], []
+    taken: dict[str, list[float]] = {name: [] for name in (*parties, "load")}
+    for _ in range(RUNS):
+        one.append(BATCHES * DEVICES / await _sent(channels[:1], [next(requests) for _ in range(BATCHES)]))
+        before = _processor(parties)
+        both.append(BATCHES * DEVICES / await _sent(channels, [next(requests) for _ in range(BATCHES)]))
+        for name, seconds in _processor(parties).items():
+            taken[name].append(1e6 * (seconds - before[name]) / (BATCHES * DEVICES))
+    two = statistics.median(both)
+    row = Row("replicas", two, "devices/s", statistics.median(one), ">=", 1.5)
+    shares = [(name, statistics.median(each)) for name, each in taken.items()]
+    seconds = BATCHES * DEVICES / two
+    return [
+        row,
+        *(Comparison("replicas", f"{name}, of a core for a device", each, "µs", seconds) for name, each in shares),
+    ]
+
+
+async def _sent(channels: Sequence[grpc.aio.Channel], requests: Sequence[bytes]) -> float:
+    """Send ready-made requests, some at a time to each replica; return the seconds until all were acknowledged."""
+    remaining = iter(requests)
+
+    async def sender(channel: grpc.aio.Channel) -> None:
+        call: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(SUBMIT_BATCH)
+        for request in remaining:
+            while not _acknowledged(SUBMIT_BATCH, await call(request)):
+                pass
+
+    started = time.perf_counter()
+    await asyncio.gather(*(sender(each) for each in channels for _ in range(AT_A_TIME)))
+    return time.perf_counter() - started
+
+
+# What processes took
+
+
+def _processor(parties: dict[str, list[int]]) -> dict[str, float]:
+    """Seconds of a core that each party's processes took so far, their children among them, and this one."""
+    found = _processes()
+    return {name: sum(_with_children(pid, found) for pid in pids) for name, pids in parties.items()} | {
+        "load": time.process_time()
+    }
+
+
+def _processes() -> dict[int, tuple[int, float]]:
+    """Every process: its parent's, and the seconds that it and those of its children that ended took (proc(5))."""
+    found = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            # What is in brackets may hold anything.
+            fields = path.read_text().rpartition(")")[2].split()
+            found[int(path.parent.name)] = int(fields[1]), sum(map(int, fields[11:15])) / TICKS
+    return found
+
+
+def _with_children(pid: int, found: dict[int, tuple[int, float]]) -> float:
+    children = [child for child, (parent, _) in found.items() if parent == pid]
+    return found.get(pid, (0, 0.0))[1] + sum(_with_children(child, found) for child in children)
+
+
+def _server_of() -> int:
+    """The process of the server that tests start; 0 for one on another machine."""
+    with contextlib.suppress(OSError):
+        return int((postgres.data_folder() / "postmaster.pid").read_text().splitlines()[0])
+    return 0
+
+
+ROWS = (replicas,)
