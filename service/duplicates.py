@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hubbub.protos.batch import LeftOut
+from hubbub.service.apart import taken_apart
 
 _SHORT_BYTES = 8
 """Length of the digests that are kept of every envelope. Equal ones are rare among envelopes that are no copies."""
@@ -60,7 +61,7 @@ def _keyed(key: bytes) -> Digest:
 
 
 def _digests(stretch: bytes, width: int, digest: Digest) -> list[bytes]:
-    return [digest(stretch[start : start + width]) for start in range(0, len(stretch), width)]
+    return list(map(digest, taken_apart(stretch, width)))
 
 
 def _short(digests: list[bytes]) -> npt.NDArray[np.uint64]:

@@ -17,6 +17,7 @@ from typing import TypeVar
 from hubbub.protos.envelope import Destination, InnerOpener
 from hubbub.protos.errors import EnvelopeError
 from hubbub.protos.suites import DEFAULT, suite_named
+from hubbub.service.apart import taken_apart
 from hubbub.service.available import cores
 from hubbub.service.children import import_from_here_no_more, pare_down
 from hubbub.service.cores import keep_memory_in
@@ -53,9 +54,9 @@ def open_chunk(job: Job, envelopes: bytes) -> Opened:
     """Open envelopes that follow one another without a gap."""
     opener = InnerOpener(job.destination, job.private_key, job.query, suite_named(job.suite), job.hop)
     reports, count = [], len(envelopes) // job.width
-    for start in range(0, len(envelopes), job.width):
+    for envelope in taken_apart(envelopes, job.width):
         with contextlib.suppress(EnvelopeError):
-            reports.append(opener.open(envelopes[start : start + job.width]))
+            reports.append(opener.open(envelope))
     return b"".join(reports), count - len(reports)
 
 

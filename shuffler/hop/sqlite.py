@@ -17,6 +17,7 @@ from hubbub.protos.messages import Committed
 from hubbub.protos.signed import SignedDocument
 from hubbub.protos.stored import Layout
 from hubbub.protos.task import Task
+from hubbub.service.apart import taken_apart
 from hubbub.service.commits import GroupCommit
 from hubbub.service.errors import damage_in
 from hubbub.service.inbox_store import InboxStore, TablesTransaction
@@ -191,7 +192,7 @@ class SqliteStore(InboxStore[Tables, Passing]):
         if found is None:
             return ()
         first, joined = found
-        return [joined[start : start + width] for start in range((offset - first) * width, len(joined), width)]
+        return taken_apart(joined[(offset - first) * width :], width)
 
     def _released_at(self, batch: BatchId, offset: int) -> tuple[int, bytes] | None:
         row: tuple[int, bytes] | None = self._database.reader.execute(

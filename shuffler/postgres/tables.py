@@ -21,6 +21,7 @@ from hubbub.protos.messages import RoundState
 from hubbub.protos.releases import Place, Release
 from hubbub.protos.signed import SignedDocument
 from hubbub.protos.task import Close
+from hubbub.service.apart import taken_apart
 from hubbub.service.errors import StoreError
 from hubbub.service.postgres.ledger import insert_releases, last_of
 from hubbub.service.postgres.sessions import Connection, lock
@@ -240,8 +241,7 @@ def envelopes(
     except psycopg.errors.UndefinedTable:
         return []
     joined = cipher.open_released(query, block, row[0]) if row else b""
-    starts = range(skipped * width, len(joined), width)
-    return [joined[start : start + width] for start in starts]
+    return taken_apart(joined[skipped * width :], width)
 
 
 def commit_batch(connection: Connection, round_: Round, query: int) -> int:

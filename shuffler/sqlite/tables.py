@@ -12,6 +12,7 @@ from hubbub.protos.keys import KeySet
 from hubbub.protos.messages import RoundState
 from hubbub.protos.signed import SignedDocument
 from hubbub.protos.task import Close
+from hubbub.service.apart import taken_apart
 from hubbub.service.erasing import put_away, taken_out
 from hubbub.service.ledger_table import all_charges
 from hubbub.shuffler.keys import RoundKeys
@@ -147,7 +148,7 @@ def insert_block(
     connection.execute("INSERT INTO arrived (key, inners) VALUES (?, ?)", (key, b"".join(inners)))
 
 
-STEP_BYTES = 2**20
+STEP_BYTES = 2**21
 """About what one transaction stages or deletes of a round, so that what else is to be written waits for a moment."""
 
 _READ_ROWS = 16
@@ -254,8 +255,7 @@ def envelopes(connection: sqlite3.Connection, round_: Round, query: int, offset:
     key = _first_key(round_.key, query, block)
     row = connection.execute("SELECT envelopes FROM released WHERE key = ?", (key,)).fetchone()
     joined: bytes = row[0] if row else b""
-    starts = range(skipped * width, len(joined), width)
-    return [joined[start : start + width] for start in starts]
+    return taken_apart(joined[skipped * width :], width)
 
 
 def commit_batch(connection: sqlite3.Connection, round_: Round, query: int) -> int:

@@ -51,7 +51,7 @@ def mixing() -> Iterator[Outcome]:
         with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
             runs.append(pool.submit(_run, REPORTS).result())
     copied, mixed, erased, memory = (statistics.median(values) for values in zip(*runs, strict=True))
-    yield Row("mix", mixed, "s", copied, "<=", 3.0)
+    yield Row("mix", mixed, "s", copied, "<=", 2.5)
     yield Row("mix_memory", memory, "MiB", MEMORY)
     yield Comparison("mix", "erasing afterwards", erased, "s", erased)
 
