@@ -144,7 +144,7 @@ async def _assembled(
         timed = TimedAdmission(admission, enrolment, metrics.stage(Stage.ADMIT))
         async with certificates.watched():
             control = Control(tasks, store, rounds, clock, enrolment, counts)
-            others = standbys_of(store), sharing_of(store)
+            others = standbys_of(store), sharing_of(store, rounds.damaged_keys)
             yield _Shuffler(settings, tasks, timed, control, rounds, metrics, certificates, devices, *others)
     finally:
         # Rounds first, as they use all the others; the store last, as it still writes what waits.

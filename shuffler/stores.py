@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from hubbub.shuffler.postgres.asking import Asking
     from hubbub.shuffler.postgres.keyring import Keyring
     from hubbub.shuffler.postgres.replica import ReplicaStore
+    from hubbub.shuffler.postgres.sharing import Sharing
     from hubbub.shuffler.postgres.term import Term
     from hubbub.shuffler.settings import ReplicaSettings, Settings
 
@@ -113,9 +114,14 @@ def standbys_of(store: Store) -> FollowHandler | None:
     return found
 
 
-def sharing_of(store: Store) -> KeeperHandler | None:
-    """Return what answers replicas; None for a store that has none."""
-    found: KeeperHandler | None = getattr(store, "sharing", None)
+def sharing_of(store: Store, damaged: Collection[int]) -> KeeperHandler | None:
+    """Return what answers replicas; None for a store that has none.
+
+    `damaged` holds the `Round.key` of rounds whose private key opens nothing, as it grows.
+    """
+    found: Sharing | None = getattr(store, "sharing", None)
+    if found is not None:
+        found.damaged = damaged
     return found
 
 

@@ -10,12 +10,12 @@ from hubbub.protos.transport import TLS
 from hubbub.service.errors import StoreError
 from hubbub.service.postgres.binding import check_new, is_kept
 from hubbub.service.postgres.schema import bring_forward
-from hubbub.service.postgres.sessions import Connection, Sessions, shown
+from hubbub.service.postgres.sessions import Connection, shown
 from hubbub.service.stages import Observe, unobserved
 from hubbub.service.troubles import Troubles
 from hubbub.shuffler.postgres.asking import Asking
 from hubbub.shuffler.postgres.keyring import Keyring
-from hubbub.shuffler.postgres.replica import ReplicaStore
+from hubbub.shuffler.postgres.replica import ReplicaSessions, ReplicaStore
 from hubbub.shuffler.postgres.schema import SCHEMA
 from hubbub.shuffler.postgres.standbys import check_entitled
 from hubbub.shuffler.postgres.store import PostgresStore
@@ -84,7 +84,7 @@ def open_replica(
         HubbubError: where a TLS file cannot be used.
     """
     bring_forward(address, SCHEMA)
-    sessions = Sessions(address, SCHEMA.name, observe, troubles=troubles)
+    sessions = ReplicaSessions(address, SCHEMA.name, observe, troubles=troubles)
     keeper = Asking(keepers, tls, renewals, troubles)
     return ReplicaStore(sessions, keeper, cut_of, clock), keeper
 

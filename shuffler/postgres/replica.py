@@ -24,7 +24,7 @@ from hubbub.protos.admitted import Admitted, Master, Revoked, Spent
 from hubbub.protos.messages import RoundState
 from hubbub.protos.refusals import Refusal
 from hubbub.service.errors import StoreError
-from hubbub.service.postgres.sessions import Sessions
+from hubbub.service.postgres.sessions import Connection, Sessions
 from hubbub.shuffler.postgres import tables
 from hubbub.shuffler.postgres.admitting import Admitting
 from hubbub.shuffler.postgres.asking import Asking
@@ -43,6 +43,20 @@ LATE_SECONDS = 60.0
 
 OUTDATED_SECONDS = 10.0
 """How old what is known of master keys may be before it may be too old."""
+
+
+IDLE_SECONDS, STATEMENT_SECONDS = 10, 30
+"""After so many seconds the server takes back a transaction that a replica left standing, or a statement that lasts."""
+
+
+class ReplicaSessions(Sessions):
+    """A replica's connections: one that is stopped in the middle of holding holds up nobody's cut for long."""
+
+    def configure(self, connection: Connection) -> None:
+        """Have a new connection be one of these."""
+        super().configure(connection)
+        connection.execute(f"SET idle_in_transaction_session_timeout = '{IDLE_SECONDS}s'")
+        connection.execute(f"SET statement_timeout = '{STATEMENT_SECONDS}s'")
 
 
 class Secreted:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from hubbub.protos.admitted import VERSION_BYTES, Admitted, Master, Revoked, RoundSecrets, Spent
 from hubbub.protos.messages import RoundState
@@ -23,6 +23,8 @@ class Sharing:
     def __init__(self, store: Store, secrets_of: Callable[[Round], Secrets]) -> None:
         self._store = store
         self._secrets_of = secrets_of
+        self.damaged: Collection[int] = frozenset()
+        """The `Round.key` of rounds whose private key opens nothing: replicas are told nothing of them."""
         # A version tells nothing of what it names, also to whoever knows some of that.
         self._key = os.urandom(32)
 
@@ -30,7 +32,7 @@ class Sharing:
         """Return a round's secrets: all of them while it is OPEN, and what tells retries until it is over.
 
         Raises:
-            Refusal: UNKNOWN_ROUND, NOT_READY where it has no keys yet, ERASED where it is over.
+            Refusal: UNKNOWN_ROUND, NOT_READY where it has no keys that can be used, ERASED where it is over.
         """
         round_ = await self._store.find(task_id, round_number)
         if round_ is None:
@@ -38,8 +40,9 @@ class Sharing:
         secrets = self._secrets_of(round_)
         if is_over(round_) or secrets.cipher is None:
             raise Refusal(Reason.ERASED, f"round {round_number} is over, and its secrets are destroyed")
-        if round_.keys is None:
-            raise Refusal(Reason.NOT_READY, f"round {round_number} has no keys yet", AGAIN_SECONDS)
+        if round_.keys is None or round_.key in self.damaged:
+            # With a damaged key a replica would refuse every submission as one that does not open, for good.
+            raise Refusal(Reason.NOT_READY, f"round {round_number} has no keys that can be used", AGAIN_SECONDS)
         if round_.state is RoundState.OPEN:
             return RoundSecrets(secrets.cipher.shared(), secrets.place_key, secrets.private_key)
         return RoundSecrets(secrets.cipher.without_blocks().shared(), secrets.place_key)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
+import select
+import threading
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,15 +21,24 @@ from hubbub.protos.signed import SignedDocument
 from hubbub.protos.transport import TLS, open_channel
 from hubbub.service.errors import StoreError
 from hubbub.service.listening import listen, new_server
-from hubbub.service.postgres.sessions import Sessions
+from hubbub.service.postgres.sessions import Connection, lock
 from hubbub.service.troubles import Troubles
 from hubbub.shuffler.keys import RoundKeys
 from hubbub.shuffler.mix import Inners
 from hubbub.shuffler.postgres import PostgresStore
+from hubbub.shuffler.postgres import replica as replicas
 from hubbub.shuffler.postgres.asking import Asking
-from hubbub.shuffler.postgres.replica import FRESH_SECONDS, LATE_SECONDS, OUTDATED_SECONDS, ReplicaStore
+from hubbub.shuffler.postgres.holding import ROUND_LOCK
+from hubbub.shuffler.postgres.replica import (
+    FRESH_SECONDS,
+    LATE_SECONDS,
+    OUTDATED_SECONDS,
+    ReplicaSessions,
+    ReplicaStore,
+)
 from hubbub.shuffler.postgres.schema import SCHEMA
 from hubbub.shuffler.records import Held, Opened, Round, Spent
+from hubbub.shuffler.stores import sharing_of
 from hubbub.shuffler.turns import KEEPERS, REPLICAS, StandingBy
 from support import postgres
 from support.samples import make_tls
@@ -58,7 +70,7 @@ class Setting:
     def replica(self, *addresses: str) -> ReplicaStore:
         """Make a replica."""
         keeper = Asking(addresses or (f"127.0.0.1:{self.port}",), self.tls["replica"], lambda: 0, self.troubles)
-        sessions = Sessions(self.address, SCHEMA.name)
+        sessions = ReplicaSessions(self.address, SCHEMA.name)
         return ReplicaStore(sessions, keeper, lambda _: CUT, self.wall, self.monotonic)
 
     async def round(self) -> Round:
@@ -242,3 +254,34 @@ async def test_a_round_that_was_not_begun_or_has_no_keys_is_looked_for_again(kee
         found = await replica.find(TASK, 0)
         assert found is not None
         assert found.keys is not None
+
+
+async def test_a_round_whose_key_is_damaged_is_told_to_nobody(keeper: Setting) -> None:
+    round_ = await keeper.round()
+    assert sharing_of(keeper.store, {round_.key}) is keeper.store.sharing
+    async with closing(keeper.replica()) as replica:
+        found = await replica.find(TASK, 0)
+        assert found is not None
+        assert found.keys is None
+
+
+async def test_a_replica_that_is_stopped_in_the_middle_of_holding_does_not_hold_up_the_cut(
+    keeper: Setting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(replicas, "IDLE_SECONDS", 1)
+    round_ = await keeper.round()
+    async with closing(keeper.replica()) as replica:
+        held = threading.Event()
+
+        def stand(connection: Connection) -> None:
+            lock(connection, ROUND_LOCK, str(round_.key), shared=True)
+            held.set()
+            # As a process that is stopped: nothing more is said until the server has ended it.
+            select.select([connection.fileno()], [], [])
+
+        standing = asyncio.ensure_future(asyncio.to_thread(replica._sessions.change, stand))
+        await asyncio.to_thread(held.wait)
+        cut = await keeper.store.cut(round_, "schedule", 0)
+        assert cut.state is RoundState.CUT
+        with pytest.raises(StoreError):
+            await standing
