@@ -37,8 +37,8 @@ fuzz: $(VENV)/.installed  ## Fuzz all that parses bytes from outside, a minute a
 	$(RUN) $(PIP) 'atheris>=3'
 	$(RUN) tests/fuzz/search.py $(FUZZ)
 
-bench: $(VENV)/.installed  ## Measure, print the table, write bench.json.
-	$(RUN) tests/bench/run.py
+bench: $(VENV)/.installed  ## Measure, print the table, write bench.json (BENCH="--only mixing").
+	$(RUN) tests/bench/run.py $(BENCH)
 
 soak: $(VENV)/.installed  ## Minutes of load with restarts: counts, memory, file descriptors (SOAK="--minutes 10").
 	$(RUN) tests/soak/run.py $(SOAK)

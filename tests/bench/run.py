@@ -1,10 +1,11 @@
 """`make bench`: measure, print the table, write bench.json.
 
-    python tests/bench/run.py [--out bench.json] [--only NAME] [--large] [--strict]
+    python tests/bench/run.py [--out bench.json] [--only NAME] [--runs N] [--large] [--strict]
 
 A module of rows has `ROWS`: functions that yield `Row`s (with a goal) and `Comparison`s (what others do). Join it to
 `MODULES`. What takes too long or too much disk for every run stands in its `LARGE_ROWS`, for `--large`. With
-`--strict` the exit status is 1 where a goal is missed; without, a busy machine fails nothing.
+`--strict` the exit status is 1 where a goal is missed; without, a busy machine fails nothing. With `--runs 1` medians
+are of one run: that says that rows are measured, and little more.
 """
 
 from __future__ import annotations
@@ -47,11 +48,17 @@ MODULES = (
 """Every module of rows beside this file, in the order they run."""
 
 
-def measured(only: str, rows: str) -> list[Outcome]:
-    """Run every function among the modules' `rows` whose name contains `only`, saying which on stderr."""
+def measured(only: str, rows: str, runs: int | None = None) -> list[Outcome]:
+    """Run every function among the modules' `rows` whose name contains `only`, saying which on stderr.
+
+    Each takes the medians of so many `runs` at most, where that is given.
+    """
     found: list[Outcome] = []
     for name in MODULES:
-        for function in getattr(importlib.import_module(name), rows, ()):
+        module = importlib.import_module(name)
+        if runs is not None and hasattr(module, "RUNS"):
+            vars(module)["RUNS"] = min(module.RUNS, runs)
+        for function in getattr(module, rows, ()):
             if only in function.__name__:
                 sys.stderr.write(f"{name}.{function.__name__} …\n")
                 found.extend(function())
@@ -100,10 +107,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Measure, print the table, write a JSON file.")
     parser.add_argument("--out", type=Path, default=Path("bench.json"))
     parser.add_argument("--only", default="", help="only functions of rows whose name contains this")
+    parser.add_argument("--runs", type=int, help="runs that medians are taken of, at most")
     parser.add_argument("--large", action="store_true", help="run what takes long or much disk, and nothing else")
     parser.add_argument("--strict", action="store_true", help="exit with 1 where a goal is missed")
     chosen = parser.parse_args(arguments)
-    outcomes = measured(chosen.only, "LARGE_ROWS" if chosen.large else "ROWS")
+    outcomes = measured(chosen.only, "LARGE_ROWS" if chosen.large else "ROWS", chosen.runs)
     rows = [outcome for outcome in outcomes if isinstance(outcome, Row)]
     console = Console(width=110)
     console.print(goals(rows))
