@@ -14,6 +14,7 @@ import subprocess
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping
+from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -140,10 +141,13 @@ def session(settings: SparkSettings, place: Path) -> Iterator[Session]:
     """Give a session that works in a folder `workplace` gave; waits for the one that this process has.
 
     Raises:
-        SparkError: where the application cannot be started or does not encrypt, and where its job fails.
+        SparkError: where the application cannot be started or does not encrypt, where another version of hubbub is on
+            Spark's machines, and where the job fails.
     """
     with _ONE, _started(settings, place) as begun, failures():
         check_encrypted(begun.context)
+        if not settings.master.startswith("local"):
+            check_version(begun)
         yield begun
 
 
@@ -185,6 +189,27 @@ def check_encrypted(context: SparkContext) -> None:
         wrong.append("what it stores is not encrypted")
     if wrong:
         raise SparkError(f"Spark is not used unencrypted: {'; '.join(wrong)}. Look at PYSPARK_SUBMIT_ARGS")
+
+
+def check_version(begun: Session, version: str = metadata.version("hubbub")) -> None:
+    """Return only if as many tasks as run at once find this version of hubbub.
+
+    Raises:
+        SparkError: naming what they found.
+    """
+
+    # In a function it travels whole: a machine without hubbub can run it.
+    def found(_: object) -> Iterator[str]:
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            yield metadata.version("hubbub")
+
+    versions = begun.context.parallelize(range(begun.cores), begun.cores).mapPartitions(found).collect()
+    if versions != [version] * begun.cores:
+        seen = ", ".join(sorted(set(versions))) or "no hubbub"
+        raise SparkError(
+            f"Spark's machines have {seen}, and {begun.cores - len(versions)} of {begun.cores} tasks found none; this "
+            f"service has {version}: pip install 'hubbub[spark]=={version}' there, or name its Python in spark.python"
+        )
 
 
 @contextlib.contextmanager
