@@ -213,8 +213,11 @@ class Sessions:
 
 
 def configure(connection: Connection, schema: str) -> None:
-    """Have a connection keep what it commits, and find the tables of a schema."""
+    """Have a connection keep what it commits, see what others have, and find the tables of a schema."""
     connection.execute("SET synchronous_commit = on")
+    # Each statement sees what was committed before it, whatever the server's default: who waited for a lock must see
+    # what its holder did, such as a cut, and not what there was when the transaction began to wait.
+    connection.execute("SET default_transaction_isolation = 'read committed'")
     connection.execute(sql.SQL("SET search_path = {}").format(sql.Identifier(schema)))
 
 
