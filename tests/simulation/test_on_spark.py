@@ -1,0 +1,45 @@
+"""A round of real processes whose settings name Spark: it is mixed and opened there, and its certificate verifies."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from hubbub.deploy.chain import change
+from hubbub.deploy.local import LocalPipeline
+from hubbub.protos.keys import Role
+from hubbub.protos.task import Draft, Privacy, Schedule
+from hubbub.queries.histogram import Histogram
+from support.command import hubbub
+from support.spark import NEEDS_JAVA
+
+DEVICES = 40
+WAIT = 120.0
+"""Seconds; each session takes some ten to begin."""
+
+
+@pytest.mark.slow
+@NEEDS_JAVA
+async def test_a_round_is_mixed_and_opened_on_spark_where_settings_say_so(tmp_path: Path) -> None:
+    schedule = Schedule(int(time.time()), length=3600, grace=60, rounds=1, close="operator")
+    draft = Draft("kiosks", schedule, DEVICES, Privacy(12.0, 1e-3, 16.0), (Histogram("theme", ("light", "dark")),))
+    async with LocalPipeline(draft, tmp_path / "pipeline") as pipeline:
+        for role in (Role.SHUFFLER, Role.ANALYZER):
+            await pipeline.stop(role)
+            settings = pipeline.folder.of(role) / f"{role.value}.toml"
+            change(settings, "master", "local[2]")
+            change(settings, "minimum_envelopes", DEVICES)
+            await pipeline.start(role)
+        for number in range(DEVICES):
+            async with pipeline.device(f"device {number}") as device:
+                await device.submit({"theme": "dark"})
+        await pipeline.close_round()
+        found = await pipeline.results(patience=WAIT)
+        assert b'"reports":40' in found.certificate.replace(b" ", b"")
+        path = tmp_path / "certificate.json"
+        path.write_bytes(found.certificate)
+        assert hubbub("verify", path, "--json").json["verified"]
+        for role in (Role.SHUFFLER, Role.ANALYZER):
+            assert "Spark session" in (pipeline.logs / f"{role.value}.log").read_text()
