@@ -79,9 +79,33 @@ def canonical(value: Any) -> bytes:
             it holds an int beyond ±(2⁵³ - 1), which ECMAScript could not tell from its neighbours.
     """
     try:
+        if _is_plain(value):
+            return _PLAIN.encode(value).encode()
         return rfc8785.dumps(value)
     except (TypeError, ValueError, RecursionError) as error:
         raise _no_form(error) from error
+
+
+_PLAIN = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
+"""Writes what is plain as RFC 8785 does, in a tenth of the time: a shuffler reads thousands of tickets a second."""
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether `value` is of printable ASCII text and whole numbers alone, where no two ways of writing differ."""
+    kind = type(value)
+    if kind is str:
+        return bool(value.isascii() and value.isprintable())
+    if kind is int:
+        return bool(-_LARGEST_WHOLE <= value <= _LARGEST_WHOLE)
+    if kind is dict:
+        return all(map(_is_text, value)) and all(map(_is_plain, value.values()))
+    if kind is list:
+        return all(map(_is_plain, value))
+    return value is None or kind is bool
+
+
+def _is_text(key: Any) -> bool:
+    return type(key) is str and _is_plain(key)
 
 
 def canonical_v1(value: Any) -> bytes:

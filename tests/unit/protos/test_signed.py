@@ -11,6 +11,7 @@ from random import Random
 from typing import Any
 
 import pytest
+import rfc8785
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -66,6 +67,26 @@ def test_canonical_form_reads_back_as_the_same_value(value: Any) -> None:
     assert repr(_sorted(again)) == repr(_sorted(_whole(value)))
     assert again == value
     assert canonical(again) == document
+
+
+PLAIN = st.text(st.characters(min_codepoint=0, max_codepoint=255), max_size=8) | st.sampled_from(["\x7f", '"\\/', "é"])
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers(-SAFE - 2, SAFE + 2) | PLAIN,
+        lambda inner: st.lists(inner, max_size=4) | st.dictionaries(PLAIN, inner, max_size=4),
+        max_leaves=12,
+    )
+)
+def test_what_is_written_quickly_is_what_rfc_8785_has(value: Any) -> None:
+    try:
+        expected = rfc8785.dumps(value)
+    except rfc8785.CanonicalizationError:
+        with pytest.raises(SignatureError):
+            canonical(value)
+        return
+    assert canonical(value) == expected
 
 
 def _sorted(value: Any) -> Any:
