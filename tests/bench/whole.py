@@ -38,7 +38,7 @@ def demo() -> Iterator[Outcome]:
     limits += _limits()
     devices, seconds = document["devices"], document["seconds"]
     limit = statistics.median(limits)
-    yield Row("demo_all", devices / sum(seconds.values()), "devices/s", limit, ">=", 0.5)
+    yield Row("demo_all", devices / sum(seconds.values()), "devices/s", limit, ">=", 0.8)
     for stage, spent in seconds.items():
         yield Comparison("demo_all", stage, devices / spent, "devices/s", spent)
 
