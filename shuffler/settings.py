@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import tomllib
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from hubbub.service.loops import EventLoop
 from hubbub.service.settings import (
@@ -17,6 +17,7 @@ from hubbub.service.settings import (
     Listen,
     LogSettings,
     OptionalListen,
+    SettingsError,
     SparkSettings,
     Table,
     TLSSettings,
@@ -129,12 +130,18 @@ class Settings(PublicSettings):
     )
 
 
+def _shared(store: str) -> str:
+    if not store:
+        raise ValueError("a replica's store is its keeper's, in PostgreSQL: postgresql://user@host/database")
+    return store
+
+
 class ReplicaSettings(PublicSettings):
     """Everything a replica is started with, which answers devices beside others and keeps no rounds."""
 
     role: Literal["replica"] = Field(description="what it is")
-    store: Database = Field(
-        min_length=1, description="postgresql://user@host/database without a password: the keeper's store"
+    store: Annotated[Database, AfterValidator(_shared)] = Field(
+        description="postgresql://user@host/database without a password: the keeper's store"
     )
     keepers: tuple[Address, ...] = Field(
         min_length=1, description="host:port of the `keeper_listen` of the keeper and of those that stand by for it"
@@ -148,7 +155,19 @@ def load(path: Path, role: str = "") -> Settings:
     Raises:
         SettingsError: naming the file, the key, the value and what is expected.
     """
-    return load_table(path, Settings, "shuffler", _given(role))
+    found = load_table(path, Settings, "shuffler", _given(role))
+    shared = {
+        "role": found.role == "keeper",
+        "keeper_listen": bool(found.keeper_listen),
+        "keepers": bool(found.keepers),
+        "standbys": bool(found.standbys),
+    }
+    for name in (name for name, given in shared.items() if given and not found.store):
+        raise SettingsError(
+            f"{path}: {name} is for several processes on one store, which has to be in PostgreSQL; name its database "
+            f"in `store`, or leave {name} out: over SQLite one process answers, and as many open as `processes` says"
+        )
+    return found
 
 
 def load_replica(path: Path, role: str = "") -> ReplicaSettings:

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from hubbub.deploy.initialise import sample
 from hubbub.service.settings import LogSettings, SettingsError, TLSSettings
-from hubbub.shuffler.settings import Settings, load
+from hubbub.shuffler.settings import Settings, load, load_replica
 
 COMPLETE = """
 analyzer = "127.0.0.1:7463"
@@ -80,6 +81,27 @@ def test_wrong_settings_are_refused_by_name(tmp_path: Path, change: tuple[str, s
     with pytest.raises(SettingsError) as refused:
         load(written(tmp_path, COMPLETE.replace(*change)))
     assert complaint in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        ('role = "keeper"', "role"),
+        ('keeper_listen = "127.0.0.1:7309"', "keeper_listen"),
+        ('keepers = ["127.0.0.1:7319"]', "keepers"),
+        ("standbys = 1", "standbys"),
+    ],
+)
+def test_what_several_processes_need_is_refused_over_sqlite(tmp_path: Path, line: str, name: str) -> None:
+    with pytest.raises(SettingsError, match=rf": {name} is for several processes.*PostgreSQL; name its database"):
+        load(written(tmp_path, f"{line}\n{COMPLETE}"))
+    load(written(tmp_path, f'store = "postgresql:///shuffler"\n{line}\n{COMPLETE}'))
+
+
+def test_a_replica_names_its_keepers_store(tmp_path: Path) -> None:
+    text = sample("replica.toml").replace('store = "postgresql:///hubbub" ', 'store = ""')
+    with pytest.raises(SettingsError, match="store: a replica's store is its keeper's, in PostgreSQL"):
+        load_replica(written(tmp_path, text))
 
 
 def test_missing_file_is_named(tmp_path: Path) -> None:
