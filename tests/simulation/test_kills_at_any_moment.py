@@ -1,0 +1,160 @@
+"""Replicas, keepers, the analyzer and PostgreSQL are killed at drawn moments while devices submit: all count once.
+
+Real processes, as in `hubbub demo --cluster`: whatever was acknowledged is in the certificate, and nobody is twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from hubbub.deploy.chain import change
+from hubbub.deploy.databases import new_databases
+from hubbub.deploy.local_cluster import LocalCluster
+from hubbub.deploy.supervise import Service
+from hubbub.protos.errors import Unreachable
+from hubbub.protos.keys import Role
+from hubbub.protos.messages import RoundStatus
+from hubbub.protos.refusals import Reason, Refusal
+from hubbub.protos.results import RoundResults
+from hubbub.protos.task import Draft, Privacy, Schedule
+from hubbub.protos.transport import open_channel
+from hubbub.protos.wire import ControlCaller, ResultsCaller
+from hubbub.queries.histogram import Histogram
+from support.command import hubbub
+from support.postgres import OwnServer
+
+pytestmark = pytest.mark.slow
+
+DEVICES, AT_A_TIME = 80, 4
+CALL_SECONDS = 30.0
+AGAIN_SECONDS = 0.2
+PATIENCE_SECONDS = 150.0
+
+
+@pytest.fixture
+def server() -> Iterator[OwnServer]:
+    server = OwnServer()
+    yield server
+    server.close()
+
+
+def draft() -> Draft:
+    schedule = Schedule(int(time.time()), length=3600, grace=60, rounds=1, close="operator")
+    return Draft("kiosks", schedule, DEVICES, Privacy(8.0, 1e-3, 16.0), (Histogram("theme", ("light", "dark")),))
+
+
+class Harm:
+    """What happens to a cluster: each of its processes is killed and started again, and so is the server."""
+
+    def __init__(self, cluster: LocalCluster, server: OwnServer) -> None:
+        self._cluster, self._server = cluster, server
+        self.keepers = [cluster.services[Role.SHUFFLER], cluster._standby]
+        self._starts: list[asyncio.Task[None]] = []
+        for replica in cluster._replicas:
+            # Devices know where it was: it is there again.
+            change(replica._settings, "listen", replica.addresses["submission"])
+
+    def deeds(self) -> list[Callable[[], Awaitable[None]]]:
+        """One after the other, in any order."""
+        again = [lambda each=each: self._again(each) for each in self._cluster._replicas]
+        keepers = [lambda each=each: self._keeper_again(each) for each in self.keepers]
+        return [*again, *keepers, self._server_again, self._analyzer_again]
+
+    async def _again(self, service: Service) -> None:
+        await service.kill()
+        await service.start()
+
+    async def _keeper_again(self, service: Service) -> None:
+        """Whichever of the two keeps the rounds then; the one that is started serves once it is its turn."""
+        await service.kill()
+        service.patience = PATIENCE_SECONDS
+        self._starts.append(asyncio.create_task(service.start()))
+
+    async def _server_again(self) -> None:
+        await asyncio.to_thread(self._server.crash)
+        await asyncio.to_thread(self._server.start)
+
+    async def _analyzer_again(self) -> None:
+        await self._cluster.kill(Role.ANALYZER)
+        await self._cluster.start(Role.ANALYZER)
+
+    async def end(self) -> None:
+        """Leave nobody who waits for its turn."""
+        for start in self._starts:
+            start.cancel()
+        await asyncio.gather(*self._starts, return_exceptions=True)
+
+
+async def closed(cluster: LocalCluster, keepers: list[Service]) -> RoundStatus:
+    """Cut the round at whichever keeps it."""
+    while True:
+        for keeper in keepers:
+            if "control" not in keeper.addresses:
+                continue
+            with contextlib.suppress(Unreachable):
+                async with open_channel(keeper.addresses["control"], cluster.operator_tls) as channel:
+                    try:
+                        return await ControlCaller(channel).close_round(cluster.task.task.id, 0, CALL_SECONDS)
+                    except Refusal as refusal:
+                        if refusal.reason is not Reason.NOT_READY:
+                            raise
+        await asyncio.sleep(AGAIN_SECONDS)
+
+
+async def counted(cluster: LocalCluster) -> RoundResults:
+    """Wait for the round's results."""
+    async with open_channel(cluster.services[Role.ANALYZER].addresses["results"], cluster.operator_tls) as channel:
+        while True:
+            try:
+                return await ResultsCaller(channel).get_results(cluster.task.task.id, 0, 10.0, CALL_SECONDS)
+            except Refusal as refusal:
+                if refusal.reason is not Reason.NO_RESULTS:
+                    raise
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+async def test_whoever_is_killed_and_whenever_everybody_counts_once(
+    tmp_path: Path, server: OwnServer, seed: int
+) -> None:
+    random, names = Random(seed), iter([f"device {number}" for number in range(DEVICES)])
+    acknowledged, changed = [0], asyncio.Condition()
+    with new_databases(server.address) as databases:
+        cluster = LocalCluster(draft(), tmp_path / "pipeline", databases=databases)
+        async with asyncio.timeout(PATIENCE_SECONDS), cluster:
+            harm = Harm(cluster, server)
+
+            async def people() -> None:
+                for name in names:
+                    async with cluster.device(name) as device:
+                        await device.submit({"theme": "dark"})
+                    async with changed:
+                        acknowledged[0] += 1
+                        changed.notify_all()
+
+            async def harmed() -> None:
+                deeds = harm.deeds()
+                random.shuffle(deeds)
+                moments = sorted(random.sample(range(1, DEVICES - AT_A_TIME), len(deeds)))
+                for moment, deed in zip(moments, deeds, strict=True):
+                    async with changed:
+                        await changed.wait_for(lambda moment=moment: acknowledged[0] >= moment)
+                    await deed()
+
+            try:
+                await asyncio.gather(harmed(), *(people() for _ in range(AT_A_TIME)))
+                status = await closed(cluster, harm.keepers)
+                assert status.submissions == DEVICES
+                found = await counted(cluster)
+            finally:
+                await harm.end()
+    assert b'"reports":80' in found.certificate.replace(b" ", b"")
+    path = tmp_path / "certificate.json"
+    path.write_bytes(found.certificate)
+    assert (await asyncio.to_thread(hubbub, "verify", path, "--json")).json["verified"]
