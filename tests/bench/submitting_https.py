@@ -2,20 +2,20 @@
 
 Devices are enrolled, each submission is another device's, and each acknowledged one is on disk, as in `submitting`. The
 load is one process that holds open connections, writes ready-made requests and reads answers, without a parser: it
-takes a part of the same cores, which is in what is measured.
+takes a part of the same cores, which is in what is measured. A hundred a call are looked at one by one: the call is
+answered 200 where all of them are refused, too.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import multiprocessing
 import selectors
 import socket
 import ssl
 import statistics
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from multiprocessing.connection import Connection
 from typing import Any
@@ -23,7 +23,18 @@ from typing import Any
 from cores import all_cores, open_bare, rate
 from parts import INNER_BYTES
 from rows import Outcome, Row
-from submitting import BATCHES_AT_A_TIME, SUBMIT, SUBMIT_BATCH, TASK, _batches, _made, _master, _proven, now
+from submitting import (
+    BATCHES_AT_A_TIME,
+    SUBMIT,
+    SUBMIT_BATCH,
+    TASK,
+    _acknowledged,
+    _batches,
+    _made,
+    _master,
+    _proven,
+    now,
+)
 from submitting import _sent as by_grpc
 
 from hubbub.client.submit import Pacing
@@ -150,14 +161,17 @@ def _send_all(pipe: Connection, address: str, authority: str) -> None:
         head = f"POST {path} HTTP/1.1\r\nhost: x\r\ncontent-type: application/proto\r\ncontent-length: ".encode()
         requests = [b"%b%d\r\n\r\n%b" % (head, len(body), body) for body in bodies]
         try:
-            pipe.send(_timed(connections[:at_a_time], requests))
+            pipe.send(_timed(connections[:at_a_time], requests, partial(_acknowledged, path)))
         except (OSError, RuntimeError) as error:
             pipe.send(f"the load failed: {error}")
     for connection in connections:
         connection.close()
 
 
-def _timed(connections: Sequence[ssl.SSLSocket], requests: Sequence[bytes]) -> float:
+def _timed(
+    connections: Sequence[ssl.SSLSocket], requests: Sequence[bytes], acknowledged: Callable[[bytes], bool]
+) -> float:
+    """Return the seconds until all requests were acknowledged; what is told to come again is sent again."""
     remaining, waiting = iter(requests), 0
     started = time.perf_counter()
     with selectors.DefaultSelector() as selector:
@@ -165,23 +179,27 @@ def _timed(connections: Sequence[ssl.SSLSocket], requests: Sequence[bytes]) -> f
             request = next(remaining, None)
             if request is not None:
                 connection.sendall(request)
-                selector.register(connection, selectors.EVENT_READ)
+                selector.register(connection, selectors.EVENT_READ, request)
                 waiting += 1
         while waiting:
             for key, _ in selector.select():
                 connection = key.fileobj  # type: ignore[assignment] # what was registered
-                _read_answer(connection)
+                answer = _read_answer(connection)
+                if not acknowledged(answer):
+                    connection.sendall(key.data)
+                    continue
                 request = next(remaining, None)
                 if request is None:
                     selector.unregister(connection)
                     waiting -= 1
                 else:
+                    selector.modify(connection, selectors.EVENT_READ, request)
                     connection.sendall(request)
     return time.perf_counter() - started
 
 
-def _read_answer(connection: ssl.SSLSocket) -> None:
-    """Read one answer, whose headers are in lower case and come in one piece with its first bytes."""
+def _read_answer(connection: ssl.SSLSocket) -> bytes:
+    """Read one answer, whose headers are in lower case and come in one piece with its first bytes; return its body."""
     found = connection.recv(65536)
     if not found.startswith(_OK):
         raise RuntimeError(f"answered {found[:200]!r}")
@@ -189,10 +207,9 @@ def _read_answer(connection: ssl.SSLSocket) -> None:
         found += connection.recv(65536)
     head, _, body = found.partition(b"\r\n\r\n")
     length = int(head.partition(b"content-length: ")[2].partition(b"\r\n")[0])
-    left = length - len(body)
-    while left > 0:
-        with contextlib.suppress(ssl.SSLWantReadError):
-            left -= len(connection.recv(65536))
+    while len(body) < length:
+        body += connection.recv(65536)
+    return body
 
 
 ROWS = (submissions_by_https,)
