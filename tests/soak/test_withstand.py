@@ -19,9 +19,11 @@ def test_an_attack_in_small_is_withstood_behind_the_proxy(tmp_path: Path) -> Non
     found = asyncio.run(asyncio.wait_for(withstand.withstand("resets", tmp_path, 3.0, True), 100))
     assert found.counts["resets"] > 1000
     assert found.counts["connections refused"] > 0
-    assert 0 < found.quiet < found.during < math.inf
     assert found.served > 0.9
-    # No time is held to a goal in a test: `make withstand` does that on a machine that is its own.
+    # No time is held to a goal in a test: `make withstand` does that on a machine that is its own. Not even to the
+    # quiet one before: what else the machine does may end with it.
+    assert min(found.quiet, found.during) > 0
+    assert max(found.quiet, found.during) < math.inf
     assert replace(found, during=found.quiet, until_before=0.0).missed() == []
     assert 20 < found.mebibytes < withstand.MOST_MEBIBYTES
     assert 0 < found.proxy_mebibytes < withstand.MOST_MEBIBYTES

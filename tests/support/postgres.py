@@ -195,14 +195,17 @@ def secrets_in(folder: Path) -> list[bytes]:
     return [taken_out(value) for value in columns]
 
 
-def kept_in_files(*folders: Path) -> Iterator[bytes]:
-    """Give the content of every file in the server's folder, its write-ahead log among them, and in other folders."""
+def kept_in_files(since: float) -> Iterator[bytes]:
+    """Give the content of every file in the server's folder that was written since: its write-ahead log among them.
+
+    The server has files of every test before, gigabytes of them; what did not change holds nothing that is newer.
+    """
     with psycopg.connect(server(), autocommit=True) as connection:
         connection.execute("CHECKPOINT")
-    for path in (path for folder in (data_folder(), *folders) for path in folder.rglob("*")):
-        # What is removed meanwhile is not there any more, and sockets hold nothing.
+    for path in data_folder().rglob("*"):
+        # What is removed meanwhile is not there any more, and sockets hold nothing. Clocks of files are a little late.
         with contextlib.suppress(OSError):
-            if path.is_file():
+            if path.is_file() and path.stat().st_mtime > since - 1:
                 yield path.read_bytes()
 
 
