@@ -95,7 +95,9 @@ def test_each_is_simulated_on_the_columns_of_its_parts(task: Path, data: Path) -
     session, site, _, theme = ran.json["queries"]
     (median,) = (row for row in session["estimates"] if row["statistic"] == "quantile")
     assert median["lower"] <= median["truth"] == 19 <= median["upper"]
-    assert {row["category"] for row in site["estimates"] if row["statistic"] == "count"} == {"a", "b"}
+    found = {row["category"]: row["truth"] for row in site["estimates"] if row["statistic"] == "count"}
+    # Which of the three that nobody holds are found beside them is chance: some are, once in thirty runs.
+    assert {category: truth for category, truth in found.items() if truth} == {"a": 1500, "b": 1500}
     truth = {(row.get("group", {}).get("region"), row["category"]): row["truth"] for row in theme["estimates"]}
     assert truth[None, "dark"] == 1000
     assert truth["south", "dark"] == 250
