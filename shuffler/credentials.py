@@ -6,7 +6,7 @@ device it is of, is needed until its place in the round is computed, and is kept
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from hubbub.protos.credentials import CREDENTIAL_BYTES, CredentialId, bound_to, credential_key, is_proven
 from hubbub.protos.envelope import Destination
@@ -21,13 +21,18 @@ _NUMBER = slice(-16, None)
 class Credentials:
     """The master keys and the revoked devices, as they were last read from the store."""
 
-    def __init__(self) -> None:
+    def __init__(self, outdated: Callable[[], bool] = lambda: False) -> None:
+        """Know nobody yet; `outdated` says whether there may by now be a master key that is not known here."""
+        self._outdated = outdated
         # By the generation as an id begins with it.
         self._secrets: dict[bytes, bytes] = {}
         self._active: Master | None = None
         self.revoked = Revoked()
-        self.outdated = False
+
+    @property
+    def outdated(self) -> bool:
         """Whether there may be a master key that is not known here: nobody is called a stranger meanwhile."""
+        return self._outdated()
 
     async def read(self, store: Admits) -> None:
         """Take what the store holds now; called at the start and after each change."""

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 from prometheus_client import Gauge
 
+from hubbub.protos.errors import HubbubError
 from hubbub.protos.keys import load_public
 from hubbub.service.certificates import Certificates
 from hubbub.service.coarse import CoarseRegistry, Counts
 from hubbub.service.crowds import Crowds
-from hubbub.service.errors import StoreError
 from hubbub.service.metrics import Conditions, Metrics
 from hubbub.service.ports import Announce, Ports
 from hubbub.service.run import run
@@ -82,10 +82,9 @@ class _Replica:
 
     async def _learn(self) -> None:
         # Where no keeper answers, that is told as trouble.
-        with contextlib.suppress(StoreError):
+        with contextlib.suppress(HubbubError):
             if await self.store.learn():
                 await self.credentials.read(self.store)
-        self.credentials.outdated = self.store.outdated
 
     async def leave(self) -> None:
         """Let the calls in work finish; each takes only a short time."""
@@ -118,7 +117,7 @@ async def _assembled(settings: ReplicaSettings, clock: Callable[[], float]) -> A
     )
     going_on: set[asyncio.Task[None]] = set()
     try:
-        credentials, rate = Credentials(), Rate(settings.enrolments_per_second)
+        credentials, rate = Credentials(lambda: store.outdated), Rate(settings.enrolments_per_second)
         # Without it nobody could be told from a stranger.
         await store.learn()
         await credentials.read(store)

@@ -9,7 +9,7 @@ from typing import TypeVar
 import grpc
 
 from hubbub.protos.errors import HubbubError
-from hubbub.protos.refusals import TRANSIENT, Refusal
+from hubbub.protos.refusals import TRANSIENT, Reason, Refusal
 from hubbub.protos.transport import TLS, open_channel
 from hubbub.protos.wire import KeeperCaller
 from hubbub.service.errors import StoreError
@@ -17,6 +17,9 @@ from hubbub.service.troubles import Kind, Troubles
 
 CALL_SECONDS = 10.0
 """Deadline of a call."""
+
+ELSEWHERE = TRANSIENT | {Reason.NOT_ALLOWED}
+"""What is said by one that stands by, or by whatever else is at an address: the next one is called."""
 
 _EVENT = "no keeper answers"
 
@@ -36,6 +39,7 @@ class Asking:
         """Nothing is called yet."""
         self._addresses, self._tls, self._renewals, self._troubles = list(addresses), tls, renewals, troubles
         self._channels: dict[str, grpc.aio.Channel] = {}
+        self._left: set[asyncio.Task[None]] = set()
         self._opened_at = renewals()
 
     async def ask(self, call: Call[T]) -> T:
@@ -48,10 +52,9 @@ class Asking:
         why = []
         for address in list(self._addresses):
             try:
-                answer = await call(KeeperCaller(await self._channel(address)), CALL_SECONDS)
+                answer = await call(KeeperCaller(self._channel(address)), CALL_SECONDS)
             except HubbubError as error:
-                # One that stands by says so with a refusal that passes.
-                if isinstance(error, Refusal) and error.reason not in TRANSIENT:
+                if isinstance(error, Refusal) and error.reason not in ELSEWHERE:
                     raise
                 why.append(f"{address}: {error}")
                 continue
@@ -62,15 +65,23 @@ class Asking:
         self._troubles.meet(_EVENT, Kind.PEER, _EVENT, text)
         raise StoreError(text)
 
-    async def _channel(self, address: str) -> grpc.aio.Channel:
+    def _channel(self, address: str) -> grpc.aio.Channel:
         if self._renewals() != self._opened_at:
             self._opened_at = self._renewals()
-            await self.close()
+            self._leave()
         if address not in self._channels:
             self._channels[address] = open_channel(address, self._tls)
         return self._channels[address]
 
-    async def close(self) -> None:
-        """Close all channels; calls in work on them fail."""
+    def _leave(self) -> None:
+        """Open channels anew from now on; what is called on those there are may be answered."""
         channels, self._channels = self._channels, {}
-        await asyncio.gather(*(channel.close() for channel in channels.values()))
+        for channel in channels.values():
+            task = asyncio.create_task(channel.close(CALL_SECONDS))
+            self._left.add(task)
+            task.add_done_callback(self._left.discard)
+
+    async def close(self) -> None:
+        """Close all channels; calls in work fail, save on those that were left for new ones."""
+        channels, self._channels = self._channels, {}
+        await asyncio.gather(*self._left, *(channel.close() for channel in channels.values()))

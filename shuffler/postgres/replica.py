@@ -6,7 +6,9 @@ asked for once a round, when its keys are there. When a replica sees that a roun
 the key of blocks; when it sees that the round is over, all of it. It looks at every round that it has secrets of each
 `LOOK_SECONDS`; where it cannot look, it forgets them `LATE_SECONDS` after the scheduled cut.
 
-While no keeper answers, rounds whose secrets are here go on, others are NOT_READY, and devices are not enrolled. A
+While no keeper answers, rounds whose secrets are here go on, others are NOT_READY whatever their state: without secrets
+a retry cannot be told from what comes too late, and a device that was acknowledged must not be told that it was. Nor are
+devices enrolled meanwhile. A
 master key that is new meanwhile is not known here; so after `OUTDATED_SECONDS` whoever shows an unknown one is told to
 come again, and not that it is a stranger.
 """
@@ -25,6 +27,7 @@ from hubbub.protos.messages import RoundState
 from hubbub.protos.refusals import Refusal
 from hubbub.service.errors import StoreError
 from hubbub.service.postgres.sessions import Connection, Sessions
+from hubbub.shuffler.checks.keys import not_ready
 from hubbub.shuffler.postgres import tables
 from hubbub.shuffler.postgres.admitting import Admitting
 from hubbub.shuffler.postgres.asking import Asking
@@ -57,6 +60,11 @@ class ReplicaSessions(Sessions):
         super().configure(connection)
         connection.execute(f"SET idle_in_transaction_session_timeout = '{IDLE_SECONDS}s'")
         connection.execute(f"SET statement_timeout = '{STATEMENT_SECONDS}s'")
+
+
+def _suffice(secrets: Secrets | None, round_: Round) -> bool:
+    """Return whether a round can be answered for: one that was cut since it was looked at comes without its key."""
+    return secrets is not None and bool(secrets.private_key or round_.state is not RoundState.OPEN)
 
 
 class Secreted:
@@ -118,6 +126,7 @@ class ReplicaStore(Admitting):
         self._secreted = secrets
         self._keeper, self._cut_of, self._clock, self._monotonic = keeper, cut_of, clock, monotonic
         self._seen: dict[RoundId, tuple[float, Round | None]] = {}
+        self._lacking: set[RoundId] = set()
         self._held: dict[int, tuple[float, int]] = {}
         self._looking: dict[RoundId, asyncio.Task[Round | None]] = {}
         self._admitted = Admitted(b"")
@@ -130,10 +139,18 @@ class ReplicaStore(Admitting):
     # Rounds
 
     async def find(self, task_id: bytes, number: int) -> Round | None:
-        """Return a round as it was at most `FRESH_SECONDS` ago, without keys while its secrets are not here."""
+        """Return a round as it was at most `FRESH_SECONDS` ago.
+
+        Raises:
+            Refusal: NOT_READY, while it has keys and its secrets are not here.
+        """
         key = (task_id, number)
         when, round_ = self._seen.get(key, (-math.inf, None))
-        return round_ if self._monotonic() - when < FRESH_SECONDS else await self._look(key)
+        if self._monotonic() - when >= FRESH_SECONDS:
+            round_ = await self._look(key)
+        if key in self._lacking:
+            raise not_ready(number)
+        return round_
 
     async def submissions(self, round_: Round) -> int:
         """Return how many submissions of a round were acknowledged, at most `FRESH_SECONDS` ago."""
@@ -157,12 +174,14 @@ class ReplicaStore(Admitting):
         if found is not None:
             self._begun.add(key)
             secrets = await self._secrets_for(found)
+            lacking = found.keys is not None and not _suffice(secrets, found)
+            (self._lacking.add if lacking else self._lacking.discard)(key)
             found = replace(found, keys=None) if secrets is None else tables.with_secrets(found, secrets)
         self._seen[key] = self._monotonic(), found
         return found
 
     async def _secrets_for(self, round_: Round) -> Secrets | None:
-        """Return what a replica is to hold of a round in its state; None where that is not to be had."""
+        """Return what a replica is to hold of a round in its state; None where that is not to be had now."""
         key = (round_.task_id, round_.number)
         if is_over(round_):
             self._secreted.forget(key)

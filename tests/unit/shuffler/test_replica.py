@@ -186,12 +186,13 @@ async def test_secrets_of_a_round_that_cannot_be_looked_at_are_forgotten_some_ti
             assert replica._secreted.held == held
 
 
-async def test_a_round_whose_secrets_are_not_to_be_had_has_no_keys_until_the_keeper_answers(keeper: Setting) -> None:
+async def test_a_round_whose_secrets_are_not_to_be_had_is_not_ready_until_the_keeper_answers(keeper: Setting) -> None:
     round_ = await keeper.round()
     async with closing(keeper.replica("127.0.0.1:1")) as replica:
-        found = await replica.find(TASK, 0)
-        assert found is not None
-        assert found.keys is None
+        for _ in range(2):
+            with pytest.raises(Refusal) as refused:
+                await replica.find(TASK, 0)
+            assert refused.value.reason is Reason.NOT_READY
         with pytest.raises(StoreError, match=r"none of the keepers answers: 127\.0\.0\.1:1"):
             await replica.learn()
         with pytest.raises(StoreError, match="none of the keepers answers"):
@@ -260,9 +261,78 @@ async def test_a_round_whose_key_is_damaged_is_told_to_nobody(keeper: Setting) -
     round_ = await keeper.round()
     assert sharing_of(keeper.store, {round_.key}) is keeper.store.sharing
     async with closing(keeper.replica()) as replica:
+        with pytest.raises(Refusal) as refused:
+            await replica.find(TASK, 0)
+        assert refused.value.reason is Reason.NOT_READY
+
+
+async def test_nobody_is_told_that_it_came_too_late_by_one_that_cannot_know_who_came_before(keeper: Setting) -> None:
+    round_ = await keeper.round()
+    one = Opened(os.urandom(16), os.urandom(16), b"inner")
+    await keeper.store.hold(round_, [one])
+    await keeper.store.cut(round_, "schedule", 0)
+    async with closing(keeper.replica("127.0.0.1:1")) as replica:
+        with pytest.raises(Refusal) as refused:
+            await replica.find(TASK, 0)
+        assert refused.value.reason is Reason.NOT_READY
+        replica._keeper._addresses.append(f"127.0.0.1:{keeper.port}")
+        await keeper.later()
         found = await replica.find(TASK, 0)
         assert found is not None
-        assert found.keys is None
+        assert found.state is RoundState.CUT
+        assert await replica.known(found, [one.id]) == [one.digest]
+
+
+async def test_a_round_that_is_cut_before_its_secrets_are_told_opens_nothing_and_refuses_nothing_for_good(
+    keeper: Setting,
+) -> None:
+    round_ = await keeper.round()
+    async with closing(keeper.replica()) as replica:
+        ask = replica._keeper.ask
+
+        async def cut_first(call: object) -> object:
+            await keeper.store.cut(round_, "schedule", 0)
+            return await ask(call)  # type: ignore[arg-type]
+
+        replica._keeper.ask = cut_first  # type: ignore[method-assign,assignment]
+        with pytest.raises(Refusal) as refused:
+            await replica.find(TASK, 0)
+        assert refused.value.reason is Reason.NOT_READY
+        await keeper.later()
+        found = await replica.find(TASK, 0)
+        assert found is not None
+        assert found.state is RoundState.CUT
+
+
+async def test_a_call_that_is_in_work_when_tls_files_are_renewed_is_answered(keeper: Setting) -> None:
+    renewals = [0]
+    asking = Asking([f"127.0.0.1:{keeper.port}"], keeper.tls["replica"], lambda: renewals[0], keeper.troubles)
+    come, go_on = asyncio.Event(), asyncio.Event()
+    sharing = keeper.store.sharing
+    answer = sharing.get_admitted
+
+    async def slow(version: bytes) -> object:
+        come.set()
+        await go_on.wait()
+        return await answer(version)
+
+    sharing.get_admitted = slow  # type: ignore[method-assign,assignment]
+    first = asyncio.create_task(asking.ask(lambda caller, deadline: caller.get_admitted(b"", deadline)))
+    await come.wait()
+    renewals[0] += 1
+    # Over a channel with the new files.
+    second = asyncio.create_task(asking.ask(lambda caller, deadline: caller.get_admitted(b"", deadline)))
+    await asyncio.sleep(0)
+    go_on.set()
+    assert await first == await second is not None
+    await asking.close()
+
+
+async def test_an_address_that_does_not_answer_replicas_is_followed_by_the_next(keeper: Setting) -> None:
+    asking = Asking([f"127.0.0.1:{keeper.port}"], keeper.tls["operator"], lambda: 0, keeper.troubles)
+    with pytest.raises(StoreError, match="this port answers replica only"):
+        await asking.ask(lambda caller, deadline: caller.get_admitted(b"", deadline))
+    await asking.close()
 
 
 async def test_a_replica_that_is_stopped_in_the_middle_of_holding_does_not_hold_up_the_cut(
