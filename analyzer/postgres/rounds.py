@@ -92,14 +92,13 @@ class Rounds:
         )
         if row is None:
             raise HubbubError(f"a key is to be made for a round of task {task_id.hex()}, which was not added")
-        # Envelopes do not compress, so the server need not try.
-        self.connection.execute(
-            of_round(
-                "CREATE TABLE {stretches} (query integer, first bigint, envelopes bytea STORAGE EXTERNAL NOT NULL,"
-                " PRIMARY KEY (query, first))",
-                row[0],
-            )
-        )
+        columns = "query integer, first bigint, envelopes bytea NOT NULL, PRIMARY KEY (query, first)"
+        for statement in (
+            f"CREATE TABLE {{stretches}} ({columns})",
+            # Envelopes do not compress, so the server need not try. `CREATE` says so to servers of version 16 on only.
+            "ALTER TABLE {stretches} ALTER COLUMN envelopes SET STORAGE EXTERNAL",
+        ):
+            self.connection.execute(of_round(statement, row[0]))
         self._keyring.install((task_id, number), key.private)
         return StoredKey(key.private, key.record, None)
 

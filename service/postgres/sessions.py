@@ -33,6 +33,9 @@ WAIT_SECONDS = 5.0
 CONNECTIONS = 8
 """Connections at most of one process: one that holds, one that mixes, the others for reads and steps of rounds."""
 
+OLDEST = 14
+"""The oldest server that a store works on, by its major version."""
+
 TRIES = 5
 """How often a transaction is done anew that the server took back since others were in its way."""
 
@@ -234,7 +237,23 @@ def _in_transaction(connection: Connection, work: Callable[[], T]) -> T:
     return result
 
 
+def check_version(connection: Connection, address: str) -> None:
+    """Return only if the server is new enough.
+
+    Raises:
+        StoreError: where it is older than `OLDEST`.
+    """
+    version = connection.info.server_version
+    if version < 10_000 * OLDEST:
+        # A version's number before 10 had two parts.
+        which = f"{version // 10_000}" if version >= 100_000 else f"{version // 10_000}.{version // 100 % 100}"
+        raise StoreError(
+            f"the server of {shown(address)} is PostgreSQL {which}; the store needs {OLDEST} or newer: upgrade it"
+        )
+
+
 def _check_server(connection: Connection, address: str) -> None:
+    check_version(connection, address)
     wanted: Sequence[tuple[str, str]] = (("fsync", "on"), ("full_page_writes", "on"))
     for name, value in wanted:
         row = connection.execute("SELECT current_setting(%s)", (name,)).fetchone()

@@ -6,11 +6,10 @@ asked for once a round, when its keys are there. When a replica sees that a roun
 the key of blocks; when it sees that the round is over, all of it. It looks at every round that it has secrets of each
 `LOOK_SECONDS`; where it cannot look, it forgets them `LATE_SECONDS` after the scheduled cut.
 
-While no keeper answers, rounds whose secrets are here go on, others are NOT_READY whatever their state: without secrets
-a retry cannot be told from what comes too late, and a device that was acknowledged must not be told that it was. Nor are
-devices enrolled meanwhile. A
-master key that is new meanwhile is not known here; so after `OUTDATED_SECONDS` whoever shows an unknown one is told to
-come again, and not that it is a stranger.
+While no keeper answers, rounds whose secrets are here go on. Others are NOT_READY, whatever their state: without their
+secrets a retry cannot be told from what comes too late, and nobody who was acknowledged may be told that it was. Nor
+are devices enrolled, and a master key that is new is not known here; so after `OUTDATED_SECONDS` whoever shows an
+unknown one is told to come again, and not that it is a stranger.
 """
 
 from __future__ import annotations

@@ -5,18 +5,40 @@ from __future__ import annotations
 import contextlib
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
+from typing import cast
 
 import psycopg
+import pytest
 from psycopg.conninfo import conninfo_to_dict
 
+from hubbub.service.errors import StoreError
 from hubbub.service.postgres.lone import LoneSessions
-from hubbub.service.postgres.sessions import Connection, Sessions, configure, lock
+from hubbub.service.postgres.sessions import Connection, Sessions, check_version, configure, lock
 from hubbub.shuffler.postgres.schema import SCHEMA
 from support import postgres
 
 
+def given(parameter: str) -> str:
+    """Return the address of a new database with a parameter."""
+    address = postgres.new_database()
+    return f"{address}{'&' if '?' in address else '?'}{parameter}"
+
+
+@pytest.mark.parametrize(("version", "named"), [(90624, "9.6"), (100023, "10"), (130014, "13")])
+def test_a_server_that_is_too_old_is_refused_by_its_version(version: int, named: str) -> None:
+    address = "postgresql://user:secret@host/db"
+    old = SimpleNamespace(info=SimpleNamespace(server_version=version))
+    refused = (
+        rf"^the server of postgresql://user@host/db is PostgreSQL {named}; the store needs 14 or newer: upgrade it$"
+    )
+    with pytest.raises(StoreError, match=refused):
+        check_version(cast(Connection, old), address)
+    check_version(cast(Connection, SimpleNamespace(info=SimpleNamespace(server_version=140000))), address)
+
+
 def test_a_server_that_is_gone_is_given_up_soon_unless_the_address_says_otherwise() -> None:
-    with contextlib.closing(Sessions(f"{postgres.new_database()}&keepalives_idle=99", SCHEMA.name)) as sessions:
+    with contextlib.closing(Sessions(given("keepalives_idle=99"), SCHEMA.name)) as sessions:
         settled = conninfo_to_dict(sessions.settled)
     assert (settled["keepalives_idle"], settled["tcp_user_timeout"]) == ("99", "30000")
 
@@ -41,7 +63,7 @@ def test_statements_that_look_together_see_one_moment() -> None:
 
 
 def test_who_waited_for_a_lock_sees_what_its_holder_committed_whatever_the_servers_default() -> None:
-    address = f"{postgres.new_database()}&options=-c%20default_transaction_isolation%3Drepeatable%5C%20read"
+    address = given("options=-c%20default_transaction_isolation%3Drepeatable%5C%20read")
     waits = threading.Event()
     with (
         contextlib.closing(Sessions(address, SCHEMA.name)) as sessions,
