@@ -103,14 +103,14 @@ class LocalPipeline:
         behind_proxy: bool = False,
         https: bool = False,
         database: str = "",
+        acceptors: int = 0,
     ) -> None:
         self._draft = read_draft(draft) if isinstance(draft, str) else draft
         self._given = directory
         self._programs = programs or {}
         self._hops = Hops(hops - 1)
-        self._behind_proxy = behind_proxy
-        self._https = https
-        self._database = database
+        self._behind_proxy, self._https = behind_proxy, https
+        self._database, self._acceptors = database, acceptors
         self._stack = contextlib.AsyncExitStack()
         self._tickets: dict[str, bytes] = {}
 
@@ -154,7 +154,8 @@ class LocalPipeline:
             self.issuer = Issuer(self.folder.of("client") / "certificates", tls / "devices.pem")
             self._set(Role.SHUFFLER, "devices_listen", FREE)
         # Thousands of made-up people enrol at once here, and nobody else can; when each submits is no secret.
-        for name, number in (("enrolments_per_second", MOST_ENROLMENTS), ("count_step", 1)):
+        numbers = {"enrolments_per_second": MOST_ENROLMENTS, "count_step": 1, "acceptors": self._acceptors}
+        for name, number in numbers.items():
             self._set(Role.SHUFFLER, name, number)
         self._set(Role.SHUFFLER, "behind_proxy", self._behind_proxy)
         # The analyzer first: whoever delivers needs the port that the next was given.

@@ -51,8 +51,12 @@ class CoarseRegistry(CollectorRegistry):
 
     def collect(self) -> Iterator[Metric]:
         """Return all metrics, rounded."""
-        for family in super().collect():
+        for family in self.gathered():
             yield self._rounded(family)
+
+    def gathered(self) -> Iterator[Metric]:
+        """Return all metrics as they are."""
+        return iter(super().collect())
 
     def restricted_registry(self, names: Any) -> Any:  # noqa: ARG002 - what would be asked for
         """Return all metrics, whichever are asked for: the library would take some from around the rounding."""

@@ -66,9 +66,12 @@ class Hall:
 class Door:
     """Answers a service's calls by HTTPS; `tls` is read again when `renewals` says another number."""
 
-    def __init__(self, doorway: Doorway, hall: Hall, tls: TLS, renewals: Callable[[], int]) -> None:
+    def __init__(
+        self, doorway: Doorway, hall: Hall, tls: TLS, renewals: Callable[[], int], *, shared: bool = False
+    ) -> None:
+        """Listen nowhere yet; a `shared` port is one that other processes of this service listen at, too."""
         limits = doorway.intake.places.limits
-        self.doorway, self._hall = doorway, hall
+        self.doorway, self._hall, self._shared = doorway, hall, shared
         self.leaving = False
         self.unfinished_seconds = limits.unfinished_seconds
         self.idle_seconds = hall.connections.idle_seconds
@@ -101,7 +104,7 @@ class Door:
             raise HubbubError(f"cannot listen on {address}: {error}") from error
         family, where = resolved(address)[0]
         try:
-            self._listener = socket.create_server(where, family=family, backlog=BACKLOG)
+            self._listener = socket.create_server(where, family=family, backlog=BACKLOG, reuse_port=self._shared)
         except OSError as error:
             raise cannot_listen(address, error) from error
         self._listener.setblocking(False)

@@ -44,8 +44,8 @@ class Connections:
     """How long one is kept; None is for ever. Its calls may finish, `grace_seconds` long; a caller connects again."""
     grace_seconds: float = 60.0
 
-    def options(self, largest: int) -> tuple[tuple[str, int], ...]:
-        """Return the options of gRPC; `largest` is the bytes of the largest request."""
+    def options(self, largest: int, *, shared: bool = False) -> tuple[tuple[str, int], ...]:
+        """Return the options of gRPC; `largest` is the bytes of the largest request, `shared` as in `listen`."""
         ages = (
             ()
             if self.age_seconds is None
@@ -56,7 +56,7 @@ class Connections:
         )
         return (
             # On by default: a second server would silently share the port.
-            ("grpc.so_reuseport", 0),
+            ("grpc.so_reuseport", int(shared)),
             ("grpc.max_receive_message_length", largest),
             ("grpc.max_send_message_length", MAXIMUM_RESULTS_BYTES),
             # What is compressed reaches `intake` as it came, which refuses it; gRPC would make thousands of times more.
@@ -80,13 +80,17 @@ def _milliseconds(seconds: float) -> int:
     return round(1000 * seconds)
 
 
-def new_server(connections: Connections | None = None, largest: int = MAXIMUM_MESSAGE_BYTES) -> grpc.aio.Server:
-    """Make a server without ports, which receives no request above `largest` bytes."""
-    return grpc.aio.server(options=(connections or Connections()).options(largest))
+def new_server(
+    connections: Connections | None = None, largest: int = MAXIMUM_MESSAGE_BYTES, *, shared: bool = False
+) -> grpc.aio.Server:
+    """Make a server without ports, which receives no request above `largest` bytes; `shared` as in `listen`."""
+    return grpc.aio.server(options=(connections or Connections()).options(largest, shared=shared))
 
 
-def listen(server: grpc.aio.Server, address: str, credentials: grpc.ServerCredentials) -> int:
+def listen(server: grpc.aio.Server, address: str, credentials: grpc.ServerCredentials, *, shared: bool = False) -> int:
     """Bind `address` (host:port; port 0 takes a free one) and return the port.
+
+    A `shared` port is one that this service reserved (`reserve`), and that several of its processes listen at.
 
     Raises:
         HubbubError: where the address is not one, is taken, or is not this machine's.
@@ -95,7 +99,8 @@ def listen(server: grpc.aio.Server, address: str, credentials: grpc.ServerCreden
         address = checked_address(address, listening=True)
     except HostError as error:
         raise HubbubError(f"cannot listen on {address}: {error}") from error
-    check_free(address)
+    if not shared:
+        check_free(address)
     try:
         port = server.add_secure_port(address, credentials)
     except RuntimeError as error:
@@ -103,6 +108,31 @@ def listen(server: grpc.aio.Server, address: str, credentials: grpc.ServerCreden
     if port == 0:
         raise HubbubError(f"cannot listen on {address}: gRPC gives no reason; look at its port and the TLS files")
     return port
+
+
+def reserve(address: str) -> tuple[str, list[socket.socket]]:
+    """Keep a port (0 takes a free one) for processes of this service; return host:port, and what keeps it until closed.
+
+    They listen at it together, and the system shares connections out among them. Programs of others get it no more.
+
+    Raises:
+        HubbubError: where the address is not one, is taken, or is not this machine's.
+    """
+    check_free(address)
+    host, port = parted(address)
+    kept: list[socket.socket] = []
+    try:
+        for family, where in resolved(address):
+            kept.append(socket.socket(family, socket.SOCK_STREAM))
+            for option in (socket.SO_REUSEADDR, socket.SO_REUSEPORT):
+                kept[-1].setsockopt(socket.SOL_SOCKET, option, 1)
+            # A name's further addresses have the port that the first one was given.
+            kept[-1].bind((where[0], int(port) or kept[0].getsockname()[1], *where[2:]))
+    except OSError as error:
+        for each in kept:
+            each.close()
+        raise cannot_listen(address, error) from error
+    return f"{host}:{kept[0].getsockname()[1]}", kept
 
 
 def check_free(address: str) -> None:

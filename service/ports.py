@@ -7,7 +7,7 @@ import contextlib
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 import grpc
 import structlog
@@ -38,6 +38,9 @@ ENDS_WITH_STDIN = "HUBBUB_ENDS_WITH_STDIN"
 Announce = Callable[[dict[str, str]], None]
 """Is told the addresses of a service's ports, by name, once they serve."""
 
+Tell = Callable[[frozenset[str]], None]
+"""Is told which kinds of parts of a service are in trouble, once a second."""
+
 _LOG = structlog.get_logger(__name__)
 
 
@@ -52,6 +55,7 @@ class Ports:
         self._addresses: dict[str, str] = {}
         self._crowds: list[Crowd] = []
         self._intakes: list[Intake] = []
+        self._others: list[Tell] = []
 
     async def open(
         self,
@@ -61,15 +65,19 @@ class Ports:
         server: grpc.aio.Server,
         credentials: grpc.ServerCredentials,
         intake: Intake | None = None,
+        *,
+        shared: bool = False,
     ) -> None:
         """Listen at an address with a server that carries `service`, whose calls `intake` takes in.
+
+        At one that is `shared`, other processes of this service listen, too.
 
         Raises:
             HubbubError: where the address cannot be used; the ports opened before are closed.
         """
         try:
             self._healths.append(Health(server, [service]))
-            port = listening.listen(server, address, credentials)
+            port = listening.listen(server, address, credentials, shared=shared)
             self._servers.append(server)
             self._addresses[name] = f"{address.rpartition(':')[0]}:{port}"
             # Who asks how a port is has limits of their own there.
@@ -115,6 +123,11 @@ class Ports:
             await self._close(None)
             raise
 
+    def elsewhere(self, addresses: Mapping[str, str], tell: Tell) -> None:
+        """Note ports that other processes of this service have open; `tell` has their health say what is in trouble."""
+        self._addresses.update(addresses)
+        self._others.append(tell)
+
     async def serving(self, announce: Announce | None) -> None:
         """Say that all ports serve."""
         for health in self._healths:
@@ -140,6 +153,8 @@ class Ports:
         """Have health say which kinds of parts of the service are in trouble."""
         for health in self._healths:
             await health.parts(in_trouble)
+        for tell in self._others:
+            tell(in_trouble)
 
     async def drain(self) -> None:
         """Take no new calls, finish those in work, and close."""

@@ -58,10 +58,14 @@ class _Met:
 
 
 class Troubles:
-    """The troubles of a service; may be told of them from any thread. `clock` gives seconds since 1970."""
+    """The troubles of a service; may be told of them from any thread. `clock` gives seconds since 1970.
 
-    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+    Those that are not `logged` here are logged by whoever is told of them (`lasting`).
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.time, *, logged: bool = True) -> None:
         self._clock = clock
+        self._logged = logged
         self._lock = threading.Lock()
         self._met: dict[Hashable, _Met] = {}
 
@@ -74,7 +78,7 @@ class Troubles:
         """
         with self._lock:
             met, due = self._noted(key, Trouble(kind, text, self._clock(), 1), event, names)
-        if due:
+        if due and self._logged:
             unforeseen = error is not None and not isinstance(error, HubbubError)
             log = _LOG.error if unforeseen or kind is not Kind.PEER else _LOG.warning
             log(event, **names, error=text, count=met.trouble.count, exc_info=error if unforeseen else None)
@@ -99,7 +103,7 @@ class Troubles:
             met.lasts = False
             self._forget()
         seconds = round(self._clock() - met.trouble.since, 3)
-        if met.said:
+        if met.said and self._logged:
             _LOG.info(f"{met.event}: over", **met.names, count=met.trouble.count, seconds=seconds)
 
     def _forget(self) -> None:
@@ -116,6 +120,11 @@ class Troubles:
         """Return the keys under which there are troubles of a kind."""
         with self._lock:
             return [key for key, met in self._met.items() if met.lasts and met.trouble.kind == kind]
+
+    def lasting(self) -> list[tuple[Hashable, str, Trouble]]:
+        """Return all that last, with the key and the event that they were met under."""
+        with self._lock:
+            return [(key, met.event, met.trouble) for key, met in self._met.items() if met.lasts]
 
     def now(self) -> tuple[Trouble, ...]:
         """Return all that last, the oldest first; lines of the log that were lost and that it does not speak of yet."""

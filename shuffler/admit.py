@@ -31,7 +31,7 @@ from hubbub.shuffler.checks.time import over
 from hubbub.shuffler.credentials import Credentials
 from hubbub.shuffler.keys import RoundKeys
 from hubbub.shuffler.opener import RoundKey
-from hubbub.shuffler.opening import Openers
+from hubbub.shuffler.opening import Opens
 from hubbub.shuffler.queue import Queue
 from hubbub.shuffler.records import ANY_ROUND, DIGEST_BYTES, RETRIED, Held, Opened, Round, StoreError, is_over
 from hubbub.shuffler.room import Room
@@ -60,7 +60,7 @@ class Admission:
         self,
         tasks: Tasks,
         store: Admits,
-        openers: Openers,
+        openers: Opens,
         clock: Clock,
         queue: Queue,
         credentials: Credentials | None = None,

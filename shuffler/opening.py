@@ -14,6 +14,7 @@ from asyncio.subprocess import PIPE, Process
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from hubbub.protos.envelope import OuterOpener
 from hubbub.protos.errors import HubbubError
@@ -37,6 +38,13 @@ TRIES = 2
 
 
 _LOG = logging.getLogger(__name__)
+
+
+class Opens(Protocol):
+    """What opens outer envelopes: processes (`Openers`), or the process that answers (`acceptors.opening`)."""
+
+    async def open(self, key: RoundKey, submissions: Sequence[Submission]) -> list[bytes | None]:
+        """Return each submission's inner envelopes joined, or None where it does not open."""
 
 
 class OpeningError(HubbubError):

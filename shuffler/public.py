@@ -24,13 +24,18 @@ async def open_to_devices(
     certificates: Certificates,
     devices: DevicesAuthority | None,
     others: int = 0,
+    *,
+    shared: bool = False,
 ) -> dict[str, Intake]:
     """Open the devices' ports, and return their intakes by name; so many `others` share the limit of connections.
+
+    At ports that are `shared`, other processes of this service listen, too.
 
     Raises:
         HubbubError: where an address cannot be used.
     """
-    warn_if_exposed(settings)
+    if not shared:
+        warn_if_exposed(settings)
     limits = settings.limits
     optional = {"devices": devices is not None, "https": bool(settings.https_listen)}
     names = ("submission", *(name for name, is_set in optional.items() if is_set))
@@ -39,19 +44,21 @@ async def open_to_devices(
     largest = wire.largest_submissions(envelope_bytes)
     many = connections_of_devices(limits, len(names) + others)
     intakes = {name: device_intake(limits, many, largest) for name in names}
-    service, server = wire.SUBMISSION_SERVICE, listening.new_server(many, largest)
+    service, server = wire.SUBMISSION_SERVICE, listening.new_server(many, largest, shared=shared)
     wire.serve_submissions(server, admission, intakes["submission"], envelope_bytes)
     everyone = certificates.server(mutual=False)
-    await ports.open("submission", settings.listen, service, server, everyone, intakes["submission"])
+    await ports.open("submission", settings.listen, service, server, everyone, intakes["submission"], shared=shared)
     if devices is not None:
-        certified = listening.new_server(many, largest)
+        certified = listening.new_server(many, largest, shared=shared)
         wire.serve_certified(certified, admission, intakes["devices"], envelope_bytes)
         credentials = devices.port(certificates)
-        await ports.open("devices", settings.devices_listen, service, certified, credentials, intakes["devices"])
+        await ports.open(
+            "devices", settings.devices_listen, service, certified, credentials, intakes["devices"], shared=shared
+        )
     if settings.https_listen:
         of_address = None if settings.behind_proxy else limits.address_connections
         doorway = wire.submission_doorway(admission, intakes["https"], envelope_bytes)
         hall = Hall(many, of_address, settings.https_origins)
-        door = Door(doorway, hall, settings.tls.paths(), lambda: certificates.renewals)
+        door = Door(doorway, hall, settings.tls.paths(), lambda: certificates.renewals, shared=shared)
         await ports.open_door("https", settings.https_listen, door)
     return intakes

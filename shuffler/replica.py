@@ -9,8 +9,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from prometheus_client import Gauge
-
 from hubbub.protos.errors import HubbubError
 from hubbub.protos.keys import load_public
 from hubbub.service.certificates import Certificates
@@ -19,19 +17,19 @@ from hubbub.service.crowds import Crowds
 from hubbub.service.metrics import Conditions, Metrics
 from hubbub.service.ports import Announce, Ports
 from hubbub.service.run import run
-from hubbub.service.successions import load_successions
 from hubbub.service.troubles import Troubles
 from hubbub.shuffler.admit import Admission
-from hubbub.shuffler.certified import DevicesAuthority, check_devices, devices_authority
+from hubbub.shuffler.answering import show_queues, tasks_for
+from hubbub.shuffler.certified import DevicesAuthority, devices_authority
 from hubbub.shuffler.credentials import Credentials
-from hubbub.shuffler.enrolment import Issuing, Rate, signers_of_tickets
-from hubbub.shuffler.metrics import PREFIX, Stage, TimedAdmission, is_exact
+from hubbub.shuffler.enrolment import Issuing, Rate
+from hubbub.shuffler.metrics import Stage, TimedAdmission, is_exact
 from hubbub.shuffler.opening import Openers
 from hubbub.shuffler.public import open_to_devices
 from hubbub.shuffler.queue import Queue
 from hubbub.shuffler.settings import ReplicaSettings
 from hubbub.shuffler.stores import open_replica
-from hubbub.shuffler.tasks import Tasks, load_tasks
+from hubbub.shuffler.tasks import Tasks
 
 if TYPE_CHECKING:
     from hubbub.shuffler.postgres.replica import ReplicaStore
@@ -100,7 +98,7 @@ async def _again_and_again(work: Callable[[], Awaitable[None]]) -> None:
 
 @contextlib.asynccontextmanager
 async def _assembled(settings: ReplicaSettings, clock: Callable[[], float]) -> AsyncIterator[_Replica]:
-    tasks, who = _tasks(settings)
+    tasks, who = tasks_for(settings, load_public(settings.shuffler_key))
     devices = devices_authority(settings)
     check = None if devices is None else devices.check
     certificates = Certificates(REPLICA, settings.tls.paths(), None, clock, check)
@@ -124,7 +122,8 @@ async def _assembled(settings: ReplicaSettings, clock: Callable[[], float]) -> A
         queue = Queue(settings.queue, settings.queue_seconds)
         admission = Admission(tasks, store, openers, clock, queue, credentials)
         issuing = Issuing(credentials, store, *who, clock, rate)
-        _queues(metrics, admission, openers, store)
+        queues = {"opening": lambda: openers.waiting, "store": lambda: store.waiting}
+        show_queues(metrics.registry, **queues, admission=lambda: admission.in_work)
         for each in (Conditions("shuffler", troubles), certificates):
             metrics.registry.register(each)
         openers.warm_up()
@@ -139,23 +138,3 @@ async def _assembled(settings: ReplicaSettings, clock: Callable[[], float]) -> A
         await openers.close()
         await asyncio.to_thread(store.close)
         await keeper.close()
-
-
-def _tasks(settings: ReplicaSettings) -> tuple[Tasks, tuple[set[bytes], set[bytes]]]:
-    """Return the tasks, and whose tickets are taken."""
-    operator, shuffler = load_public(settings.operator_key), load_public(settings.shuffler_key)
-    tasks = load_tasks(settings.tasks, operator, shuffler, load_successions(settings.successions))
-    check_devices(settings, tasks)
-    return tasks, signers_of_tickets(operator, shuffler, tasks)
-
-
-def _queues(metrics: Metrics, admission: Admission, openers: Openers, store: ReplicaStore) -> None:
-    """Have metrics say what waits or is in work."""
-    gauge = Gauge(f"{PREFIX}_queue_depth", "What waits or is in work.", ("queue",), registry=metrics.registry)
-    queues = {
-        "opening": lambda: openers.waiting,
-        "store": lambda: store.waiting,
-        "admission": lambda: admission.in_work,
-    }
-    for name, depth in queues.items():
-        gauge.labels(name).set_function(depth)

@@ -14,7 +14,7 @@ from hubbub.protos import wire
 from hubbub.protos.keys import Identity, Role, load_public
 from hubbub.service import listening
 from hubbub.service.certificates import Certificates
-from hubbub.service.coarse import CoarseRegistry, Counts
+from hubbub.service.coarse import Counts
 from hubbub.service.crowds import Crowds
 from hubbub.service.limits import connections_of, operator_intake
 from hubbub.service.metrics import Conditions, Disk, Metrics
@@ -23,10 +23,12 @@ from hubbub.service.run import run
 from hubbub.service.spark.session import check_installed
 from hubbub.service.successions import load_successions, own_identity
 from hubbub.service.troubles import Troubles
+from hubbub.shuffler.acceptors.desk import Desk, SharedCredentials
+from hubbub.shuffler.acceptors.joined import Joined, JoinedRegistry
+from hubbub.shuffler.acceptors.processes import Acceptors
 from hubbub.shuffler.admit import Admission
 from hubbub.shuffler.certified import DevicesAuthority, check_devices, devices_authority
 from hubbub.shuffler.control import Control
-from hubbub.shuffler.credentials import Credentials
 from hubbub.shuffler.enrolment import Enrolment, Rate, signers_of_tickets
 from hubbub.shuffler.metrics import ShufflerCollector, Stage, TimedAdmission, is_exact, timed_steps
 from hubbub.shuffler.opening import Openers
@@ -79,6 +81,7 @@ class _Shuffler:
     devices: DevicesAuthority | None
     standbys: wire.FollowHandler | None
     sharing: wire.KeeperHandler | None
+    acceptors: Acceptors | None
 
     @property
     def troubles(self) -> Troubles:
@@ -87,7 +90,9 @@ class _Shuffler:
     async def listen(self, ports: Ports) -> None:
         settings, certificates, limits = self.settings, self.certificates, self.settings.limits
         intakes = {}
-        if settings.role != "keeper":
+        if self.acceptors is not None:
+            await self.acceptors.start(ports)
+        elif settings.role != "keeper":
             admission, devices = self.admission, self.devices
             intakes = await open_to_devices(ports, settings, self.tasks, admission, certificates, devices, others=1)
         few = connections_of(limits, len(intakes) + 1)
@@ -106,6 +111,8 @@ class _Shuffler:
 
     async def leave(self) -> None:
         """Let the calls in work finish; each takes only a short time."""
+        if self.acceptors is not None:
+            await self.acceptors.stop()
 
 
 @contextlib.asynccontextmanager
@@ -116,38 +123,37 @@ async def _assembled(
     identity, tasks = own_tasks(settings)
     certificates, devices = _certificates(settings, clock)
     analyzer = Reached(settings.analyzer, settings.tls.paths(), certificates)
-    counts, metrics = _metrics(settings, term)
-    troubles = Troubles()
+    joined, troubles = Joined(), Troubles()
+    counts, metrics = _metrics(settings, term, joined)
     store = open_store(settings, metrics.stage(Stage.STORE), troubles, term)
     openers = Openers(settings.processes, metrics.stage(Stage.OPEN))
     room = Room(settings.data, settings.disk_reserve, troubles)
     credentials, enrolment = _enrolment(settings, store, identity, tasks, clock)
-    rounds = Rounds(
-        tasks,
-        store,
-        identity,
-        analyzer,
-        settings.analyzer,
-        clock=clock,
-        observe=timed_steps(metrics.stage),
-        troubles=troubles,
-        order=order_by(settings.spark),
-    )
+    own, observe, order = (tasks, store, identity), timed_steps(metrics.stage), order_by(settings.spark)
+    rounds = Rounds(*own, analyzer, settings.analyzer, clock=clock, observe=observe, troubles=troubles, order=order)
+    desk = Desk(store, credentials, rounds.damaged_keys)
+    acceptors = Acceptors(settings, identity.public, desk, troubles, joined) if settings.acceptors else None
     try:
-        admission = Admission(tasks, store, openers, clock, _queue(settings), credentials, room, rounds.damaged_keys)
-        waiting = {"opening": lambda: openers.waiting, "store": lambda: store.waiting}
-        queues = waiting | {"admission": lambda: admission.in_work}
+        queue = Queue(settings.queue, settings.queue_seconds)
+        admission = Admission(tasks, store, openers, clock, queue, credentials, room, rounds.damaged_keys)
+        queues = {"opening": lambda: openers.waiting, "store": lambda: store.waiting}
+        queues["admission"] = lambda: admission.in_work
         _collect(metrics, ShufflerCollector(tasks, store, rounds, queues, clock, counts), settings, troubles)
         metrics.registry.register(certificates)
-        openers.warm_up()
+        if acceptors is not None:
+            credentials.tell = acceptors.tell
+        else:
+            openers.warm_up()
         await enrolment.start()
         timed = TimedAdmission(admission, enrolment, metrics.stage(Stage.ADMIT))
         async with certificates.watched():
             control = Control(tasks, store, rounds, clock, enrolment, counts)
-            others = standbys_of(store), sharing_of(store, rounds.damaged_keys)
+            others = standbys_of(store), sharing_of(store, rounds.damaged_keys), acceptors
             yield _Shuffler(settings, tasks, timed, control, rounds, metrics, certificates, devices, *others)
     finally:
-        # Rounds first, as they use all the others; the store last, as it still writes what waits.
+        # Whoever asks first, then rounds, as they use all the others; the store last, as it still writes what waits.
+        if acceptors is not None:
+            await acceptors.stop()
         await rounds.stop()
         await analyzer.close()
         await openers.close()
@@ -167,13 +173,9 @@ def own_tasks(settings: Settings) -> tuple[Identity, Tasks]:
     return identity, tasks
 
 
-def _queue(settings: Settings) -> Queue:
-    return Queue(settings.queue, settings.queue_seconds)
-
-
-def _metrics(settings: Settings, term: Term | None) -> tuple[Counts, Metrics]:
+def _metrics(settings: Settings, term: Term | None, joined: Joined) -> tuple[Counts, Metrics]:
     counts = Counts(settings.count_step)
-    metrics = Metrics("shuffler", Stage, CoarseRegistry(counts, is_exact))
+    metrics = Metrics("shuffler", Stage, JoinedRegistry(counts, is_exact, joined))
     keeper_gauge(metrics.registry, 0 if term is None else term.number)
     return counts, metrics
 
@@ -191,7 +193,7 @@ def _certificates(settings: Settings, clock: Callable[[], float]) -> tuple[Certi
 
 def _enrolment(
     settings: Settings, store: Store, identity: Identity, tasks: Tasks, clock: Callable[[], float]
-) -> tuple[Credentials, Enrolment]:
-    credentials, rate = Credentials(), Rate(settings.enrolments_per_second)
+) -> tuple[SharedCredentials, Enrolment]:
+    credentials, rate = SharedCredentials(), Rate(settings.enrolments_per_second)
     who = signers_of_tickets(load_public(settings.operator_key), identity.public, tasks)
     return credentials, Enrolment(credentials, store, *who, clock, rate)

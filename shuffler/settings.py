@@ -99,6 +99,13 @@ class Settings(PublicSettings):
         default="both",
         description="`keeper` keeps rounds, and leaves devices to replicas; `both` answers devices as well",
     )
+    acceptors: int = Field(
+        default=0,
+        ge=0,
+        le=256,
+        description="processes that answer devices beside the one that keeps the rounds, and open what they take "
+        "(`processes` is not used then); each has `queue` and `limits` for itself; 0: that one answers",
+    )
     control_listen: Listen = Field(
         default="127.0.0.1:7302",
         description="host:port where the operator controls rounds; port 0 takes a free one",
@@ -165,8 +172,10 @@ def load(path: Path, role: str = "") -> Settings:
     for name in (name for name, given in shared.items() if given and not found.store):
         raise SettingsError(
             f"{path}: {name} is for several processes on one store, which has to be in PostgreSQL; name its database "
-            f"in `store`, or leave {name} out: over SQLite one process answers, and as many open as `processes` says"
+            f"in `store`, or leave {name} out: over SQLite one process keeps rounds, and `acceptors` answer devices"
         )
+    if found.acceptors and found.role == "keeper":
+        raise SettingsError(f"{path}: acceptors answer devices, and a keeper leaves these to replicas; leave one out")
     return found
 
 

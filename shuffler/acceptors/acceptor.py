@@ -1,0 +1,201 @@
+"""Acceptor: a process that answers devices at ports which others share, and has what it holds kept by who started it.
+
+It is run as `python -m hubbub.shuffler.acceptors.acceptor` with the one end of a socket as its stdin, and ends when the
+other end says so, or at once when that is gone: nothing is here that is not there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+import time
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+
+import structlog
+from prometheus_client import CollectorRegistry
+
+from hubbub.protos.errors import HubbubError
+from hubbub.protos.keys import Role
+from hubbub.protos.wire import raw
+from hubbub.service import logs, loops
+from hubbub.service.certificates import Certificates
+from hubbub.service.cores import keep_memory_in
+from hubbub.service.crowds import Crowds
+from hubbub.service.metrics import Metrics
+from hubbub.service.ports import Ports
+from hubbub.service.run import run
+from hubbub.service.troubles import Kind, Troubles
+from hubbub.shuffler.acceptors import records
+from hubbub.shuffler.acceptors.joined import pictured
+from hubbub.shuffler.acceptors.line import Frame, Line
+from hubbub.shuffler.acceptors.opening import Opening
+from hubbub.shuffler.acceptors.starting import Start, read_start
+from hubbub.shuffler.acceptors.store import LineStore
+from hubbub.shuffler.admit import Admission
+from hubbub.shuffler.answering import show_queues, tasks_for
+from hubbub.shuffler.certified import DevicesAuthority, devices_authority
+from hubbub.shuffler.credentials import Credentials
+from hubbub.shuffler.enrolment import Issuing, Rate
+from hubbub.shuffler.metrics import PREFIX, Stage, TimedAdmission
+from hubbub.shuffler.public import open_to_devices
+from hubbub.shuffler.queue import Queue
+from hubbub.shuffler.room import Room
+from hubbub.shuffler.tasks import Tasks
+
+REPORT_SECONDS = 1.0
+"""How often an acceptor says what holds it up, and shows its metrics; and forgets what is old."""
+
+_KEEPER = "keeper"
+
+
+class Heard:
+    """What an acceptor is told by who keeps the rounds: who is admitted, what is in trouble there, and when to stop."""
+
+    def __init__(self) -> None:
+        self.store: LineStore | None = None
+        self.credentials, self.troubles, self.stop = Credentials(), Troubles(logged=False), asyncio.Event()
+
+    async def answer(self, frame: Frame, payload: bytes) -> bytes:
+        """Take what was told."""
+        if frame is Frame.ADMITTED:
+            await self.admitted(payload)
+        elif frame is Frame.TROUBLED:
+            self._troubled(frozenset(records.read_document(payload)))
+        elif frame is Frame.STOP:
+            self.stop.set()
+        return b""
+
+    async def admitted(self, payload: bytes) -> None:
+        """Know who is admitted from now on."""
+        if self.store is not None:
+            self.store.admitted = raw.read_admitted(payload)
+            await self.credentials.read(self.store)
+
+    def _troubled(self, kinds: frozenset[str]) -> None:
+        for kind in Kind:
+            if kind in kinds:
+                self.troubles.meet(
+                    (_KEEPER, kind), kind, "in trouble", "the process that keeps the rounds is in trouble"
+                )
+            else:
+                self.troubles.over((_KEEPER, kind))
+
+
+@dataclass(frozen=True)
+class _Acceptor:
+    start_: Start
+    line: Line
+    tasks: Tasks
+    admission: TimedAdmission
+    store: LineStore
+    opening: Opening
+    certificates: Certificates
+    devices: DevicesAuthority | None
+    metrics: Metrics
+    troubles: Troubles
+    going_on: set[asyncio.Task[None]] = field(default_factory=set)
+
+    async def listen(self, ports: Ports) -> None:
+        settings = self.start_.settings
+        intakes = await open_to_devices(
+            ports, settings, self.tasks, self.admission, self.certificates, self.devices, shared=True
+        )
+        self.metrics.registry.register(Crowds("shuffler", intakes, ports.full_seconds))
+
+    async def start(self) -> None:
+        self.going_on.add(asyncio.create_task(self._again_and_again()))
+
+    async def _again_and_again(self) -> None:
+        while True:
+            await asyncio.sleep(REPORT_SECONDS)
+            self.store.forget()
+            self.opening.forget()
+            self.report()
+
+    def report(self) -> None:
+        """Say what holds this one up, and show its metrics."""
+        mine = [
+            [repr(key), trouble.kind, event, trouble.text]
+            for key, event, trouble in self.troubles.lasting()
+            if not (isinstance(key, tuple) and key[0] == _KEEPER)
+        ]
+        shown = pictured(self.metrics.registry, PREFIX)
+        self.line.tell(Frame.REPORT, records.write_document({"troubles": mine, "metrics": shown}))
+
+    async def leave(self) -> None:
+        """Let the calls in work finish; each takes only a short time."""
+
+
+@contextlib.asynccontextmanager
+async def _assembled(start: Start, line: Line, store: LineStore, heard: Heard) -> AsyncIterator[_Acceptor]:
+    settings, clock = start.settings, time.time
+    tasks, who = tasks_for(settings, start.shuffler)
+    devices = devices_authority(settings)
+    check = None if devices is None else devices.check
+    certificates = Certificates(Role.SHUFFLER, settings.tls.paths(), None, clock, check)
+    metrics = Metrics("shuffler", (Stage.ADMIT, Stage.OPEN), CollectorRegistry())
+    opening = Opening(metrics.stage(Stage.OPEN))
+    # Without it nobody could be told from a stranger.
+    await heard.admitted(await line.ask(Frame.ADMITTED))
+    rate = Rate(max(1.0, settings.enrolments_per_second / settings.acceptors))
+    queue = Queue(settings.queue, settings.queue_seconds)
+    room = Room(settings.data, settings.disk_reserve, heard.troubles)
+    admission = Admission(tasks, store, opening, clock, queue, heard.credentials, room, store.damaged)
+    issuing = Issuing(heard.credentials, store, *who, clock, rate)
+    show_queues(metrics.registry, admission=lambda: admission.in_work)
+    timed = TimedAdmission(admission, issuing, metrics.stage(Stage.ADMIT))
+    parts = (store, opening, certificates, devices, metrics, heard.troubles)
+    acceptor = _Acceptor(start, line, tasks, timed, *parts)
+    try:
+        async with certificates.watched():
+            yield acceptor
+    finally:
+        for task in acceptor.going_on:
+            task.cancel()
+        await asyncio.gather(*acceptor.going_on, return_exceptions=True)
+        acceptor.report()
+
+
+def _gone() -> None:
+    """End at once: whoever is started next wants the ports, and all that was acknowledged is kept elsewhere."""
+    os._exit(1)
+
+
+async def _serve(start: Start, here: socket.socket) -> None:
+    structlog.contextvars.bind_contextvars(acceptor=start.number)
+    heard, leaving = Heard(), False
+    line = Line(heard.answer, lambda: None if leaving else _gone())
+    heard.store = store = LineStore(line)
+    await asyncio.get_running_loop().create_unix_connection(lambda: line, sock=here)
+
+    def announce(addresses: dict[str, str]) -> None:
+        line.tell(Frame.SERVING, records.write_document({"addresses": addresses}))
+
+    try:
+        work = _assembled(start, line, store, heard)
+        await run(start.settings.log, work, announce=announce, stop=heard.stop)
+    except HubbubError as error:
+        line.tell(Frame.SERVING, records.write_document({"error": str(error)}))
+    finally:
+        leaving = True
+        line.close()
+        await asyncio.to_thread(logs.flush)
+
+
+def main() -> None:
+    """Answer devices until the other end of stdin says that it is enough."""
+    keep_memory_in()
+    # A signal to the whole group, as from a terminal, is for who keeps the rounds: that one says when to stop.
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
+        signal.signal(number, signal.SIG_IGN)
+    here = socket.socket(fileno=os.dup(0))
+    start = read_start(here)
+    loops.run(lambda: _serve(start, here), start.settings.event_loop)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,165 @@
+"""Line: what the process that keeps rounds and one that answers devices say to each other, over a socket of theirs.
+
+Either side asks, and the other answers: a frame has its length, what it is, and the number by which an answer finds who
+asked. Frames are plain records and messages; nothing that is read here makes code run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+import struct
+from collections.abc import Awaitable, Callable
+from enum import IntEnum
+from typing import cast
+
+from hubbub.protos.errors import HubbubError
+from hubbub.service.errors import StoreError
+
+HEAD = struct.Struct(">IBI")
+"""A frame's beginning: the bytes that follow it, what it is, and its number; 0 where no answer is awaited."""
+
+MOST_BYTES = 256 * 1024 * 1024
+"""The longest frame: more than the largest call of devices, opened."""
+
+_LOG = logging.getLogger(__name__)
+
+
+class Frame(IntEnum):
+    """What a frame is: an answer, or what is asked or told, first by who answers devices, then by the other."""
+
+    ANSWER = 0
+    FAILED = 1
+    """Instead of an answer: why it could not be done, as text."""
+    FIND = 2
+    KNOWN = 3
+    HOLD = 4
+    COUNT = 5
+    SPEND = 6
+    SERVING = 7
+    """The ports are open, or why they are not."""
+    REPORT = 8
+    """What holds it up, and its metrics."""
+    ADMITTED = 9
+    """Who is admitted: it is asked for once, and told when it changes."""
+    TROUBLED = 10
+    """Which kinds of parts of the service are in trouble."""
+    STOP = 11
+
+
+Answer = Callable[[Frame, bytes], Awaitable[bytes]]
+"""Answers what the other side asks, or takes what it tells."""
+
+
+class LineLostError(StoreError):
+    """The other process is gone, or could not do it; what was asked may be done or not, and may be asked again."""
+
+
+class Line(asyncio.Protocol):
+    """One end of the socket. `answer` is given what comes, in order; `lost` is called once the other end is gone."""
+
+    def __init__(self, answer: Answer, lost: Callable[[], None]) -> None:
+        self._answer, self._lost = answer, lost
+        self._transport: asyncio.Transport | None = None
+        self._buffer = bytearray()
+        self._numbers = itertools.count(1)
+        self._asked: dict[int, asyncio.Future[bytes]] = {}
+        self._in_work: set[asyncio.Task[None]] = set()
+
+    @property
+    def waiting(self) -> int:
+        """How many answers are awaited."""
+        return len(self._asked)
+
+    async def ask(self, frame: Frame, payload: bytes = b"") -> bytes:
+        """Return the other side's answer. The frame is on its way before anything is waited for.
+
+        Raises:
+            LineLostError: where the other side could not, or is gone.
+        """
+        number = next(self._numbers)
+        answered: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+        self._asked[number] = answered
+        try:
+            self._send(frame, number, payload)
+            return await answered
+        finally:
+            self._asked.pop(number, None)
+
+    def tell(self, frame: Frame, payload: bytes = b"") -> None:
+        """Send what needs no answer; to nobody, where the other side is gone."""
+        if self._transport is not None:
+            self._send(frame, 0, payload)
+
+    def close(self) -> None:
+        """Close the socket once all of it is sent."""
+        if self._transport is not None:
+            self._transport.close()
+
+    def _send(self, frame: Frame, number: int, payload: bytes) -> None:
+        if self._transport is None:
+            raise LineLostError("the other process of the shuffler is gone; try again")
+        self._transport.write(HEAD.pack(len(payload), frame, number) + payload)
+
+    # The transport's calls
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin."""
+        # Of whichever event loop it is: uvloop's are no subclass of `asyncio.Transport`.
+        self._transport = cast(asyncio.Transport, transport)
+
+    def data_received(self, data: bytes) -> None:
+        """Take what came, frame by frame."""
+        self._buffer += data
+        start = 0
+        while len(self._buffer) - start >= HEAD.size:
+            length, kind, number = HEAD.unpack_from(self._buffer, start)
+            if length > MOST_BYTES:
+                _LOG.error("a frame of %d bytes came from the other process of the shuffler", length)
+                self.close()
+                return
+            end = start + HEAD.size + length
+            if len(self._buffer) < end:
+                break
+            self._take(Frame(kind), number, bytes(self._buffer[start + HEAD.size : end]))
+            start = end
+        del self._buffer[:start]
+
+    def connection_lost(self, _error: Exception | None) -> None:
+        """Whatever is awaited fails."""
+        self._transport = None
+        for answered in self._asked.values():
+            if not answered.done():
+                answered.set_exception(LineLostError("the other process of the shuffler is gone; try again"))
+        self._lost()
+
+    def _take(self, frame: Frame, number: int, payload: bytes) -> None:
+        if frame is Frame.ANSWER or frame is Frame.FAILED:
+            answered = self._asked.get(number)
+            # Who asked may be gone.
+            if answered is not None and not answered.done():
+                self._give(answered, frame, payload)
+            return
+        # Begun in the order in which they came: what one side sends first, the other does first.
+        task = asyncio.get_running_loop().create_task(self._work(frame, number, payload))
+        self._in_work.add(task)
+        task.add_done_callback(self._in_work.discard)
+
+    @staticmethod
+    def _give(answered: asyncio.Future[bytes], frame: Frame, payload: bytes) -> None:
+        if frame is Frame.ANSWER:
+            answered.set_result(payload)
+        else:
+            answered.set_exception(LineLostError(payload.decode("utf-8", "replace")))
+
+    async def _work(self, frame: Frame, number: int, payload: bytes) -> None:
+        try:
+            kind, answer = Frame.ANSWER, await self._answer(frame, payload)
+        except HubbubError as error:
+            kind, answer = Frame.FAILED, str(error).encode()
+        except Exception:
+            _LOG.exception("%s of the other process failed", frame.name)
+            kind, answer = Frame.FAILED, b"it failed; the log of the shuffler says why"
+        if number and self._transport is not None:
+            self._send(kind, number, answer)

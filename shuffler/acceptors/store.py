@@ -1,0 +1,114 @@
+"""Store: the part of a store that answers devices, as an acceptor has it: all of it is asked of who keeps the rounds.
+
+Whether a submission is held is decided there, by the transaction that holds it. So what is remembered of a round may be
+old: it is asked for again after `FRESH_SECONDS`, and forgotten soon after, with the secrets that it came with.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+from hubbub.protos.admitted import Admitted, Master, Revoked, Spent
+from hubbub.protos.wire import raw
+from hubbub.shuffler.acceptors import records
+from hubbub.shuffler.acceptors.line import Frame, Line
+from hubbub.shuffler.acceptors.records import Looked
+from hubbub.shuffler.records import Held, Opened, Round, RoundId
+
+FRESH_SECONDS = 1.0
+"""How long what was told of a round is used."""
+
+
+class LineStore:
+    """An acceptor's store (`shuffler.store.Admits`), at the other end of a line. It is for one event loop."""
+
+    def __init__(
+        self, line: Line, fresh: float = FRESH_SECONDS, monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._line, self._fresh, self._monotonic = line, fresh, monotonic
+        self._seen: dict[RoundId, tuple[float, Looked | None]] = {}
+        self._looking: dict[RoundId, asyncio.Task[Looked | None]] = {}
+        self.damaged: set[int] = set()
+        """The `Round.key` of rounds whose private key opens nothing, as far as they were looked at."""
+        self.admitted = Admitted(b"")
+        """Who is admitted, as it was last told."""
+
+    @property
+    def waiting(self) -> int:
+        """How many answers are awaited."""
+        return self._line.waiting
+
+    def close(self) -> None:
+        """Ask for nothing more."""
+        self._line.close()
+
+    # Rounds
+
+    async def find(self, task_id: bytes, number: int) -> Round | None:
+        """Return a round as it was at most `FRESH_SECONDS` ago."""
+        looked = await self._look((task_id, number))
+        return None if looked is None else looked.round
+
+    async def submissions(self, round_: Round) -> int:
+        """Return how many submissions of a round were acknowledged, at most `FRESH_SECONDS` ago."""
+        looked = await self._look((round_.task_id, round_.number))
+        return 0 if looked is None else looked.submissions
+
+    async def _look(self, which: RoundId) -> Looked | None:
+        when, looked = self._seen.get(which, (-math.inf, None))
+        if self._monotonic() - when < self._fresh:
+            return looked
+        task = self._looking.get(which)
+        if task is None:
+            task = self._looking[which] = asyncio.create_task(self._looked_at(which))
+            task.add_done_callback(lambda _: self._looking.pop(which, None))
+        # Who wants the same meanwhile waits for it, also where the first who asked is gone.
+        return await asyncio.shield(task)
+
+    async def _looked_at(self, which: RoundId) -> Looked | None:
+        asked = self._monotonic()
+        looked = records.read_looked(which, await self._line.ask(Frame.FIND, records.write_which(*which)))
+        self._seen[which] = asked, looked
+        if looked is not None:
+            (self.damaged.add if looked.damaged else self.damaged.discard)(looked.round.key)
+        return looked
+
+    def forget(self) -> None:
+        """Forget what is not fresh any more; called once a second."""
+        now = self._monotonic()
+        self._seen = {which: seen for which, seen in self._seen.items() if now - seen[0] < self._fresh}
+
+    # Submissions
+
+    async def known(self, round_: Round, ids: Sequence[bytes]) -> list[bytes | None]:
+        """Return for each submission id the digest of what is held under it, None where nothing is."""
+        asked = records.write_ids(round_.task_id, round_.number, ids)
+        return records.read_digests(await self._line.ask(Frame.KNOWN, asked)) if ids else []
+
+    async def hold(
+        self, round_: Round, submissions: Sequence[Opened], unopenable: int = 0, most: int | None = None
+    ) -> list[Held]:
+        """Have submissions held, each by itself, and return what became of each, in order."""
+        asked = records.write_opened(round_, submissions, unopenable, most)
+        return records.read_outcomes(await self._line.ask(Frame.HOLD, asked))
+
+    def count(self, task_id: bytes, number: int, names: Mapping[str, int]) -> None:
+        """Have refusals counted."""
+        self._line.tell(Frame.COUNT, records.write_counts(task_id, number, names))
+
+    # Who is admitted
+
+    async def masters(self) -> list[Master]:
+        """Return the master keys as they were last told."""
+        return list(self.admitted.masters)
+
+    async def revoked(self) -> Revoked:
+        """Return who is admitted no more, as it was last told."""
+        return self.admitted.revoked
+
+    async def spend(self, tickets: Sequence[Spent]) -> list[Spent]:
+        """Have tickets noted as spent; return what is then known of each device, in order."""
+        return raw.read_tickets(await self._line.ask(Frame.SPEND, raw.write_tickets(tickets)))
