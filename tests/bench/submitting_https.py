@@ -4,23 +4,29 @@ Devices are enrolled, each submission is another device's, and each acknowledged
 load is one process that holds open connections, writes ready-made requests and reads answers, without a parser: it
 takes a part of the same cores, which is in what is measured. A hundred a call are looked at one by one: the call is
 answered 200 where all of them are refused, too.
+
+One device a call is what several processes answer (`acceptors`, one a core). gRPC beside it, and a hundred a call, are
+answered by one process, which opens in others: what is in many hands already gains nothing by it.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import multiprocessing
 import selectors
 import socket
 import ssl
 import statistics
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from multiprocessing.connection import Connection
 from typing import Any
 
-from cores import all_cores, open_bare, rate
+import grpc
+from cores import CORES, all_cores, open_bare, rate
 from parts import INNER_BYTES
 from rows import Outcome, Row
 from submitting import (
@@ -65,24 +71,49 @@ _OK = b"HTTP/1.1 200 "
 
 
 def submissions_by_https() -> Iterator[Outcome]:
-    """All rows, on one running shuffler."""
+    """All rows, on two running shufflers, of which one has work at a time."""
     with all_cores() as pool:
         yield from asyncio.run(_measured(pool))
 
 
 async def _measured(pool: Any) -> list[Outcome]:
+    async with (
+        _target(pool, RUNS * CALLS, acceptors=CORES) as several,
+        _target(pool, RUNS * (CALLS + BATCHES * DEVICES)) as one,
+    ):
+        return await _by_turns(pool, several, one)
+
+
+@dataclass(frozen=True)
+class _Target:
+    """A running shuffler, ways to it by both doors, and what is left to be sent to it."""
+
+    channel: grpc.aio.Channel
+    load: _Load
+    to: Destination
+    remaining: Iterator[Submission]
+
+    def singles(self) -> list[bytes]:
+        return _singles(self.to, [next(self.remaining) for _ in range(CALLS)])
+
+    def batches(self) -> list[bytes]:
+        return _batches(self.to, [next(self.remaining) for _ in range(BATCHES * DEVICES)], DEVICES)
+
+
+@contextlib.asynccontextmanager
+async def _target(pool: Any, count: int, acceptors: int = 0) -> AsyncIterator[_Target]:
     # All connections come from one address, as from a proxy.
-    async with LocalPipeline(TASK.format(start=now()), https=True, behind_proxy=True) as pipeline:
+    options: dict[str, Any] = {"https": True, "behind_proxy": True, "acceptors": acceptors}
+    async with LocalPipeline(TASK.format(start=now()), **options) as pipeline:
         await _in_uvloop(pipeline)
         task, addresses = pipeline.task.task, pipeline.services["shuffler"].addresses
         async with open_channel(addresses["submission"], TLS(pipeline.authority)) as channel:
             key_set = await Pacing().persist(partial(SubmissionCaller(channel).get_round, task.id, 0))
             to = Destination(task.id, 0, key_set.hash)
             public = KeyRecord.read(key_set.shuffler, pipeline.shuffler_key).public_key
-            made = await _made(pool, public, to, RUNS * (2 * CALLS + BATCHES * DEVICES))
-            remaining = iter(_proven(_master(pipeline), to, made))
+            made = await _made(pool, public, to, count)
             with _Load(addresses["https"], str(pipeline.authority)) as load:
-                return await _by_turns(pool, channel, load, to, remaining)
+                yield _Target(channel, load, to, iter(_proven(_master(pipeline), to, made)))
 
 
 async def _in_uvloop(pipeline: LocalPipeline) -> None:
@@ -92,20 +123,18 @@ async def _in_uvloop(pipeline: LocalPipeline) -> None:
     await pipeline.start(Role.SHUFFLER)
 
 
-async def _by_turns(
-    pool: Any, channel: Any, load: _Load, to: Destination, remaining: Iterator[Submission]
-) -> list[Outcome]:
+async def _by_turns(pool: Any, several: _Target, one: _Target) -> list[Outcome]:
     found: dict[str, list[float]] = {name: [] for name in ("grpc", "https", "bare", "batch")}
-    loop = asyncio.get_running_loop()
+    loop, devices = asyncio.get_running_loop(), BATCHES * DEVICES
     for _ in range(RUNS):
-        singles = [_singles(to, [next(remaining) for _ in range(CALLS)]) for _ in range(2)]
-        part = [next(remaining) for _ in range(BATCHES * DEVICES)]
-        found["grpc"].append(CALLS / await by_grpc(channel, SUBMIT, singles[0], BY_GRPC_AT_A_TIME))
-        found["https"].append(CALLS / await asyncio.to_thread(load.seconds, SUBMIT, singles[1], AT_A_TIME))
-        bare = partial(rate, pool, partial(open_bare, INNER_BYTES), len(part))
+        found["grpc"].append(CALLS / await by_grpc(one.channel, SUBMIT, one.singles(), BY_GRPC_AT_A_TIME))
+        found["https"].append(
+            CALLS / await asyncio.to_thread(several.load.seconds, SUBMIT, several.singles(), AT_A_TIME)
+        )
+        bare = partial(rate, pool, partial(open_bare, INNER_BYTES), devices)
         found["bare"].append(await loop.run_in_executor(None, bare))
-        seconds = await asyncio.to_thread(load.seconds, SUBMIT_BATCH, _batches(to, part, DEVICES), BATCHES_AT_A_TIME)
-        found["batch"].append(len(part) / seconds)
+        seconds = await asyncio.to_thread(one.load.seconds, SUBMIT_BATCH, one.batches(), BATCHES_AT_A_TIME)
+        found["batch"].append(devices / seconds)
     middle = {name: statistics.median(values) for name, values in found.items()}
     return [
         Row("submit_https", middle["https"], "calls/s", middle["bare"], ">=", 0.4),
