@@ -170,18 +170,21 @@ def load(deployment: Deployment, offer: Offer, processes: int) -> Loaded:
     return _interruptible(_played(deployment, offer, processes, loaded), loaded)
 
 
-def load_here(offer: Offer, processes: int, connections: int) -> Loaded:
+def load_here(offer: Offer, processes: int, connections: int, acceptors: int = 0) -> Loaded:
     """Do what `load` does with services that are started here, and stopped at the end.
+
+    So many `acceptors` answer devices; 0: the process that keeps the rounds.
 
     Raises:
         HubbubError: where a service or a player fails.
     """
     loaded = Loaded("services on this machine, beside the load")
-    return _interruptible(_played_here(offer, processes, connections, loaded), loaded)
+    return _interruptible(_played_here(offer, processes, connections, acceptors, loaded), loaded)
 
 
-async def _played_here(offer: Offer, processes: int, connections: int, loaded: Loaded) -> None:
-    async with pipeline(devices_for(offer, processes), connections) as (deployment, running):
+async def _played_here(offer: Offer, processes: int, connections: int, acceptors: int, loaded: Loaded) -> None:
+    started = pipeline(devices_for(offer, processes), connections, acceptors=acceptors)
+    async with started as (deployment, running):
         await running.guard(_played(deployment, offer, processes, loaded))
         loaded.held = sum(status.submissions for status in await running.status())
 

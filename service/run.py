@@ -20,6 +20,11 @@ from hubbub.service.troubles import Troubles
 TELL_SECONDS = 1.0
 """How often health is told what is in trouble."""
 
+COLLECTED_AFTER = (20_000, 10, 10)
+"""When the collector looks for cycles: after so many new objects, and how often among those that outlived a look. Calls
+leave none, and a few hundred of them in work are more objects than Python's own 700: it would go through all of them,
+for a tenth of what a call takes, and find nothing."""
+
 _LOG = structlog.get_logger(__name__)
 
 
@@ -73,6 +78,7 @@ async def _serve(service: Service, announce: Announce | None, stopping: asyncio.
         await service.start()
         # What is here by now stays as long as the service: the collector need not go through it again and again.
         gc.freeze()
+        gc.set_threshold(*COLLECTED_AFTER)
         await ports.serving(announce)
         await _until(stopping, service.troubles, ports)
     finally:

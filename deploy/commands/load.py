@@ -48,6 +48,10 @@ def command(
         int | None, typer.Option("--processes", min=1, max=256, help="Processes that play; default: 1, above 1000/s 2.")
     ] = None,
     connections: Annotated[int, typer.Option("--connections", min=1, max=256, help="Connections of each process.")] = 4,
+    acceptors: Annotated[
+        int,
+        typer.Option("--acceptors", min=0, max=256, help="Of services started here: processes that answer; 0: one."),
+    ] = 0,
     tickets: Annotated[
         Path | None,
         typer.Option("--tickets", metavar="FILE", help="Their tickets, one a line, of `hubbub enroll --devices`."),
@@ -74,14 +78,17 @@ def command(
     hubbub load deployment/client/client.toml --tickets load.jsonl --crowd 100 --think 2 --seconds 60
     """
     with failures(as_json):
+        from hubbub.deploy.errors import BadUse
         from hubbub.deploy.loading import checked_offer, load, load_here
         from hubbub.deploy.pictures.draw import check_drawable
 
         form = None if picture is None else check_drawable(picture, "--picture")
         offer = checked_offer(rate, steps, crowd, think, seconds, per_call, patience)
+        if settings is not None and acceptors:
+            raise BadUse("--acceptors is for services that are started here; a deployment's are in its shuffler.toml")
         count = processes or (1 if max(step.rate for step in offer.steps) <= 1000 * per_call else 2)
         loaded = (
-            load_here(offer, count, connections)
+            load_here(offer, count, connections, acceptors)
             if settings is None
             else load(_deployment(settings, offer, count, connections, tickets, round_number, pollute), offer, count)
         )

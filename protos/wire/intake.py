@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping
-from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import grpc
 from google.protobuf.message import Message
@@ -50,8 +49,7 @@ def _when_sent(done: Callable[[object], None]) -> None:
         task.add_done_callback(done)
 
 
-@dataclass(frozen=True)
-class Asked:
+class Asked(NamedTuple):
     """A call that somebody began: what answers it, and under whom its places and bytes are counted."""
 
     call: Call

@@ -36,6 +36,16 @@ def test_a_load_without_a_deployment_starts_one(tmp_path: Path) -> None:
     assert b"devices offered a second" in picture.read_bytes()
 
 
+def test_acceptors_answer_a_load_that_starts_services(tmp_path: Path) -> None:
+    ran = hubbub("load", *ONE, "--acceptors", "2", "--json")
+    assert ran.status == 0, ran.err
+    (step,) = ran.json["steps"]
+    assert step["acknowledged"] == step["devices"] == ran.json["held_by_shuffler"] > 0
+    refused = hubbub("load", tmp_path / "client.toml", "--acceptors", "2")
+    assert refused.status == 2
+    assert "in its shuffler.toml" in refused.err
+
+
 def test_a_crowd_thinks_between_its_answers() -> None:
     ran = hubbub("load", "--crowd", "5", "--think", "0.2", "--seconds", "2", "--processes", "1", "--json")
     assert ran.status == 0, ran.err
