@@ -7,7 +7,6 @@ asked. Frames are plain records and messages; nothing that is read here makes co
 from __future__ import annotations
 
 import asyncio
-import itertools
 import logging
 import struct
 from collections.abc import Awaitable, Callable
@@ -19,6 +18,9 @@ from hubbub.service.errors import StoreError
 
 HEAD = struct.Struct(">IBI")
 """A frame's beginning: the bytes that follow it, what it is, and its number; 0 where no answer is awaited."""
+
+LAST_NUMBER = 2**32 - 1
+"""The largest number of a frame; 1 follows it. A busy line comes to it within days."""
 
 MOST_BYTES = 256 * 1024 * 1024
 """The longest frame: more than the largest call of devices, opened."""
@@ -63,7 +65,7 @@ class Line(asyncio.Protocol):
         self._answer, self._lost = answer, lost
         self._transport: asyncio.Transport | None = None
         self._buffer = bytearray()
-        self._numbers = itertools.count(1)
+        self._number = 0
         self._asked: dict[int, asyncio.Future[bytes]] = {}
         self._in_work: set[asyncio.Task[None]] = set()
 
@@ -78,7 +80,7 @@ class Line(asyncio.Protocol):
         Raises:
             LineLostError: where the other side could not, or is gone.
         """
-        number = next(self._numbers)
+        number = self._next_number()
         answered: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         self._asked[number] = answered
         try:
@@ -86,6 +88,13 @@ class Line(asyncio.Protocol):
             return await answered
         finally:
             self._asked.pop(number, None)
+
+    def _next_number(self) -> int:
+        """One that nobody waits for: an answer may be awaited for as long as the other side is stopped."""
+        while True:
+            self._number = self._number % LAST_NUMBER + 1
+            if self._number not in self._asked:
+                return self._number
 
     def tell(self, frame: Frame, payload: bytes = b"") -> None:
         """Send what needs no answer; to nobody, where the other side is gone."""
