@@ -34,7 +34,7 @@ AGAIN_SECONDS = 1.0
 """Pause before one that ended soon after its start is started again."""
 
 TELL_SECONDS = 10.0
-"""How long an acceptor may take to know who is admitted; one that takes longer is ended, and begins with what is so."""
+"""How long an acceptor may take to know who is admitted; one that does not know it by then is ended."""
 
 STOP_SECONDS = DRAIN_SECONDS + 5.0
 """How long an acceptor may drain before it is ended."""
@@ -101,6 +101,12 @@ class Acceptors:
         self._reserved = []
 
 
+def _kill(process: Process | None) -> None:
+    if process is not None:
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+
+
 class _Acceptor:
     """One of them, which is started again whenever it ends."""
 
@@ -111,6 +117,7 @@ class _Acceptor:
         self._running: asyncio.Task[None] | None = None
         self._serves: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._stopping = False
+        self._why = ""
         self._met: set[str] = set()
 
     # What it is told
@@ -125,16 +132,18 @@ class _Acceptor:
         await self._serves
 
     async def tell(self, frame: Frame, payload: bytes) -> None:
-        """Tell it something, and return when it knows; one that does not answer is ended."""
-        if self._line is None:
-            return
+        """Tell it something, and return when it knows; one that does not say so is ended."""
+        line, process = self._line, self._process
+        if line is None or process is None:
+            return  # whichever comes asks
         try:
             async with asyncio.timeout(TELL_SECONDS):
-                await self._line.ask(frame, payload)
-        except StoreError:
-            pass  # it has ended; the next one asks
-        except TimeoutError:
-            self._kill()
+                await line.ask(frame, payload)
+        except (StoreError, TimeoutError):
+            # It has ended, it cannot take what it was told, or it stands still: it must not go on with what was so.
+            _kill(process)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(process.wait(), TELL_SECONDS)
 
     def tell_soon(self, frame: Frame, payload: bytes) -> None:
         """Tell it something, whenever it reads it."""
@@ -148,14 +157,9 @@ class _Acceptor:
         if self._running is not None:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(asyncio.shield(self._running), STOP_SECONDS)
-            self._kill()
+            _kill(self._process)
             self._running.cancel()
             await asyncio.gather(self._running, return_exceptions=True)
-
-    def _kill(self) -> None:
-        if self._process is not None:
-            with contextlib.suppress(ProcessLookupError):
-                self._process.kill()
 
     # Its life
 
@@ -170,6 +174,7 @@ class _Acceptor:
                 await asyncio.sleep(AGAIN_SECONDS)
 
     async def _once(self) -> None:
+        self._why = ""
         here, there = socket.socketpair()
         try:
             with there:
@@ -186,14 +191,17 @@ class _Acceptor:
             here.close()
             raise
         self._line = line
+        if self._stopping:
+            # All were told to stop when this one had no line yet.
+            self.tell_soon(Frame.STOP, b"")
         try:
             status = await process.wait()
         finally:
-            self._kill()
+            _kill(self._process)
             self._line = self._process = None
             line.close()
             self._forget()
-        self._ended(f"its status was {status}")
+        self._ended(self._why or f"its status was {status}")
 
     def _ended(self, why: str) -> None:
         if not self._serves.done():
@@ -221,8 +229,9 @@ class _Acceptor:
 
     def _serving(self, told: dict[str, Any]) -> None:
         if "error" in told:
+            self._why = told["error"]
             if not self._serves.done():
-                self._serves.set_exception(HubbubError(told["error"]))
+                self._serves.set_exception(HubbubError(self._why))
             return
         self._troubles.over((_ENDED, self._start.number))
         if not self._serves.done():
