@@ -114,7 +114,9 @@ class _Acceptor:
             await asyncio.sleep(REPORT_SECONDS)
             self.store.forget()
             self.opening.forget()
-            self.report()
+            # The next one says all that this one would.
+            if self.line.clear:
+                self.report()
 
     def report(self) -> None:
         """Say what holds this one up, and show its metrics."""
@@ -157,6 +159,7 @@ async def _assembled(start: Start, line: Line, store: LineStore, heard: Heard) -
         for task in acceptor.going_on:
             task.cancel()
         await asyncio.gather(*acceptor.going_on, return_exceptions=True)
+        store.tell_counts()
         acceptor.report()
 
 

@@ -25,6 +25,9 @@ LAST_NUMBER = 2**32 - 1
 MOST_BYTES = 256 * 1024 * 1024
 """The longest frame: more than the largest call of devices, opened."""
 
+CLEAR_BYTES = 64 * 1024
+"""What may wait to be sent on a line that is clear, beside what the socket has."""
+
 _LOG = logging.getLogger(__name__)
 
 
@@ -73,6 +76,11 @@ class Line(asyncio.Protocol):
     def waiting(self) -> int:
         """How many answers are awaited."""
         return len(self._asked)
+
+    @property
+    def clear(self) -> bool:
+        """Whether the other side takes what is sent; where it does not, what needs no answer had better wait."""
+        return self._transport is not None and self._transport.get_write_buffer_size() <= CLEAR_BYTES
 
     async def ask(self, frame: Frame, payload: bytes = b"") -> bytes:
         """Return the other side's answer. The frame is on its way before anything is waited for.
