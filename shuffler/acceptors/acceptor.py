@@ -25,7 +25,7 @@ from hubbub.service import logs, loops
 from hubbub.service.certificates import Certificates
 from hubbub.service.cores import keep_memory_in
 from hubbub.service.crowds import Crowds
-from hubbub.service.metrics import Metrics
+from hubbub.service.metrics import Conditions, Metrics
 from hubbub.service.ports import Ports
 from hubbub.service.run import run
 from hubbub.service.troubles import Kind, Troubles
@@ -50,6 +50,7 @@ REPORT_SECONDS = 1.0
 """How often an acceptor says what holds it up, and shows its metrics; and forgets what is old."""
 
 _KEEPER = "keeper"
+_LOST = "log lines were lost"
 
 
 class Heard:
@@ -125,6 +126,11 @@ class _Acceptor:
             for key, event, trouble in self.troubles.lasting()
             if not (isinstance(key, tuple) and key[0] == _KEEPER)
         ]
+        lines, _since, why = logs.untold()
+        if lines:
+            # The same words however many they are: others would be logged each time.
+            text = f"lines of its log were lost: {why}; work goes on, look at where its stderr goes"
+            mine.append([_LOST, Kind.LOG, _LOST, text])
         shown = pictured(self.metrics.registry, PREFIX)
         self.line.tell(Frame.REPORT, records.write_document({"troubles": mine, "metrics": shown}))
 
@@ -149,6 +155,7 @@ async def _assembled(start: Start, line: Line, store: LineStore, heard: Heard) -
     admission = Admission(tasks, store, opening, clock, queue, heard.credentials, room, store.damaged)
     issuing = Issuing(heard.credentials, store, *who, clock, rate)
     show_queues(metrics.registry, admission=lambda: admission.in_work)
+    metrics.registry.register(Conditions("shuffler", heard.troubles))
     timed = TimedAdmission(admission, issuing, metrics.stage(Stage.ADMIT))
     parts = (store, opening, certificates, devices, metrics, heard.troubles)
     acceptor = _Acceptor(start, line, tasks, timed, *parts)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import asyncio
 import contextlib
 import os
 import select
@@ -23,6 +25,7 @@ from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.transport import TLS
 from hubbub.service import health
 from hubbub.service.settings import SettingsError
+from hubbub.service.troubles import Kind
 from hubbub.shuffler.settings import Settings, load
 from support.scrape import scrape
 
@@ -173,6 +176,37 @@ def process(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
         yield process
         if process.poll() is None:
             process.kill()
+
+
+@pytest.mark.slow
+def test_lines_of_their_logs_that_are_lost_are_counted_and_told(tmp_path: Path) -> None:
+    deployment = Deployment(tmp_path)
+    metrics = f'acceptors = {ACCEPTORS}\nmetrics_listen = "127.0.0.1:0"\n'
+    (tmp_path / "shuffler.toml").write_text(metrics + SETTINGS)
+    (tmp_path / "run.py").write_text(RUN)
+    command = [sys.executable, str(tmp_path / "run.py"), str(tmp_path / "shuffler.toml")]
+    reads, writes = os.pipe()
+    # Nobody can read what is logged.
+    os.close(reads)
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=writes) as process:
+        os.close(writes)
+        try:
+            assert process.stdout is not None
+            addresses: dict[str, str] = ast.literal_eval(process.stdout.readline().decode())
+            asyncio.run(lost_lines(deployment, addresses))
+        finally:
+            process.kill()
+
+
+async def lost_lines(deployment: Deployment, addresses: dict[str, str]) -> None:
+    async with channel(addresses["control"], deployment.tls["operator"]) as operator:
+        condition = await wire.ControlCaller(operator).get_condition(DEADLINE)
+        while sum(each.text.startswith("lines of its log were lost: ") for each in condition.troubles) < ACCEPTORS:
+            condition = await wire.ControlCaller(operator).get_condition(DEADLINE)
+    assert {each.kind for each in condition.troubles} >= {Kind.LOG.value}
+    # Those of the one that keeps the rounds, and a line and more of each.
+    shown = await scrape(addresses["metrics"])
+    assert shown.value("hubbub_shuffler_log_lines_lost_total") >= condition.log_lines_lost + ACCEPTORS
 
 
 def awaited(pids: list[int]) -> None:
