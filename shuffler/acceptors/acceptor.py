@@ -31,20 +31,19 @@ from hubbub.service.run import run
 from hubbub.service.troubles import Kind, Troubles
 from hubbub.shuffler.acceptors import records
 from hubbub.shuffler.acceptors.joined import pictured
-from hubbub.shuffler.acceptors.line import Frame, Line
+from hubbub.shuffler.acceptors.line import HEAD, Frame, Line
 from hubbub.shuffler.acceptors.opening import Opening
 from hubbub.shuffler.acceptors.starting import Start, read_start
 from hubbub.shuffler.acceptors.store import LineStore
 from hubbub.shuffler.admit import Admission
-from hubbub.shuffler.answering import show_queues, tasks_for
+from hubbub.shuffler.answering import show_queues
 from hubbub.shuffler.certified import DevicesAuthority, devices_authority
 from hubbub.shuffler.credentials import Credentials
-from hubbub.shuffler.enrolment import Issuing, Rate
+from hubbub.shuffler.enrolment import Issuing, Rate, signers_of_tickets
 from hubbub.shuffler.metrics import PREFIX, Stage, TimedAdmission
 from hubbub.shuffler.public import open_to_devices
 from hubbub.shuffler.queue import Queue
 from hubbub.shuffler.room import Room
-from hubbub.shuffler.tasks import Tasks
 
 REPORT_SECONDS = 1.0
 """How often an acceptor says what holds it up, and shows its metrics; and forgets what is old."""
@@ -90,7 +89,6 @@ class Heard:
 class _Acceptor:
     start_: Start
     line: Line
-    tasks: Tasks
     admission: TimedAdmission
     store: LineStore
     opening: Opening
@@ -103,7 +101,7 @@ class _Acceptor:
     async def listen(self, ports: Ports) -> None:
         settings = self.start_.settings
         intakes = await open_to_devices(
-            ports, settings, self.tasks, self.admission, self.certificates, self.devices, shared=True
+            ports, settings, self.start_.served.tasks, self.admission, self.certificates, self.devices, shared=True
         )
         self.metrics.registry.register(Crowds("shuffler", intakes, ports.full_seconds))
 
@@ -141,7 +139,8 @@ class _Acceptor:
 @contextlib.asynccontextmanager
 async def _assembled(start: Start, line: Line, store: LineStore, heard: Heard) -> AsyncIterator[_Acceptor]:
     settings, clock = start.settings, time.time
-    tasks, who = tasks_for(settings, start.shuffler)
+    served, tasks = start.served, start.served.tasks
+    who = signers_of_tickets(served.operator, served.shuffler, tasks)
     devices = devices_authority(settings)
     check = None if devices is None else devices.check
     certificates = Certificates(Role.SHUFFLER, settings.tls.paths(), None, clock, check)
@@ -158,7 +157,7 @@ async def _assembled(start: Start, line: Line, store: LineStore, heard: Heard) -
     metrics.registry.register(Conditions("shuffler", heard.troubles))
     timed = TimedAdmission(admission, issuing, metrics.stage(Stage.ADMIT))
     parts = (store, opening, certificates, devices, metrics, heard.troubles)
-    acceptor = _Acceptor(start, line, tasks, timed, *parts)
+    acceptor = _Acceptor(start, line, timed, *parts)
     try:
         async with certificates.watched():
             yield acceptor
@@ -203,7 +202,12 @@ def main() -> None:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
         signal.signal(number, signal.SIG_IGN)
     here = socket.socket(fileno=os.dup(0))
-    start = read_start(here)
+    try:
+        start = read_start(here)
+    except HubbubError as error:
+        payload = records.write_document({"error": str(error)})
+        here.sendall(HEAD.pack(len(payload), Frame.SERVING, 0) + payload)
+        return
     loops.run(lambda: _serve(start, here), start.settings.event_loop)
 
 

@@ -26,7 +26,7 @@ from hubbub.shuffler.acceptors import records
 from hubbub.shuffler.acceptors.desk import Desk
 from hubbub.shuffler.acceptors.joined import Joined
 from hubbub.shuffler.acceptors.line import Frame, Line
-from hubbub.shuffler.acceptors.starting import Start, write_start
+from hubbub.shuffler.acceptors.starting import Served, Start, write_start
 from hubbub.shuffler.exposure import warn_if_exposed
 from hubbub.shuffler.settings import Settings
 
@@ -49,11 +49,11 @@ _LOG = structlog.get_logger(__name__)
 class Acceptors:
     """The acceptors of a shuffler, as many as `settings` say, whose questions `desk` answers.
 
-    `troubles` are told of theirs, `joined` of what they count. `shuffler` is the identity (32 bytes, public).
+    `troubles` are told of theirs, `joined` of what they count.
     """
 
-    def __init__(self, settings: Settings, shuffler: bytes, desk: Desk, troubles: Troubles, joined: Joined) -> None:
-        self._settings, self._shuffler, self._desk = settings, shuffler, desk
+    def __init__(self, settings: Settings, served: Served, desk: Desk, troubles: Troubles, joined: Joined) -> None:
+        self._settings, self._served, self._desk = settings, served, desk
         self._troubles, self._joined = troubles, joined
         self._all: list[_Acceptor] = []
         self._reserved: list[socket.socket] = []
@@ -74,7 +74,7 @@ class Acceptors:
                     self._reserved += reserved
             known = self._settings.model_copy(update={PORTS[name]: address for name, address in found.items()})
             self._all = [
-                _Acceptor(Start(known, self._shuffler, number), self._desk, self._troubles, self._joined)
+                _Acceptor(Start(known, self._served, number), self._desk, self._troubles, self._joined)
                 for number in range(1, self._settings.acceptors + 1)
             ]
             await asyncio.gather(*(each.start() for each in self._all))
@@ -183,8 +183,8 @@ class _Acceptor:
                     stdin=there.fileno(),
                     env=children.environment(),
                 )
-            write_start(here, self._start)
             here.setblocking(False)
+            await write_start(here, self._start)
             line = Line(self._answer, lambda: None)
             await asyncio.get_running_loop().create_unix_connection(lambda: line, sock=here)
         except BaseException:

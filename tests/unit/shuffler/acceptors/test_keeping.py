@@ -23,6 +23,7 @@ from hubbub.shuffler.acceptors.desk import Desk
 from hubbub.shuffler.acceptors.joined import Joined
 from hubbub.shuffler.acceptors.line import Frame
 from hubbub.shuffler.acceptors.processes import Acceptors
+from hubbub.shuffler.acceptors.starting import Served
 
 BEGIN = """
 import json, os, socket, struct, sys
@@ -74,7 +75,7 @@ class Stage:
         monkeypatch.setattr(processes, "AGAIN_SECONDS", 0.0)
         self.desk, self.troubles = Heard(), Troubles()
         settings = Deployment(folder / "shuffler").settings("127.0.0.1:1").model_copy(update={"acceptors": 1})
-        self.acceptors = Acceptors(settings, bytes(32), self.desk, self.troubles, Joined())
+        self.acceptors = Acceptors(settings, Served(bytes(32), bytes(32), {}), self.desk, self.troubles, Joined())
 
     @asynccontextmanager
     async def begun(self) -> AsyncIterator[Acceptors]:
@@ -162,8 +163,8 @@ async def test_one_that_is_being_started_again_stops_as_all_do(staged: Staged, m
     )
     write, stopped = processes.write_start, []
 
-    def stop_then(*given: object) -> None:
-        write(*given)  # type: ignore[arg-type]
+    async def stop_then(*given: object) -> None:
+        await write(*given)  # type: ignore[arg-type]
         if (stage.acceptors._all) and stage.desk.heard == [] and stage.troubles.now():
             stopped.append(asyncio.create_task(stage.acceptors.stop()))
 

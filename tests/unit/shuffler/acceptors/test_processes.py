@@ -130,6 +130,22 @@ async def test_one_that_is_killed_is_started_again_and_nothing_is_lost(deploymen
         assert not set(before) <= set(acceptors_of(os.getpid()))
 
 
+@pytest.mark.slow
+async def test_files_that_changed_since_the_start_are_for_the_next_one(deployment: Deployment) -> None:
+    async with asyncio.timeout(60.0), served(deployment, acceptors=1) as addresses:
+        async with channel(addresses["submission"], devices(deployment)) as first:
+            to, made = await seal(wire.SubmissionCaller(first), deployment.task, 1)
+        (deployment.folder / "tasks" / "task.json").write_bytes(b"not whole ye")
+        (deployment.folder / "operator.pub.pem").unlink()
+        os.kill(acceptors_of(os.getpid())[0], signal.SIGKILL)
+        answer = None
+        while answer is None:
+            async with channel(addresses["submission"], devices(deployment)) as again:
+                with contextlib.suppress(Unreachable):
+                    answer = await wire.SubmissionCaller(again).submit(to, made[0], DEADLINE)
+        assert answer == Receipt(made[0].id, 0)
+
+
 async def refused(deployment: Deployment, **changes: object) -> str:
     with pytest.raises(HubbubError) as failed:
         async with running(with_acceptors(deployment.settings("127.0.0.1:1"), **changes)):
