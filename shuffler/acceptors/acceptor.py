@@ -58,13 +58,17 @@ class Heard:
     def __init__(self) -> None:
         self.store: LineStore | None = None
         self.credentials, self.troubles, self.stop = Credentials(), Troubles(logged=False), asyncio.Event()
+        self.full = False
+        """Whether who keeps the rounds has no memory for more submissions."""
 
     async def answer(self, frame: Frame, payload: bytes) -> bytes:
         """Take what was told."""
         if frame is Frame.ADMITTED:
             await self.admitted(payload)
         elif frame is Frame.TROUBLED:
-            self._troubled(frozenset(records.read_document(payload)))
+            told = records.read_document(payload)
+            self.full = told["full"]
+            self._troubled(frozenset(told["kinds"]))
         elif frame is Frame.STOP:
             self.stop.set()
         return b""
@@ -95,13 +99,18 @@ class _Acceptor:
     certificates: Certificates
     devices: DevicesAuthority | None
     metrics: Metrics
-    troubles: Troubles
+    heard: Heard
     going_on: set[asyncio.Task[None]] = field(default_factory=set)
+
+    @property
+    def troubles(self) -> Troubles:
+        return self.heard.troubles
 
     async def listen(self, ports: Ports) -> None:
         settings = self.start_.settings
+        tasks, certificates, heard = self.start_.served.tasks, self.certificates, self.heard
         intakes = await open_to_devices(
-            ports, settings, self.start_.served.tasks, self.admission, self.certificates, self.devices, shared=True
+            ports, settings, tasks, self.admission, certificates, self.devices, shared=True, full=lambda: heard.full
         )
         self.metrics.registry.register(Crowds("shuffler", intakes, ports.full_seconds))
 
@@ -156,7 +165,7 @@ async def _assembled(start: Start, line: Line, store: LineStore, heard: Heard) -
     show_queues(metrics.registry, admission=lambda: admission.in_work)
     metrics.registry.register(Conditions("shuffler", heard.troubles))
     timed = TimedAdmission(admission, issuing, metrics.stage(Stage.ADMIT))
-    parts = (store, opening, certificates, devices, metrics, heard.troubles)
+    parts = (store, opening, certificates, devices, metrics, heard)
     acceptor = _Acceptor(start, line, timed, *parts)
     try:
         async with certificates.watched():

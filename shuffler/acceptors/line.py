@@ -49,7 +49,7 @@ class Frame(IntEnum):
     ADMITTED = 9
     """Who is admitted: it is asked for once, and told when it changes."""
     TROUBLED = 10
-    """Which kinds of parts of the service are in trouble."""
+    """Which kinds of parts of the service are in trouble, and whether there is memory for more submissions."""
     STOP = 11
 
 

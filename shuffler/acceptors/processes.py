@@ -20,6 +20,7 @@ from hubbub.protos.errors import HubbubError
 from hubbub.protos.wire import raw
 from hubbub.service import children, listening
 from hubbub.service.errors import StoreError
+from hubbub.service.limits import memory_of
 from hubbub.service.ports import DRAIN_SECONDS, Ports
 from hubbub.service.troubles import Kind, Troubles
 from hubbub.shuffler.acceptors import records
@@ -55,6 +56,8 @@ class Acceptors:
     def __init__(self, settings: Settings, served: Served, desk: Desk, troubles: Troubles, joined: Joined) -> None:
         self._settings, self._served, self._desk = settings, served, desk
         self._troubles, self._joined = troubles, joined
+        # What is held of open rounds is in this process, and not in those that take it.
+        self._memory = memory_of(settings.limits)
         self._all: list[_Acceptor] = []
         self._reserved: list[socket.socket] = []
 
@@ -81,7 +84,7 @@ class Acceptors:
         except BaseException:
             await self.stop()
             raise
-        ports.elsewhere(found, self._tell_troubled)
+        ports.elsewhere(found, self._tell_troubled, self._memory.full)
 
     async def tell(self, admitted: Admitted) -> None:
         """Tell each who is admitted; return when all that run know it."""
@@ -89,8 +92,9 @@ class Acceptors:
         await asyncio.gather(*(each.tell(Frame.ADMITTED, told) for each in self._all))
 
     def _tell_troubled(self, kinds: frozenset[str]) -> None:
+        told = records.write_document({"kinds": sorted(kinds), "full": self._memory.full()})
         for each in self._all:
-            each.tell_soon(Frame.TROUBLED, records.write_document(sorted(kinds)))
+            each.tell_soon(Frame.TROUBLED, told)
 
     async def stop(self) -> None:
         """Have each answer the calls in work, and end."""

@@ -11,7 +11,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -23,7 +23,7 @@ from hubbub.protos.errors import HubbubError, Unreachable
 from hubbub.protos.messages import Receipt
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.transport import TLS
-from hubbub.service import health
+from hubbub.service import health, memory
 from hubbub.service.settings import SettingsError
 from hubbub.service.troubles import Kind
 from hubbub.shuffler.settings import Settings, load
@@ -144,6 +144,35 @@ async def test_files_that_changed_since_the_start_are_for_the_next_one(deploymen
                 with contextlib.suppress(Unreachable):
                     answer = await wire.SubmissionCaller(again).submit(to, made[0], DEADLINE)
         assert answer == Receipt(made[0].id, 0)
+
+
+@pytest.mark.slow
+async def test_they_take_nothing_while_who_keeps_the_rounds_holds_as_much_memory_as_it_may(
+    deployment: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with (
+        asyncio.timeout(60.0),
+        served(deployment) as addresses,
+        channel(addresses["submission"], devices(deployment)) as opened,
+    ):
+        caller = wire.SubmissionCaller(opened)
+        to, made = await seal(caller, deployment.task, 1)
+        # That process is this one.
+        monkeypatch.setattr(memory, "resident", lambda: 2**50)
+        with pytest.raises(Refusal) as failed:
+            await again_and_again(lambda: caller.submit(to, made[0], DEADLINE))
+        assert failed.value.reason is Reason.OVERLOADED
+        monkeypatch.undo()
+        answer = None
+        while answer is None:
+            with contextlib.suppress(Refusal):
+                answer = await caller.submit(to, made[0], DEADLINE)
+        assert answer == Receipt(made[0].id, 0)
+
+
+async def again_and_again(work: Callable[[], Awaitable[object]]) -> None:
+    while True:
+        await work()
 
 
 async def refused(deployment: Deployment, **changes: object) -> str:
