@@ -23,7 +23,7 @@ from hubbub.protos.keys import Role
 from hubbub.protos.wire import raw
 from hubbub.service import logs, loops
 from hubbub.service.certificates import Certificates
-from hubbub.service.cores import keep_memory_in
+from hubbub.service.cores import end_with_parent, keep_memory_in
 from hubbub.service.crowds import Crowds
 from hubbub.service.metrics import Conditions, Metrics
 from hubbub.service.ports import Ports
@@ -207,7 +207,8 @@ async def _serve(start: Start, here: socket.socket) -> None:
 def main() -> None:
     """Answer devices until the other end of stdin says that it is enough."""
     keep_memory_in()
-    # A signal to the whole group, as from a terminal, is for who keeps the rounds: that one says when to stop.
+    end_with_parent()
+    # A signal to all of a unit is for who keeps the rounds: that one says when to stop.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
         signal.signal(number, signal.SIG_IGN)
     here = socket.socket(fileno=os.dup(0))

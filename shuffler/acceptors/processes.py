@@ -186,6 +186,8 @@ class _Acceptor:
                     *children.command("hubbub.shuffler.acceptors.acceptor"),
                     stdin=there.fileno(),
                     env=children.environment(),
+                    # A signal from a terminal is for this process: one that has only begun would die of it.
+                    start_new_session=True,
                 )
             here.setblocking(False)
             await write_start(here, self._start)

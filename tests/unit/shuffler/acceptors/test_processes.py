@@ -224,6 +224,32 @@ def process(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
 
 
 @pytest.mark.slow
+def test_one_that_is_stopped_ends_with_who_is_killed_too(process: subprocess.Popen[bytes]) -> None:
+    """It would keep the port, and whoever is started next would not have it."""
+    pid = acceptors_of(process.pid)[0]
+    os.kill(pid, signal.SIGSTOP)
+    descriptor = os.pidfd_open(pid)
+    process.kill()
+    signal_of_end(descriptor)
+    os.close(descriptor)
+
+
+def test_a_signal_from_a_terminal_while_they_start_drains_all(tmp_path: Path) -> None:
+    Deployment(tmp_path)
+    (tmp_path / "shuffler.toml").write_text(f"acceptors = {ACCEPTORS}\n{SETTINGS}")
+    (tmp_path / "run.py").write_text(RUN)
+    command = [sys.executable, str(tmp_path / "run.py"), str(tmp_path / "shuffler.toml")]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, **pipes, start_new_session=True) as process:  # type: ignore[call-overload]
+        while not acceptors_of(process.pid):
+            assert process.poll() is None
+        os.killpg(process.pid, signal.SIGINT)
+        _, errors = process.communicate(timeout=30)
+    assert process.returncode == 0
+    assert b"Traceback" not in errors
+
+
+@pytest.mark.slow
 def test_lines_of_their_logs_that_are_lost_are_counted_and_told(tmp_path: Path) -> None:
     deployment = Deployment(tmp_path)
     metrics = f'acceptors = {ACCEPTORS}\nmetrics_listen = "127.0.0.1:0"\n'
