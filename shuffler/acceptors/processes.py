@@ -37,6 +37,10 @@ AGAIN_SECONDS = 1.0
 TELL_SECONDS = 10.0
 """How long an acceptor may take to know who is admitted; one that does not know it by then is ended."""
 
+SILENT_LOOKS = 30
+"""After so many looks, one a second, at which nothing came from an acceptor since the one before, it is ended: it says
+once a second how it does, and whoever the system connects with one that stands still waits in vain."""
+
 STOP_SECONDS = DRAIN_SECONDS + 5.0
 """How long an acceptor may drain before it is ended."""
 
@@ -94,6 +98,7 @@ class Acceptors:
     def _tell_troubled(self, kinds: frozenset[str]) -> None:
         told = records.write_document({"kinds": sorted(kinds), "full": self._memory.full()})
         for each in self._all:
+            each.look()
             each.tell_soon(Frame.TROUBLED, told)
 
     async def stop(self) -> None:
@@ -122,6 +127,7 @@ class _Acceptor:
         self._serves: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._stopping = False
         self._why = ""
+        self._served, self._silent = False, 0
         self._met: set[str] = set()
 
     # What it is told
@@ -153,6 +159,16 @@ class _Acceptor:
         """Tell it something, whenever it reads it."""
         if self._line is not None:
             self._line.tell(frame, payload)
+
+    def look(self) -> None:
+        """End it where it has said nothing for long since it served; called once a second.
+
+        Looks are counted and not seconds: after this process itself stood still, all were silent for as long.
+        """
+        self._silent += 1
+        if self._served and self._silent > SILENT_LOOKS:
+            self._why = f"it said nothing for {SILENT_LOOKS} s"
+            _kill(self._process)
 
     async def stop(self) -> None:
         """Have it end, and kill it where it does not."""
@@ -205,6 +221,7 @@ class _Acceptor:
         finally:
             _kill(self._process)
             self._line = self._process = None
+            self._served = False
             line.close()
             self._forget()
         self._ended(self._why or f"its status was {status}")
@@ -225,6 +242,7 @@ class _Acceptor:
     # What it says
 
     async def _answer(self, frame: Frame, payload: bytes) -> bytes:
+        self._silent = 0
         if frame is Frame.SERVING:
             self._serving(records.read_document(payload))
         elif frame is Frame.REPORT:
@@ -239,6 +257,7 @@ class _Acceptor:
             if not self._serves.done():
                 self._serves.set_exception(HubbubError(self._why))
             return
+        self._served = True
         self._troubles.over((_ENDED, self._start.number))
         if not self._serves.done():
             self._serves.set_result(None)

@@ -151,6 +151,33 @@ async def test_one_that_cannot_serve_again_says_why(staged: Staged) -> None:
         assert trouble.text.startswith("acceptor 1 ended, and is started again: the key is of another certificate")
 
 
+async def test_one_that_stands_still_is_ended_and_one_that_says_something_is_not(staged: Staged) -> None:
+    stage = staged(
+        """
+        import signal
+        send(SERVING, 0, {})
+        if life == 1:
+            signal.pause()
+        while told()[0] != STOP:
+            send(COUNT, 0, "a sign of life")
+        """
+    )
+    async with stage.begun() as acceptors:
+        before = stage.pid
+        for _ in range(processes.SILENT_LOOKS):
+            acceptors._tell_troubled(frozenset())
+        await one_turn()
+        assert stage.pid == before
+        acceptors._tell_troubled(frozenset())
+        await until(lambda: any("it said nothing for 30 s" in each.text for each in stage.troubles.now()))
+        await until(lambda: stage.pid not in {None, before} and not stage.troubles.now())
+        after = stage.pid
+        for number in range(1, 2 * processes.SILENT_LOOKS):
+            acceptors._tell_troubled(frozenset())
+            await until(lambda number=number: len(stage.desk.heard) >= number)
+        assert stage.pid == after
+
+
 async def test_one_that_is_being_started_again_stops_as_all_do(staged: Staged, monkeypatch: pytest.MonkeyPatch) -> None:
     stage = staged(
         """
