@@ -82,9 +82,8 @@ class Heard:
     def _troubled(self, kinds: frozenset[str]) -> None:
         for kind in Kind:
             if kind in kinds:
-                self.troubles.meet(
-                    (_KEEPER, kind), kind, "in trouble", "the process that keeps the rounds is in trouble"
-                )
+                # For health alone: who keeps the rounds logs it, and tells the operator.
+                self.troubles.meet((_KEEPER, kind), kind, _KEEPER, "the process that keeps the rounds is in trouble")
             else:
                 self.troubles.over((_KEEPER, kind))
 

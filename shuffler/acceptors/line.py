@@ -133,7 +133,7 @@ class Line(asyncio.Protocol):
         while len(self._buffer) - start >= HEAD.size:
             length, kind, number = HEAD.unpack_from(self._buffer, start)
             if length > MOST_BYTES:
-                _LOG.error("a frame of %d bytes came from the other process of the shuffler", length)
+                _LOG.error("a frame of an acceptor is too long: %s", length)
                 self.close()
                 return
             end = start + HEAD.size + length
