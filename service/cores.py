@@ -6,7 +6,11 @@ This module imports the standard library only, because the command line must wor
 
 from __future__ import annotations
 
+import signal
 import sys
+
+PR_SET_PDEATHSIG = 1
+"""Of `prctl` (linux/prctl.h): the signal that a process is sent when the thread that started it ends."""
 
 PR_SET_DUMPABLE = 4
 """Of `prctl` (linux/prctl.h): whether a process may be dumped."""
@@ -29,3 +33,14 @@ def keep_memory_in() -> None:
         # limit is (core(5)). Of a process that is not dumpable there is no core at all (prctl(2)), and /proc/PID/mem
         # and debuggers are closed to its account. Python has no call for it.
         ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
+
+
+def end_with_parent() -> None:
+    """On Linux, have this process killed when the one that started it ends, even where it is stopped and sees nothing.
+
+    Elsewhere it has to notice by itself.
+    """
+    if sys.platform == "linux":
+        import ctypes
+
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from hubbub.protos.transport import MAXIMUM_MESSAGE_BYTES
@@ -19,6 +20,10 @@ MUTUAL_CALLS = 64
 """Calls in work at once of each kind of caller there: a shuffler needs one per query, an operator one at a time."""
 
 _MEBIBYTE = 1024 * 1024
+
+
+def _never() -> bool:
+    return False
 
 
 def connections_of(settings: LimitSettings, ports: int) -> Connections:
@@ -41,14 +46,27 @@ def operator_intake(settings: LimitSettings, connections: Connections) -> Intake
     return _intake(settings, connections, MUTUAL_CALLS, MUTUAL_SECONDS, MAXIMUM_MESSAGE_BYTES, bounded=False)
 
 
-def device_intake(settings: DeviceLimitSettings, connections: Connections, largest: int) -> Intake:
-    """Return what takes calls in at a port of devices, whose largest request has so many bytes."""
-    return _intake(settings, connections, settings.calls, settings.unfinished_seconds, largest)
+def device_intake(
+    settings: DeviceLimitSettings, connections: Connections, largest: int, full: Callable[[], bool] = _never
+) -> Intake:
+    """Return what takes calls in at a port of devices, whose largest request has so many bytes.
+
+    `full` says whether there is no memory elsewhere for what it takes.
+    """
+    found = _intake(settings, connections, settings.calls, settings.unfinished_seconds, largest)
+    here = found.full
+    found.full = lambda: here() or full()
+    return found
+
+
+def memory_of(settings: LimitSettings) -> Watched:
+    """Return what watches a process's memory, which may be as much as its settings say."""
+    return Watched(settings.memory_mebibytes * _MEBIBYTE)
 
 
 def _intake(
     settings: LimitSettings, connections: Connections, calls: int, seconds: float, largest: int, bounded: bool = True
 ) -> Intake:
     limits = Limits(calls, settings.message_mebibytes * _MEBIBYTE, seconds, largest, connections.most)
-    memory = Watched(settings.memory_mebibytes * _MEBIBYTE if bounded else 0)
+    memory = memory_of(settings) if bounded else Watched(0)
     return Intake(limits, memory.full, memory.held)

@@ -121,18 +121,45 @@ def reserve(address: str) -> tuple[str, list[socket.socket]]:
     check_free(address)
     host, port = parted(address)
     kept: list[socket.socket] = []
-    try:
-        for family, where in resolved(address):
-            kept.append(socket.socket(family, socket.SOCK_STREAM))
-            for option in (socket.SO_REUSEADDR, socket.SO_REUSEPORT):
-                kept[-1].setsockopt(socket.SOL_SOCKET, option, 1)
-            # A name's further addresses have the port that the first one was given.
-            kept[-1].bind((where[0], int(port) or kept[0].getsockname()[1], *where[2:]))
-    except OSError as error:
+    failures = []
+    for family, where in resolved(address):
+        # A name's further addresses have the port that the first one was given.
+        number = port or (kept[0].getsockname()[1] if kept else 0)
+        try:
+            kept.append(_kept(family, (where[0], number, *where[2:])))
+        except OSError as error:
+            failures.append(error)
+    # As in `check_free`: an address of a family that this machine does not have is left out.
+    taken = [failure for failure in failures if failure.errno == errno.EADDRINUSE]
+    if taken or not kept:
         for each in kept:
             each.close()
-        raise cannot_listen(address, error) from error
+        raise cannot_listen(address, (taken or failures)[0])
     return f"{host}:{kept[0].getsockname()[1]}", kept
+
+
+def _kept(family: socket.AddressFamily, where: Any) -> socket.socket:
+    """Return a socket that is bound there, beside which processes of this account can listen that share the port."""
+    try:
+        return _bound(family, where, socket.SO_REUSEPORT)
+    except OSError as error:
+        if error.errno != errno.EADDRINUSE:
+            raise
+    # With this option connections of a service that has just ended are not in the way. It is the second choice: until
+    # somebody listens, whoever has it as well is not kept from the port.
+    return _bound(family, where, socket.SO_REUSEPORT, socket.SO_REUSEADDR)
+
+
+def _bound(family: socket.AddressFamily, where: Any, *options: int) -> socket.socket:
+    found = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        for option in options:
+            found.setsockopt(socket.SOL_SOCKET, option, 1)
+        found.bind(where)
+    except BaseException:
+        found.close()
+        raise
+    return found
 
 
 def check_free(address: str) -> None:

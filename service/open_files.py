@@ -11,6 +11,7 @@ import structlog
 RESERVED = 256
 """Files beside connections: stores, logs, pipes, processes, and the metrics port."""
 
+_FILES = "/proc/self/fd"
 _TABLES = ("/proc/self/net/tcp", "/proc/self/net/tcp6")
 
 FEWEST_CONNECTIONS = 16
@@ -52,19 +53,30 @@ def fitting(connections: int, ports: int) -> int:
 def connections_at(port: int, enough: int) -> int:
     """Return how many connections a port of this process has, if they may be `enough`; else 0.
 
-    Whoever has not agreed on TLS yet is among them. 0 where the system does not say (it has no /proc).
+    Whoever has not agreed on TLS yet is among them, and whoever came to another process at the same port is not. 0
+    where the system does not say (it has no /proc).
     """
     try:
         # Counting files is cheap; the table of connections is that of the whole machine.
-        if len(os.listdir("/proc/self/fd")) < enough:  # noqa: PTH208 - names alone, of which there are thousands
+        names = os.listdir(_FILES)  # noqa: PTH208 - names alone, of which there are thousands
+        if len(names) < enough:
             return 0
         tables = [path.read_text().splitlines()[1:] for path in map(Path, _TABLES) if path.exists()]
     except OSError:
         return 0
     ours = f":{port:04X}"
-    return sum(_established(line, ours) for lines in tables for line in lines)
+    found = {inode for lines in tables for line in lines if (inode := _established(line, ours))}
+    return len(found & {_inode(name) for name in names}) if len(found) >= enough else 0
 
 
-def _established(line: str, ours: str) -> bool:
-    _, local, _, state, *_ = line.split(maxsplit=4)
-    return local.endswith(ours) and state == "01"
+def _established(line: str, ours: str) -> str:
+    """Return the inode of a connection at that port; nothing for what is none."""
+    _, local, _, state, _, _, _, _, _, inode, *_ = line.split(maxsplit=10)
+    return inode if local.endswith(ours) and state == "01" else ""
+
+
+def _inode(name: str) -> str:
+    try:
+        return os.readlink(f"{_FILES}/{name}").removeprefix("socket:[").removesuffix("]")  # noqa: PTH115 - as above
+    except OSError:  # closed meanwhile
+        return ""

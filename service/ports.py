@@ -56,6 +56,7 @@ class Ports:
         self._crowds: list[Crowd] = []
         self._intakes: list[Intake] = []
         self._others: list[Tell] = []
+        self._full: list[Callable[[], bool]] = []
 
     async def open(
         self,
@@ -123,10 +124,15 @@ class Ports:
             await self._close(None)
             raise
 
-    def elsewhere(self, addresses: Mapping[str, str], tell: Tell) -> None:
-        """Note ports that other processes of this service have open; `tell` has their health say what is in trouble."""
+    def elsewhere(self, addresses: Mapping[str, str], tell: Tell, full: Callable[[], bool]) -> None:
+        """Note ports that other processes of this service have open.
+
+        `tell` has their health say what is in trouble, `full` whether they refuse calls, as this process holds as much
+        memory as it may.
+        """
         self._addresses.update(addresses)
         self._others.append(tell)
+        self._full.append(full)
 
     async def serving(self, announce: Announce | None) -> None:
         """Say that all ports serve."""
@@ -147,7 +153,7 @@ class Ports:
 
     def full(self) -> bool:
         """Return whether a port refuses calls, as the process holds as much memory as it may."""
-        return any(intake.full() for intake in self._intakes)
+        return any(intake.full() for intake in self._intakes) or any(full() for full in self._full)
 
     async def tell(self, in_trouble: frozenset[str]) -> None:
         """Have health say which kinds of parts of the service are in trouble."""

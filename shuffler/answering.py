@@ -1,4 +1,4 @@
-"""Answering: what every process has that answers devices and keeps no rounds: replicas, and acceptors."""
+"""Answering: what processes have that answer devices and keep no rounds: replicas, and acceptors."""
 
 from __future__ import annotations
 

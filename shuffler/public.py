@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from hubbub.protos import wire
 from hubbub.protos.wire.intake import Intake
 from hubbub.service import listening
@@ -26,10 +28,12 @@ async def open_to_devices(
     others: int = 0,
     *,
     shared: bool = False,
+    full: Callable[[], bool] = lambda: False,
 ) -> dict[str, Intake]:
     """Open the devices' ports, and return their intakes by name; so many `others` share the limit of connections.
 
-    At ports that are `shared`, other processes of this service listen, too.
+    At ports that are `shared`, other processes of this service listen, too; `full` says whether the one that keeps what
+    is taken has no memory for more.
 
     Raises:
         HubbubError: where an address cannot be used.
@@ -43,7 +47,7 @@ async def open_to_devices(
     envelope_bytes = max(task.outer_bytes for task in tasks.values())
     largest = wire.largest_submissions(envelope_bytes)
     many = connections_of_devices(limits, len(names) + others)
-    intakes = {name: device_intake(limits, many, largest) for name in names}
+    intakes = {name: device_intake(limits, many, largest, full) for name in names}
     service, server = wire.SUBMISSION_SERVICE, listening.new_server(many, largest, shared=shared)
     wire.serve_submissions(server, admission, intakes["submission"], envelope_bytes)
     everyone = certificates.server(mutual=False)

@@ -26,6 +26,7 @@ from hubbub.service.troubles import Troubles
 from hubbub.shuffler.acceptors.desk import Desk, SharedCredentials
 from hubbub.shuffler.acceptors.joined import Joined, JoinedRegistry
 from hubbub.shuffler.acceptors.processes import Acceptors
+from hubbub.shuffler.acceptors.starting import Served
 from hubbub.shuffler.admit import Admission
 from hubbub.shuffler.certified import DevicesAuthority, check_devices, devices_authority
 from hubbub.shuffler.control import Control
@@ -132,7 +133,8 @@ async def _assembled(
     own, observe, order = (tasks, store, identity), timed_steps(metrics.stage), order_by(settings.spark)
     rounds = Rounds(*own, analyzer, settings.analyzer, clock=clock, observe=observe, troubles=troubles, order=order)
     desk = Desk(store, credentials, rounds.damaged_keys)
-    acceptors = Acceptors(settings, identity.public, desk, troubles, joined) if settings.acceptors else None
+    served = Served(load_public(settings.operator_key), identity.public, tasks)
+    acceptors = Acceptors(settings, served, desk, troubles, joined) if settings.acceptors else None
     try:
         queue = Queue(settings.queue, settings.queue_seconds)
         admission = Admission(tasks, store, openers, clock, queue, credentials, room, rounds.damaged_keys)

@@ -23,33 +23,33 @@ from hubbub.protos.keys import Role
 from hubbub.protos.wire import raw
 from hubbub.service import logs, loops
 from hubbub.service.certificates import Certificates
-from hubbub.service.cores import keep_memory_in
+from hubbub.service.cores import end_with_parent, keep_memory_in
 from hubbub.service.crowds import Crowds
-from hubbub.service.metrics import Metrics
+from hubbub.service.metrics import Conditions, Metrics
 from hubbub.service.ports import Ports
 from hubbub.service.run import run
 from hubbub.service.troubles import Kind, Troubles
 from hubbub.shuffler.acceptors import records
 from hubbub.shuffler.acceptors.joined import pictured
-from hubbub.shuffler.acceptors.line import Frame, Line
+from hubbub.shuffler.acceptors.line import HEAD, Frame, Line
 from hubbub.shuffler.acceptors.opening import Opening
 from hubbub.shuffler.acceptors.starting import Start, read_start
 from hubbub.shuffler.acceptors.store import LineStore
 from hubbub.shuffler.admit import Admission
-from hubbub.shuffler.answering import show_queues, tasks_for
+from hubbub.shuffler.answering import show_queues
 from hubbub.shuffler.certified import DevicesAuthority, devices_authority
 from hubbub.shuffler.credentials import Credentials
-from hubbub.shuffler.enrolment import Issuing, Rate
+from hubbub.shuffler.enrolment import Issuing, Rate, signers_of_tickets
 from hubbub.shuffler.metrics import PREFIX, Stage, TimedAdmission
 from hubbub.shuffler.public import open_to_devices
 from hubbub.shuffler.queue import Queue
 from hubbub.shuffler.room import Room
-from hubbub.shuffler.tasks import Tasks
 
 REPORT_SECONDS = 1.0
 """How often an acceptor says what holds it up, and shows its metrics; and forgets what is old."""
 
 _KEEPER = "keeper"
+_LOST = "log lines were lost"
 
 
 class Heard:
@@ -58,13 +58,17 @@ class Heard:
     def __init__(self) -> None:
         self.store: LineStore | None = None
         self.credentials, self.troubles, self.stop = Credentials(), Troubles(logged=False), asyncio.Event()
+        self.full = False
+        """Whether who keeps the rounds has no memory for more submissions."""
 
     async def answer(self, frame: Frame, payload: bytes) -> bytes:
         """Take what was told."""
         if frame is Frame.ADMITTED:
             await self.admitted(payload)
         elif frame is Frame.TROUBLED:
-            self._troubled(frozenset(records.read_document(payload)))
+            told = records.read_document(payload)
+            self.full = told["full"]
+            self._troubled(frozenset(told["kinds"]))
         elif frame is Frame.STOP:
             self.stop.set()
         return b""
@@ -78,9 +82,8 @@ class Heard:
     def _troubled(self, kinds: frozenset[str]) -> None:
         for kind in Kind:
             if kind in kinds:
-                self.troubles.meet(
-                    (_KEEPER, kind), kind, "in trouble", "the process that keeps the rounds is in trouble"
-                )
+                # For health alone: who keeps the rounds logs it, and tells the operator.
+                self.troubles.meet((_KEEPER, kind), kind, _KEEPER, "the process that keeps the rounds is in trouble")
             else:
                 self.troubles.over((_KEEPER, kind))
 
@@ -89,20 +92,24 @@ class Heard:
 class _Acceptor:
     start_: Start
     line: Line
-    tasks: Tasks
     admission: TimedAdmission
     store: LineStore
     opening: Opening
     certificates: Certificates
     devices: DevicesAuthority | None
     metrics: Metrics
-    troubles: Troubles
+    heard: Heard
     going_on: set[asyncio.Task[None]] = field(default_factory=set)
+
+    @property
+    def troubles(self) -> Troubles:
+        return self.heard.troubles
 
     async def listen(self, ports: Ports) -> None:
         settings = self.start_.settings
+        tasks, certificates, heard = self.start_.served.tasks, self.certificates, self.heard
         intakes = await open_to_devices(
-            ports, settings, self.tasks, self.admission, self.certificates, self.devices, shared=True
+            ports, settings, tasks, self.admission, certificates, self.devices, shared=True, full=lambda: heard.full
         )
         self.metrics.registry.register(Crowds("shuffler", intakes, ports.full_seconds))
 
@@ -114,7 +121,9 @@ class _Acceptor:
             await asyncio.sleep(REPORT_SECONDS)
             self.store.forget()
             self.opening.forget()
-            self.report()
+            # The next one says all that this one would.
+            if self.line.clear:
+                self.report()
 
     def report(self) -> None:
         """Say what holds this one up, and show its metrics."""
@@ -123,6 +132,11 @@ class _Acceptor:
             for key, event, trouble in self.troubles.lasting()
             if not (isinstance(key, tuple) and key[0] == _KEEPER)
         ]
+        lines, _since, why = logs.untold()
+        if lines:
+            # The same words however many they are: others would be logged each time.
+            text = f"lines of its log were lost: {why}; work goes on, look at where its stderr goes"
+            mine.append([_LOST, Kind.LOG, _LOST, text])
         shown = pictured(self.metrics.registry, PREFIX)
         self.line.tell(Frame.REPORT, records.write_document({"troubles": mine, "metrics": shown}))
 
@@ -133,7 +147,8 @@ class _Acceptor:
 @contextlib.asynccontextmanager
 async def _assembled(start: Start, line: Line, store: LineStore, heard: Heard) -> AsyncIterator[_Acceptor]:
     settings, clock = start.settings, time.time
-    tasks, who = tasks_for(settings, start.shuffler)
+    served, tasks = start.served, start.served.tasks
+    who = signers_of_tickets(served.operator, served.shuffler, tasks)
     devices = devices_authority(settings)
     check = None if devices is None else devices.check
     certificates = Certificates(Role.SHUFFLER, settings.tls.paths(), None, clock, check)
@@ -147,9 +162,10 @@ async def _assembled(start: Start, line: Line, store: LineStore, heard: Heard) -
     admission = Admission(tasks, store, opening, clock, queue, heard.credentials, room, store.damaged)
     issuing = Issuing(heard.credentials, store, *who, clock, rate)
     show_queues(metrics.registry, admission=lambda: admission.in_work)
+    metrics.registry.register(Conditions("shuffler", heard.troubles))
     timed = TimedAdmission(admission, issuing, metrics.stage(Stage.ADMIT))
-    parts = (store, opening, certificates, devices, metrics, heard.troubles)
-    acceptor = _Acceptor(start, line, tasks, timed, *parts)
+    parts = (store, opening, certificates, devices, metrics, heard)
+    acceptor = _Acceptor(start, line, timed, *parts)
     try:
         async with certificates.watched():
             yield acceptor
@@ -157,6 +173,7 @@ async def _assembled(start: Start, line: Line, store: LineStore, heard: Heard) -
         for task in acceptor.going_on:
             task.cancel()
         await asyncio.gather(*acceptor.going_on, return_exceptions=True)
+        store.tell_counts()
         acceptor.report()
 
 
@@ -189,11 +206,17 @@ async def _serve(start: Start, here: socket.socket) -> None:
 def main() -> None:
     """Answer devices until the other end of stdin says that it is enough."""
     keep_memory_in()
-    # A signal to the whole group, as from a terminal, is for who keeps the rounds: that one says when to stop.
+    end_with_parent()
+    # A signal to all of a unit is for who keeps the rounds: that one says when to stop.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
         signal.signal(number, signal.SIG_IGN)
     here = socket.socket(fileno=os.dup(0))
-    start = read_start(here)
+    try:
+        start = read_start(here)
+    except HubbubError as error:
+        payload = records.write_document({"error": str(error)})
+        here.sendall(HEAD.pack(len(payload), Frame.SERVING, 0) + payload)
+        return
     loops.run(lambda: _serve(start, here), start.settings.event_loop)
 
 

@@ -14,6 +14,9 @@ from hubbub.service.coarse import CoarseRegistry, Counts, Exact
 _Key = tuple[str, frozenset[tuple[str, str]]]
 """A sample's name and labels."""
 
+_GONE = 0
+"""Those that have ended, beside acceptors, which are counted from 1 on."""
+
 _LEFT_OUT = ("_build", "_troubles")
 """What each process says of itself, and is said once."""
 
@@ -28,11 +31,13 @@ def pictured(registry: CollectorRegistry, prefix: str) -> list[Any]:
 
 
 class Joined:
-    """What acceptors pictured last. What was counted by one that has ended stays counted."""
+    """What acceptors pictured last. What was counted by one that has ended stays counted.
+
+    Metrics are collected in threads of their own: each change of what is shown is a single assignment.
+    """
 
     def __init__(self) -> None:
-        self._of: dict[int, dict[_Key, float]] = {}
-        self._gone: dict[_Key, float] = {}
+        self._shown: dict[int, dict[_Key, float]] = {_GONE: {}}
         self._labels: dict[_Key, tuple[str, dict[str, str]]] = {}
         self._families: dict[str, tuple[str, str]] = {}
 
@@ -45,18 +50,21 @@ class Joined:
                 key = sample, frozenset(labels.items())
                 self._labels[key] = name, labels
                 values[key] = values.get(key, 0.0) + value
-        self._of[acceptor] = values
+        self._shown = {**self._shown, acceptor: values}
 
     def end(self, acceptor: int) -> None:
         """Note that an acceptor has ended: what it counted stays, what it held does not."""
-        for key, value in self._of.pop(acceptor, {}).items():
+        shown = dict(self._shown)
+        gone = dict(shown[_GONE])
+        for key, value in shown.pop(acceptor, {}).items():
             name, _labels = self._labels[key]
             if self._families[name][1] != "gauge":
-                self._gone[key] = self._gone.get(key, 0.0) + value
+                gone[key] = gone.get(key, 0.0) + value
+        self._shown = {**shown, _GONE: gone}
 
     def onto(self, families: Iterable[Metric]) -> Iterator[Metric]:
         """Return families with what acceptors show added to their samples, and what these alone show behind them."""
-        shown = [self._gone, *self._of.values()]
+        shown = list(self._shown.values())
         own: dict[str, list[Sample]] = {}
         for key, (name, labels) in list(self._labels.items()):
             value = sum(each.get(key, 0.0) for each in shown)

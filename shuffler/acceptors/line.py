@@ -7,7 +7,6 @@ asked. Frames are plain records and messages; nothing that is read here makes co
 from __future__ import annotations
 
 import asyncio
-import itertools
 import logging
 import struct
 from collections.abc import Awaitable, Callable
@@ -20,8 +19,14 @@ from hubbub.service.errors import StoreError
 HEAD = struct.Struct(">IBI")
 """A frame's beginning: the bytes that follow it, what it is, and its number; 0 where no answer is awaited."""
 
+LAST_NUMBER = 2**32 - 1
+"""The largest number of a frame; 1 follows it. A busy line comes to it within days."""
+
 MOST_BYTES = 256 * 1024 * 1024
 """The longest frame: more than the largest call of devices, opened."""
+
+CLEAR_BYTES = 64 * 1024
+"""What may wait to be sent on a line that is clear, beside what the socket has."""
 
 _LOG = logging.getLogger(__name__)
 
@@ -44,7 +49,7 @@ class Frame(IntEnum):
     ADMITTED = 9
     """Who is admitted: it is asked for once, and told when it changes."""
     TROUBLED = 10
-    """Which kinds of parts of the service are in trouble."""
+    """Which kinds of parts of the service are in trouble, and whether there is memory for more submissions."""
     STOP = 11
 
 
@@ -63,7 +68,7 @@ class Line(asyncio.Protocol):
         self._answer, self._lost = answer, lost
         self._transport: asyncio.Transport | None = None
         self._buffer = bytearray()
-        self._numbers = itertools.count(1)
+        self._number = 0
         self._asked: dict[int, asyncio.Future[bytes]] = {}
         self._in_work: set[asyncio.Task[None]] = set()
 
@@ -72,13 +77,18 @@ class Line(asyncio.Protocol):
         """How many answers are awaited."""
         return len(self._asked)
 
+    @property
+    def clear(self) -> bool:
+        """Whether the other side takes what is sent; where it does not, what needs no answer had better wait."""
+        return self._transport is not None and self._transport.get_write_buffer_size() <= CLEAR_BYTES
+
     async def ask(self, frame: Frame, payload: bytes = b"") -> bytes:
         """Return the other side's answer. The frame is on its way before anything is waited for.
 
         Raises:
             LineLostError: where the other side could not, or is gone.
         """
-        number = next(self._numbers)
+        number = self._next_number()
         answered: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         self._asked[number] = answered
         try:
@@ -86,6 +96,13 @@ class Line(asyncio.Protocol):
             return await answered
         finally:
             self._asked.pop(number, None)
+
+    def _next_number(self) -> int:
+        """One that nobody waits for: an answer may be awaited for as long as the other side is stopped."""
+        while True:
+            self._number = self._number % LAST_NUMBER + 1
+            if self._number not in self._asked:
+                return self._number
 
     def tell(self, frame: Frame, payload: bytes = b"") -> None:
         """Send what needs no answer; to nobody, where the other side is gone."""
@@ -116,7 +133,7 @@ class Line(asyncio.Protocol):
         while len(self._buffer) - start >= HEAD.size:
             length, kind, number = HEAD.unpack_from(self._buffer, start)
             if length > MOST_BYTES:
-                _LOG.error("a frame of %d bytes came from the other process of the shuffler", length)
+                _LOG.error("a frame of an acceptor is too long: %s", length)
                 self.close()
                 return
             end = start + HEAD.size + length

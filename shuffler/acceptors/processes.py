@@ -20,13 +20,14 @@ from hubbub.protos.errors import HubbubError
 from hubbub.protos.wire import raw
 from hubbub.service import children, listening
 from hubbub.service.errors import StoreError
+from hubbub.service.limits import memory_of
 from hubbub.service.ports import DRAIN_SECONDS, Ports
 from hubbub.service.troubles import Kind, Troubles
 from hubbub.shuffler.acceptors import records
 from hubbub.shuffler.acceptors.desk import Desk
 from hubbub.shuffler.acceptors.joined import Joined
 from hubbub.shuffler.acceptors.line import Frame, Line
-from hubbub.shuffler.acceptors.starting import Start, write_start
+from hubbub.shuffler.acceptors.starting import Served, Start, write_start
 from hubbub.shuffler.exposure import warn_if_exposed
 from hubbub.shuffler.settings import Settings
 
@@ -34,7 +35,11 @@ AGAIN_SECONDS = 1.0
 """Pause before one that ended soon after its start is started again."""
 
 TELL_SECONDS = 10.0
-"""How long an acceptor may take to know who is admitted; one that takes longer is ended, and begins with what is so."""
+"""How long an acceptor may take to know who is admitted; one that does not know it by then is ended."""
+
+SILENT_LOOKS = 30
+"""After so many looks, one a second, at which nothing came from an acceptor since the one before, it is ended: it says
+once a second how it does, and whoever the system connects with one that stands still waits in vain."""
 
 STOP_SECONDS = DRAIN_SECONDS + 5.0
 """How long an acceptor may drain before it is ended."""
@@ -49,12 +54,14 @@ _LOG = structlog.get_logger(__name__)
 class Acceptors:
     """The acceptors of a shuffler, as many as `settings` say, whose questions `desk` answers.
 
-    `troubles` are told of theirs, `joined` of what they count. `shuffler` is the identity (32 bytes, public).
+    `troubles` are told of theirs, `joined` of what they count.
     """
 
-    def __init__(self, settings: Settings, shuffler: bytes, desk: Desk, troubles: Troubles, joined: Joined) -> None:
-        self._settings, self._shuffler, self._desk = settings, shuffler, desk
+    def __init__(self, settings: Settings, served: Served, desk: Desk, troubles: Troubles, joined: Joined) -> None:
+        self._settings, self._served, self._desk = settings, served, desk
         self._troubles, self._joined = troubles, joined
+        # What is held of open rounds is in this process, and not in those that take it.
+        self._memory = memory_of(settings.limits)
         self._all: list[_Acceptor] = []
         self._reserved: list[socket.socket] = []
 
@@ -74,14 +81,14 @@ class Acceptors:
                     self._reserved += reserved
             known = self._settings.model_copy(update={PORTS[name]: address for name, address in found.items()})
             self._all = [
-                _Acceptor(Start(known, self._shuffler, number), self._desk, self._troubles, self._joined)
+                _Acceptor(Start(known, self._served, number), self._desk, self._troubles, self._joined)
                 for number in range(1, self._settings.acceptors + 1)
             ]
             await asyncio.gather(*(each.start() for each in self._all))
         except BaseException:
             await self.stop()
             raise
-        ports.elsewhere(found, self._tell_troubled)
+        ports.elsewhere(found, self._tell_troubled, self._memory.full)
 
     async def tell(self, admitted: Admitted) -> None:
         """Tell each who is admitted; return when all that run know it."""
@@ -89,8 +96,10 @@ class Acceptors:
         await asyncio.gather(*(each.tell(Frame.ADMITTED, told) for each in self._all))
 
     def _tell_troubled(self, kinds: frozenset[str]) -> None:
+        told = records.write_document({"kinds": sorted(kinds), "full": self._memory.full()})
         for each in self._all:
-            each.tell_soon(Frame.TROUBLED, records.write_document(sorted(kinds)))
+            each.look()
+            each.tell_soon(Frame.TROUBLED, told)
 
     async def stop(self) -> None:
         """Have each answer the calls in work, and end."""
@@ -99,6 +108,12 @@ class Acceptors:
         for each in self._reserved:
             each.close()
         self._reserved = []
+
+
+def _kill(process: Process | None) -> None:
+    if process is not None:
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
 
 
 class _Acceptor:
@@ -111,6 +126,8 @@ class _Acceptor:
         self._running: asyncio.Task[None] | None = None
         self._serves: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._stopping = False
+        self._why = ""
+        self._served, self._silent = False, 0
         self._met: set[str] = set()
 
     # What it is told
@@ -125,21 +142,33 @@ class _Acceptor:
         await self._serves
 
     async def tell(self, frame: Frame, payload: bytes) -> None:
-        """Tell it something, and return when it knows; one that does not answer is ended."""
-        if self._line is None:
-            return
+        """Tell it something, and return when it knows; one that does not say so is ended."""
+        line, process = self._line, self._process
+        if line is None or process is None:
+            return  # whichever comes asks
         try:
             async with asyncio.timeout(TELL_SECONDS):
-                await self._line.ask(frame, payload)
-        except StoreError:
-            pass  # it has ended; the next one asks
-        except TimeoutError:
-            self._kill()
+                await line.ask(frame, payload)
+        except (StoreError, TimeoutError):
+            # It has ended, it cannot take what it was told, or it stands still: it must not go on with what was so.
+            _kill(process)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(process.wait(), TELL_SECONDS)
 
     def tell_soon(self, frame: Frame, payload: bytes) -> None:
         """Tell it something, whenever it reads it."""
         if self._line is not None:
             self._line.tell(frame, payload)
+
+    def look(self) -> None:
+        """End it where it has said nothing for long since it served; called once a second.
+
+        Looks are counted and not seconds: after this process itself stood still, all were silent for as long.
+        """
+        self._silent += 1
+        if self._served and self._silent > SILENT_LOOKS:
+            self._why = f"it said nothing for {SILENT_LOOKS} s"
+            _kill(self._process)
 
     async def stop(self) -> None:
         """Have it end, and kill it where it does not."""
@@ -148,14 +177,9 @@ class _Acceptor:
         if self._running is not None:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(asyncio.shield(self._running), STOP_SECONDS)
-            self._kill()
+            _kill(self._process)
             self._running.cancel()
             await asyncio.gather(self._running, return_exceptions=True)
-
-    def _kill(self) -> None:
-        if self._process is not None:
-            with contextlib.suppress(ProcessLookupError):
-                self._process.kill()
 
     # Its life
 
@@ -170,6 +194,7 @@ class _Acceptor:
                 await asyncio.sleep(AGAIN_SECONDS)
 
     async def _once(self) -> None:
+        self._why = ""
         here, there = socket.socketpair()
         try:
             with there:
@@ -177,23 +202,29 @@ class _Acceptor:
                     *children.command("hubbub.shuffler.acceptors.acceptor"),
                     stdin=there.fileno(),
                     env=children.environment(),
+                    # A signal from a terminal is for this process: one that has only begun would die of it.
+                    start_new_session=True,
                 )
-            write_start(here, self._start)
             here.setblocking(False)
+            await write_start(here, self._start)
             line = Line(self._answer, lambda: None)
             await asyncio.get_running_loop().create_unix_connection(lambda: line, sock=here)
         except BaseException:
             here.close()
             raise
         self._line = line
+        if self._stopping:
+            # All were told to stop when this one had no line yet.
+            self.tell_soon(Frame.STOP, b"")
         try:
             status = await process.wait()
         finally:
-            self._kill()
+            _kill(self._process)
             self._line = self._process = None
+            self._served = False
             line.close()
             self._forget()
-        self._ended(f"its status was {status}")
+        self._ended(self._why or f"its status was {status}")
 
     def _ended(self, why: str) -> None:
         if not self._serves.done():
@@ -211,6 +242,7 @@ class _Acceptor:
     # What it says
 
     async def _answer(self, frame: Frame, payload: bytes) -> bytes:
+        self._silent = 0
         if frame is Frame.SERVING:
             self._serving(records.read_document(payload))
         elif frame is Frame.REPORT:
@@ -221,9 +253,11 @@ class _Acceptor:
 
     def _serving(self, told: dict[str, Any]) -> None:
         if "error" in told:
+            self._why = told["error"]
             if not self._serves.done():
-                self._serves.set_exception(HubbubError(told["error"]))
+                self._serves.set_exception(HubbubError(self._why))
             return
+        self._served = True
         self._troubles.over((_ENDED, self._start.number))
         if not self._serves.done():
             self._serves.set_result(None)

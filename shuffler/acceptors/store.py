@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
 from hubbub.protos.admitted import Admitted, Master, Revoked, Spent
@@ -16,10 +17,13 @@ from hubbub.protos.wire import raw
 from hubbub.shuffler.acceptors import records
 from hubbub.shuffler.acceptors.line import Frame, Line
 from hubbub.shuffler.acceptors.records import Looked
-from hubbub.shuffler.records import Held, Opened, Round, RoundId
+from hubbub.shuffler.records import ANY_ROUND, Held, Opened, Round, RoundId
 
 FRESH_SECONDS = 1.0
 """How long what was told of a round is used."""
+
+COUNTED_ROUNDS = 1000
+"""Rounds whose refusals are counted apart while they cannot be told: devices may name any."""
 
 
 class LineStore:
@@ -31,6 +35,7 @@ class LineStore:
         self._line, self._fresh, self._monotonic = line, fresh, monotonic
         self._seen: dict[RoundId, tuple[float, Looked | None]] = {}
         self._looking: dict[RoundId, asyncio.Task[Looked | None]] = {}
+        self._counts: dict[RoundId, Counter[str]] = {}
         self.damaged: set[int] = set()
         """The `Round.key` of rounds whose private key opens nothing, as far as they were looked at."""
         self.admitted = Admitted(b"")
@@ -77,7 +82,9 @@ class LineStore:
         return looked
 
     def forget(self) -> None:
-        """Forget what is not fresh any more; called once a second."""
+        """Forget what is not fresh any more, and tell what was counted; called once a second."""
+        if self._line.clear:
+            self.tell_counts()
         now = self._monotonic()
         self._seen = {which: seen for which, seen in self._seen.items() if now - seen[0] < self._fresh}
 
@@ -96,8 +103,19 @@ class LineStore:
         return records.read_outcomes(await self._line.ask(Frame.HOLD, asked))
 
     def count(self, task_id: bytes, number: int, names: Mapping[str, int]) -> None:
-        """Have refusals counted."""
-        self._line.tell(Frame.COUNT, records.write_counts(task_id, number, names))
+        """Have refusals counted; while whoever counts them takes nothing, they are added up here."""
+        counted = (task_id, number)
+        if counted not in self._counts and len(self._counts) >= COUNTED_ROUNDS:
+            counted = (task_id, ANY_ROUND)
+        self._counts.setdefault(counted, Counter()).update(names)
+        if self._line.clear:
+            self.tell_counts()
+
+    def tell_counts(self) -> None:
+        """Tell the refusals that were added up."""
+        counts, self._counts = self._counts, {}
+        for counted, names in counts.items():
+            self._line.tell(Frame.COUNT, records.write_counts(*counted, names))
 
     # Who is admitted
 

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
+from unit.shuffler.acceptors.test_processes import acceptors_of
 
 from hubbub.client import Device
 from hubbub.deploy.chain import change
@@ -116,9 +117,12 @@ class Pair:
         assert refused is Reason.NOT_READY
 
 
-async def test_a_standby_goes_on_with_a_round_whose_keeper_was_killed_or_stopped(tmp_path: Path) -> None:
-    names = [f"device {number}" for number in range(DEVICES)]
-    async with LocalPipeline(draft(), tmp_path / "pipeline", database=postgres.new_database()) as pipeline:
+@pytest.mark.parametrize("acceptors", [0, 2])
+async def test_a_standby_goes_on_with_a_round_whose_keeper_was_killed_or_stopped(
+    tmp_path: Path, acceptors: int
+) -> None:
+    names, database = [f"device {number}" for number in range(DEVICES)], postgres.new_database()
+    async with LocalPipeline(draft(), tmp_path / "pipeline", database=database, acceptors=acceptors) as pipeline:
         await pipeline.stop(Role.SHUFFLER)
         pair = Pair(pipeline)
         try:
@@ -142,6 +146,8 @@ async def test_a_standby_goes_on_with_a_round_whose_keeper_was_killed_or_stopped
             await pair.submit(0, names[80:])
             os.kill(pid, signal.SIGCONT)
             await pair.stands_by(1)
+            # Nobody is answered by what it had started.
+            assert not acceptors_of(pid)
             assert await pair.held(0) == DEVICES
             await pair.follows(0, 2)
             # Killed while the batch waits for the analyzer: the standby delivers it.

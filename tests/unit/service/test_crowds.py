@@ -102,5 +102,6 @@ def test_a_port_whose_connections_are_all_taken_says_so() -> None:
             crowd.look(troubles)
             assert (count, bool(troubles.now())) == (count, count >= 3)
             stack.enter_context(socket.create_connection(server.getsockname(), 10))
+            stack.enter_context(server.accept()[0])
         assert "the submission port refuses calls: 3 connections are open, and further" in troubles.now()[0].text
     assert places.refused == {Limit.CONNECTIONS: 1}

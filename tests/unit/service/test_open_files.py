@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import socket
 import subprocess
 import sys
 
 import structlog
 
-from hubbub.service.open_files import FEWEST_CONNECTIONS, RESERVED, fitting
+from hubbub.service.open_files import FEWEST_CONNECTIONS, RESERVED, connections_at, fitting
 
 SHOW = """
 import json, resource, sys
@@ -42,3 +43,22 @@ def test_fewer_connections_than_set_are_logged_with_what_to_do() -> None:
     (line,) = logs
     assert line["event"] == "fewer connections than set"
     assert f"LimitNOFILE, ulimit -n) to {2 * 10**9 + RESERVED}" in line["hint"]
+
+
+def test_connections_of_another_process_at_the_same_port_are_not_counted() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        callers = [socket.create_connection(server.getsockname()) for _ in range(30)]
+        accepted = [server.accept()[0] for _ in callers]
+        assert connections_at(port, 30) == 30
+        assert connections_at(port, 10_000) == 0
+        holds = [sys.executable, "-c", "import sys; print(flush=True); sys.stdin.read()"]
+        files = [each.fileno() for each in accepted[:20]]
+        with subprocess.Popen(holds, pass_fds=files, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+            assert other.stdout is not None
+            other.stdout.readline()
+            for each in accepted[:20]:
+                each.close()
+            assert connections_at(port, 10) == 10
+        for each in (*callers, *accepted):
+            each.close()

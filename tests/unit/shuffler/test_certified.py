@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -81,11 +82,20 @@ class Running:
     addresses: dict[str, str]
 
 
+@asynccontextmanager
+async def begun(folder: Path, **changes: object) -> AsyncIterator[Running]:
+    deployment = Certified(folder)
+    async with (
+        analyzer_at(deployment) as (name, _),
+        running(deployment.settings(name).model_copy(update=changes)) as addresses,
+    ):
+        yield Running(deployment, addresses)
+
+
 @pytest.fixture
 async def live(tmp_path: Path) -> AsyncIterator[Running]:
-    deployment = Certified(tmp_path)
-    async with analyzer_at(deployment) as (name, _), running(deployment.settings(name)) as addresses:
-        yield Running(deployment, addresses)
+    async with begun(tmp_path) as found:
+        yield found
 
 
 async def sent(live: Running, tls: TLS, state: str, port: str = "devices") -> Reason | None:
@@ -104,6 +114,17 @@ async def test_each_certificate_has_one_submission_a_round(live: Running) -> Non
     assert await sent(live, one, "first") is None
     assert await sent(live, one, "again, with another state file") is Reason.ID_CONFLICT
     assert await sent(live, other, "second") is None
+
+
+@pytest.mark.slow
+async def test_acceptors_tell_devices_by_their_certificates_at_a_port_that_they_share(tmp_path: Path) -> None:
+    async with begun(tmp_path, acceptors=2, event_loop="uvloop") as live:
+        tls = [live.deployment.issue(f"kiosk-{number}") for number in range(4)]
+        for number, each in enumerate(tls):
+            assert await sent(live, each, f"first {number}") is None
+            # Whichever of them is asked, by another connection: the place is taken.
+            assert await sent(live, each, f"another {number}") is Reason.ID_CONFLICT
+        assert await sent(live, tls[0], "elsewhere", port="submission") is Reason.NOT_ENROLLED
 
 
 def second_signature(path: Path) -> None:

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import sys
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.parser import text_string_to_metric_families
@@ -61,6 +65,31 @@ def test_what_processes_count_is_added_up_and_never_falls() -> None:
     again.refused.labels("https").inc(5)
     joined.put(2, again.picture())
     assert value(joined, registry, "hubbub_s_refused_total", port="https") == 8
+
+
+def test_whoever_reads_while_one_ends_sees_no_count_fall() -> None:
+    """Metrics are collected in other threads: one comes at each line of what changes them here."""
+    keeper, joined, one = One(), Joined(), One()
+    one.refused.labels("https").inc(7)
+    one.seconds.labels("admit").observe(1.5)
+    joined.put(1, one.picture())
+    found = []
+
+    def look(frame: FrameType, _event: str, _given: object) -> Callable[..., Any] | None:
+        if frame.f_code is not Joined.end.__code__:
+            return None
+        found.append(value(joined, keeper.registry, "hubbub_s_refused_total", port="https"))
+        found.append(value(joined, keeper.registry, "hubbub_s_seconds_count", stage="admit") + 6)
+        return look
+
+    before = sys.gettrace()
+    sys.settrace(look)
+    try:
+        joined.end(1)
+    finally:
+        sys.settrace(before)
+    assert len(found) > 4
+    assert set(found) == {7.0}
 
 
 def test_every_sample_is_shown_once_as_prometheus_reads_it() -> None:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from hubbub.service.errors import StoreError
-from hubbub.shuffler.acceptors.line import HEAD, MOST_BYTES, Answer, Frame, Line, LineLostError
+from hubbub.shuffler.acceptors.line import HEAD, LAST_NUMBER, MOST_BYTES, Answer, Frame, Line, LineLostError
 
 
 async def nothing(_frame: Frame, _payload: bytes) -> bytes:
@@ -48,6 +48,25 @@ async def test_answers_find_who_asked_whichever_comes_first() -> None:
             release[number].set()
             assert await asked[number] == bytes([number, number])
         assert line.waiting == 0
+
+
+async def test_numbers_begin_again_behind_the_last_and_leave_out_those_that_are_awaited() -> None:
+    asked, release = asyncio.Event(), asyncio.Event()
+
+    async def answer(_frame: Frame, payload: bytes) -> bytes:
+        if payload == b"first":
+            asked.set()
+            await release.wait()
+        return payload
+
+    async with ends(answer) as (line, _):
+        first = asyncio.create_task(line.ask(Frame.KNOWN, b"first"))
+        await asked.wait()
+        line._number = LAST_NUMBER - 2
+        for number in range(5):
+            assert await line.ask(Frame.KNOWN, bytes([number])) == bytes([number])
+        release.set()
+        assert await first == b"first"
 
 
 async def test_what_one_side_sends_first_the_other_begins_first() -> None:

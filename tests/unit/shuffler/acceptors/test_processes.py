@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import asyncio
 import contextlib
 import os
 import select
@@ -9,7 +11,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -21,8 +23,9 @@ from hubbub.protos.errors import HubbubError, Unreachable
 from hubbub.protos.messages import Receipt
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.transport import TLS
-from hubbub.service import health
+from hubbub.service import health, memory
 from hubbub.service.settings import SettingsError
+from hubbub.service.troubles import Kind
 from hubbub.shuffler.settings import Settings, load
 from support.scrape import scrape
 
@@ -127,6 +130,51 @@ async def test_one_that_is_killed_is_started_again_and_nothing_is_lost(deploymen
         assert not set(before) <= set(acceptors_of(os.getpid()))
 
 
+@pytest.mark.slow
+async def test_files_that_changed_since_the_start_are_for_the_next_one(deployment: Deployment) -> None:
+    async with asyncio.timeout(60.0), served(deployment, acceptors=1) as addresses:
+        async with channel(addresses["submission"], devices(deployment)) as first:
+            to, made = await seal(wire.SubmissionCaller(first), deployment.task, 1)
+        (deployment.folder / "tasks" / "task.json").write_bytes(b"not whole ye")
+        (deployment.folder / "operator.pub.pem").unlink()
+        os.kill(acceptors_of(os.getpid())[0], signal.SIGKILL)
+        answer = None
+        while answer is None:
+            async with channel(addresses["submission"], devices(deployment)) as again:
+                with contextlib.suppress(Unreachable):
+                    answer = await wire.SubmissionCaller(again).submit(to, made[0], DEADLINE)
+        assert answer == Receipt(made[0].id, 0)
+
+
+@pytest.mark.slow
+async def test_they_take_nothing_while_who_keeps_the_rounds_holds_as_much_memory_as_it_may(
+    deployment: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with (
+        asyncio.timeout(60.0),
+        served(deployment) as addresses,
+        channel(addresses["submission"], devices(deployment)) as opened,
+    ):
+        caller = wire.SubmissionCaller(opened)
+        to, made = await seal(caller, deployment.task, 1)
+        # That process is this one.
+        monkeypatch.setattr(memory, "resident", lambda: 2**50)
+        with pytest.raises(Refusal) as failed:
+            await again_and_again(lambda: caller.submit(to, made[0], DEADLINE))
+        assert failed.value.reason is Reason.OVERLOADED
+        monkeypatch.undo()
+        answer = None
+        while answer is None:
+            with contextlib.suppress(Refusal):
+                answer = await caller.submit(to, made[0], DEADLINE)
+        assert answer == Receipt(made[0].id, 0)
+
+
+async def again_and_again(work: Callable[[], Awaitable[object]]) -> None:
+    while True:
+        await work()
+
+
 async def refused(deployment: Deployment, **changes: object) -> str:
     with pytest.raises(HubbubError) as failed:
         async with running(with_acceptors(deployment.settings("127.0.0.1:1"), **changes)):
@@ -173,6 +221,63 @@ def process(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
         yield process
         if process.poll() is None:
             process.kill()
+
+
+@pytest.mark.slow
+def test_one_that_is_stopped_ends_with_who_is_killed_too(process: subprocess.Popen[bytes]) -> None:
+    """It would keep the port, and whoever is started next would not have it."""
+    pid = acceptors_of(process.pid)[0]
+    os.kill(pid, signal.SIGSTOP)
+    descriptor = os.pidfd_open(pid)
+    process.kill()
+    signal_of_end(descriptor)
+    os.close(descriptor)
+
+
+def test_a_signal_from_a_terminal_while_they_start_drains_all(tmp_path: Path) -> None:
+    Deployment(tmp_path)
+    (tmp_path / "shuffler.toml").write_text(f"acceptors = {ACCEPTORS}\n{SETTINGS}")
+    (tmp_path / "run.py").write_text(RUN)
+    command = [sys.executable, str(tmp_path / "run.py"), str(tmp_path / "shuffler.toml")]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, **pipes, start_new_session=True) as process:  # type: ignore[call-overload]
+        while not acceptors_of(process.pid):
+            assert process.poll() is None
+        os.killpg(process.pid, signal.SIGINT)
+        _, errors = process.communicate(timeout=30)
+    assert process.returncode == 0
+    assert b"Traceback" not in errors
+
+
+@pytest.mark.slow
+def test_lines_of_their_logs_that_are_lost_are_counted_and_told(tmp_path: Path) -> None:
+    deployment = Deployment(tmp_path)
+    metrics = f'acceptors = {ACCEPTORS}\nmetrics_listen = "127.0.0.1:0"\n'
+    (tmp_path / "shuffler.toml").write_text(metrics + SETTINGS)
+    (tmp_path / "run.py").write_text(RUN)
+    command = [sys.executable, str(tmp_path / "run.py"), str(tmp_path / "shuffler.toml")]
+    reads, writes = os.pipe()
+    # Nobody can read what is logged.
+    os.close(reads)
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=writes) as process:
+        os.close(writes)
+        try:
+            assert process.stdout is not None
+            addresses: dict[str, str] = ast.literal_eval(process.stdout.readline().decode())
+            asyncio.run(lost_lines(deployment, addresses))
+        finally:
+            process.kill()
+
+
+async def lost_lines(deployment: Deployment, addresses: dict[str, str]) -> None:
+    async with channel(addresses["control"], deployment.tls["operator"]) as operator:
+        condition = await wire.ControlCaller(operator).get_condition(DEADLINE)
+        while sum(each.text.startswith("lines of its log were lost: ") for each in condition.troubles) < ACCEPTORS:
+            condition = await wire.ControlCaller(operator).get_condition(DEADLINE)
+    assert {each.kind for each in condition.troubles} >= {Kind.LOG.value}
+    # Those of the one that keeps the rounds, and a line and more of each.
+    shown = await scrape(addresses["metrics"])
+    assert shown.value("hubbub_shuffler_log_lines_lost_total") >= condition.log_lines_lost + ACCEPTORS
 
 
 def awaited(pids: list[int]) -> None:
