@@ -151,6 +151,16 @@ def read_submission(message: submission_pb2.Submission) -> Submission:
     return Submission(submission_id, message.envelope, message.credential, message.proof)
 
 
+def submissions_of(messages: Iterable[submission_pb2.Submission]) -> list[Submission | None]:
+    """Decode the submissions of one call; None for each that `read_submission` refuses, which says why."""
+    return [
+        Submission(submission_id, message.envelope, message.credential, message.proof)
+        if len(submission_id := message.id) == SUBMISSION_ID_BYTES
+        else None
+        for message in messages
+    ]
+
+
 def write_receipt(receipt: Receipt) -> submission_pb2.Receipt:
     """Encode a receipt."""
     return submission_pb2.Receipt(submission_id=receipt.submission_id, round=receipt.round)
