@@ -71,10 +71,11 @@ class Unit:
         fresh = self._fresh.setdefault(round_.key, {})
         inners = self._inners.setdefault(round_.key, [])
         outcomes = []
-        for submission in submissions:
+        digests = known.find([submission.id for submission in submissions])
+        for submission, held in zip(submissions, digests, strict=True):
             # Known ids come first, so that a retry after the cut still gets its receipt. `fresh` is asked too: the same
             # transaction may have brought two copies.
-            digest = known.get(submission.id) or fresh.get(submission.id)
+            digest = held or fresh.get(submission.id)
             if digest is not None:
                 outcomes.append(Held.SAME if digest == submission.digest else Held.CONFLICT)
             elif not is_open:
