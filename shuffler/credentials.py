@@ -1,6 +1,6 @@
 """Credentials: what the shuffler checks proofs with, in memory: the master keys, and who is admitted no more.
 
-A proof is checked without reading the disk, in about five microseconds. What is learned of a submission here, which
+A proof is checked without reading the disk, in about two microseconds. What is learned of a submission here, which
 device it is of, is needed until its place in the round is computed, and is kept nowhere.
 """
 
