@@ -21,8 +21,8 @@ TELL_SECONDS = 1.0
 """How often health is told what is in trouble."""
 
 COLLECT_OBJECTS = 10_000
-"""New objects after which the collector looks for circles among them; by itself it does so after 700, which is twice in
-a call of a hundred devices, and takes two hundredths of the service's time to find none."""
+"""New objects after which the collector looks for circles among them. By itself it does so after 700, which comes
+once in three calls of a hundred devices, takes two hundredths of the service's time, and finds none."""
 
 _LOG = structlog.get_logger(__name__)
 
