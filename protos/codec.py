@@ -7,7 +7,7 @@ Every `write_*` is its inverse.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from hubbub.protos.batch import BatchId
 from hubbub.protos.envelope import NUMBER_LIMIT, SUBMISSION_ID_BYTES, Destination
@@ -31,6 +31,9 @@ LONGEST_MESSAGE = 500
 
 LONGEST_RETRY = 366 * 86400.0
 """The longest wait, in seconds, that a refusal asks for; longer ones are cut to this."""
+
+_ANY_ID = b"\xff" * SUBMISSION_ID_BYTES
+"""Stands for any submission's id, and is found where it was put: no tag and no length before it has such a byte."""
 
 LONGEST_WAIT = 3600.0
 """The longest time, in seconds, that one call for results waits."""
@@ -151,6 +154,16 @@ def read_submission(message: submission_pb2.Submission) -> Submission:
     return Submission(submission_id, message.envelope, message.credential, message.proof)
 
 
+def submissions_of(messages: Iterable[submission_pb2.Submission]) -> list[Submission | None]:
+    """Decode the submissions of one call; None for each that `read_submission` refuses, which says why."""
+    return [
+        Submission(submission_id, message.envelope, message.credential, message.proof)
+        if len(submission_id := message.id) == SUBMISSION_ID_BYTES
+        else None
+        for message in messages
+    ]
+
+
 def write_receipt(receipt: Receipt) -> submission_pb2.Receipt:
     """Encode a receipt."""
     return submission_pb2.Receipt(submission_id=receipt.submission_id, round=receipt.round)
@@ -161,8 +174,16 @@ def read_receipt(message: submission_pb2.Receipt) -> Receipt:
     return Receipt(checked(message.submission_id, SUBMISSION_ID_BYTES, "the submission id"), message.round)
 
 
-def write_answers(answers: Iterable[Answer]) -> submission_pb2.SubmitBatchResponse:
+def write_answers(answers: Sequence[Answer]) -> submission_pb2.SubmitBatchResponse:
     """Encode the answers to the submissions of one call, in order."""
+    if answers and isinstance(first := answers[0], Receipt):
+        ids = [
+            answer.submission_id
+            for answer in answers
+            if isinstance(answer, Receipt) and answer.round == first.round and len(answer.submission_id) == len(_ANY_ID)
+        ]
+        if len(ids) == len(answers):
+            return _write_receipts(ids, first.round)
     message = submission_pb2.SubmitBatchResponse()
     add = message.answers.add
     refusal: Refusal | None = None
@@ -175,6 +196,15 @@ def write_answers(answers: Iterable[Answer]) -> submission_pb2.SubmitBatchRespon
             refusal, encoded = answer, write_answer(answer)
         add().CopyFrom(encoded)
     return message
+
+
+def _write_receipts(ids: Sequence[bytes], round_: int) -> submission_pb2.SubmitBatchResponse:
+    """Encode the receipts of a round, which differ in their ids alone; a third of the time of one by one."""
+    receipt = submission_pb2.Receipt(submission_id=_ANY_ID, round=round_)
+    one = submission_pb2.SubmitBatchResponse(answers=[submission_pb2.Answer(receipt=receipt)]).SerializeToString()
+    # Messages one behind the other are one message, with the elements of all (protobuf's encoding guide).
+    before, _, behind = one.partition(_ANY_ID)
+    return submission_pb2.SubmitBatchResponse.FromString(before + (behind + before).join(ids) + behind)
 
 
 def read_answers(message: submission_pb2.SubmitBatchResponse) -> list[Answer]:

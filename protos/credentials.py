@@ -97,8 +97,8 @@ class Credential:
 
 def parted(credential: bytes) -> tuple[int, int, bytes, bytes]:
     """Return the parts of an id of the right length, in their order; `CredentialId` checks it, and takes longer."""
-    generation, expires, authority, number = _ID.unpack(credential)
-    return generation, expires, authority, number
+    parts: tuple[int, int, bytes, bytes] = _ID.unpack(credential)
+    return parts
 
 
 def authority_tag(key: bytes | None) -> bytes:
@@ -106,9 +106,30 @@ def authority_tag(key: bytes | None) -> bytes:
     return NO_AUTHORITY if key is None else hashlib.sha256(_AUTHORITY_LABEL + key).digest()[:AUTHORITY_BYTES]
 
 
+class Keyed:
+    """BLAKE2b under one key and behind one label, for many messages.
+
+    The key is hashed in once and each message goes into a copy, which takes half as long as beginning with the key.
+    """
+
+    def __init__(self, key: bytes, digest_bytes: int, label: bytes = b"") -> None:
+        self._begun = hashlib.blake2b(label, key=key, digest_size=digest_bytes)
+
+    def of(self, message: bytes) -> bytes:
+        """Return the digest of a message."""
+        hashing = self._begun.copy()
+        hashing.update(message)
+        return hashing.digest()
+
+
+def credential_keys(master: bytes) -> Keyed:
+    """Return what gives the keys (32 bytes) of credentials, by their ids, under a master key (32 bytes)."""
+    return Keyed(master, KEY_BYTES, _KEY_LABEL)
+
+
 def credential_key(master: bytes, credential: bytes) -> bytes:
     """Return the key (32 bytes) of the credential of that id under a master key (32 bytes)."""
-    return hashlib.blake2b(_KEY_LABEL + credential, key=master, digest_size=KEY_BYTES).digest()
+    return credential_keys(master).of(credential)
 
 
 def master_fingerprint(master: bytes) -> str:
@@ -133,9 +154,14 @@ def is_proven(key: bytes, prefix: bytes, submission: Submission) -> bool:
     return hmac.compare_digest(proof_of(key, prefix, submission), submission.proof)
 
 
+def places_of(place_key: bytes) -> Keyed:
+    """Return what gives the places (`place_of`) of devices, by their numbers, in a round of that key."""
+    return Keyed(place_key, SUBMISSION_ID_BYTES)
+
+
 def place_of(place_key: bytes, number: bytes) -> bytes:
     """Return the id (16 bytes) under which the submission of a device's number is held in a round of that key."""
-    return hashlib.blake2b(number, key=place_key, digest_size=SUBMISSION_ID_BYTES).digest()
+    return places_of(place_key).of(number)
 
 
 def spent_by(device_key: bytes) -> bytes:

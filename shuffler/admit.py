@@ -14,7 +14,7 @@ from dataclasses import replace
 import structlog
 
 from hubbub.protos.admission import Mode
-from hubbub.protos.credentials import place_of
+from hubbub.protos.credentials import places_of
 from hubbub.protos.envelope import Destination
 from hubbub.protos.keys import KeySet
 from hubbub.protos.messages import Answer, Receipt, Submission
@@ -26,7 +26,7 @@ from hubbub.shuffler.checks.check import Arrival
 from hubbub.shuffler.checks.credential import not_enrolled
 from hubbub.shuffler.checks.keys import damaged as key_damaged
 from hubbub.shuffler.checks.keys import not_ready
-from hubbub.shuffler.checks.registry import verdict_of
+from hubbub.shuffler.checks.registry import refusals_of
 from hubbub.shuffler.checks.time import over
 from hubbub.shuffler.credentials import Credentials
 from hubbub.shuffler.keys import RoundKeys
@@ -41,13 +41,22 @@ from hubbub.shuffler.tasks import Tasks, at, next_round
 DISK_SECONDS = 5.0
 """When a device may try again after the disk refused a write."""
 
+_HELD = (Held.NEW, Held.SAME)
+"""What became of a submission that gets a receipt."""
+
 Clock = Callable[[], float]
 _LOG = structlog.get_logger(__name__)
 
 
+_DIGEST = hashlib.blake2b(digest_size=DIGEST_BYTES)
+"""Nothing hashed yet: a copy of it takes half as long as beginning."""
+
+
 def digest_of(envelope: bytes) -> bytes:
     """Return the digest (16 bytes) by which a retry is told from a conflict."""
-    return hashlib.blake2b(envelope, digest_size=DIGEST_BYTES).digest()
+    hashing = _DIGEST.copy()
+    hashing.update(envelope)
+    return hashing.digest()
 
 
 class Admission:
@@ -154,8 +163,8 @@ class Admission:
         places = self._places(known_task, round_, destination, submissions, shown)
         answers, fresh = await self._look_up(known_task, round_, destination, submissions, places)
         if fresh:
-            taken = [(submissions[index], places[index] or b"") for index in fresh]
-            found = await self._take(known_task, round_, taken)
+            taken = [submissions[index] for index in fresh], [places[index] or b"" for index in fresh]
+            found = await self._take(known_task, round_, *taken)
             for index, answer in zip(fresh, found, strict=True):
                 answers[index] = answer
         return [answer for answer in answers if answer is not None]
@@ -187,7 +196,8 @@ class Admission:
             return [submission.id for submission in submissions]
         certified = mode is Mode.MTLS
         numbers = [shown] * len(submissions) if certified else self._credentials.numbers(destination, submissions)
-        return [None if number is None else place_of(keys.place_key, number) for number in numbers]
+        places = places_of(keys.place_key)
+        return [None if number is None else places.of(number) for number in numbers]
 
     async def _look_up(
         self,
@@ -198,45 +208,63 @@ class Admission:
         places: Sequence[bytes | None],
     ) -> tuple[list[Answer | None], list[int]]:
         """Answer retries and what can be refused without opening; return the places of what is left."""
-        answers: list[Answer | None] = []
-        fresh: list[int] = []
-        counts: Counter[str] = Counter()
         held = await self._store.submissions(round_)
-        known = iter(await self._store.known(round_, [place for place in places if place is not None]))
+        known = await self._store.known(round_, [place for place in places if place is not None])
         # From here on nothing is waited for: what there is room for now is taken into work below.
-        room = self._queue.room
-        revoked = self._credentials.revoked.numbers
+        # A retry is not a new submission: it gets its receipt again, whatever the checks would say by now.
+        answers = self._recognised(task, round_, submissions, places, known)
+        asked = [index for index, answer in enumerate(answers) if answer is None]
+        arrival = self._arrival(task, round_, destination, held)
+        refusals = refusals_of(arrival, [submissions[index] for index in asked])
+        for index, refusal in zip(asked, refusals, strict=True):
+            answers[index] = refusal
+        fresh = [index for index in asked if answers[index] is None]
+        if len(fresh) < len(answers):
+            self._count(task, round_, answers)
+        return answers, fresh
+
+    def _recognised(
+        self,
+        task: Task,
+        round_: Round,
+        submissions: Sequence[Submission],
+        places: Sequence[bytes | None],
+        known: Sequence[bytes | None],
+    ) -> list[Answer | None]:
+        """Answer what is held, by its digests in `known`, and what no device is proven to send; None for the rest."""
+        digests = iter(known)
+        return [
+            self._unproven(task, round_)
+            if place is None
+            else None
+            if (digest := next(digests)) is None
+            else _known(task, round_, submission, digest)
+            for submission, place in zip(submissions, places, strict=True)
+        ]
+
+    def _arrival(self, task: Task, round_: Round, destination: Destination, held: int) -> Arrival:
         # Mixing writes all that a round holds once more before it deletes any of it.
         needed = held * sum(task.inner_bytes)
         no_room = None if self._room is None else self._room.refusal(task.name, needed)
+        room, revoked = self._queue.room, self._credentials.revoked.numbers
         unusable, now = round_.key in self._damaged, self._clock()
-        refused = verdict_of(
-            Arrival(task, round_, destination, now, room, self._queue.most, revoked, held, no_room, unusable)
+        return Arrival(task, round_, destination, now, room, self._queue.most, revoked, held, no_room, unusable)
+
+    def _count(self, task: Task, round_: Round, answers: Sequence[Answer | None]) -> None:
+        counts = Counter(
+            RETRIED if isinstance(answer, Receipt) else answer.reason.value for answer in answers if answer is not None
         )
-        for index, (submission, place) in enumerate(zip(submissions, places, strict=True)):
-            # A retry is not a new submission: it gets its receipt again, whatever the checks would say by now.
-            answer = (
-                self._unproven(task, round_)
-                if place is None
-                else _known(task, round_, submission, next(known)) or refused(submission)
-            )
-            answers.append(answer)
-            if answer is None:
-                fresh.append(index)
-            else:
-                counts[RETRIED if isinstance(answer, Receipt) else answer.reason.value] += 1
-        if counts:
-            self._store.count(task.id, round_.number, counts)
+        self._store.count(task.id, round_.number, counts)
         if Reason.ROUND_FULL.value in counts:
             self._say_full(task, round_)
-        return answers, fresh
 
     def _unproven(self, task: Task, round_: Round) -> Refusal:
         return not_ready(round_.number) if self._credentials.outdated else not_enrolled(task.admission)
 
-    async def _take(self, task: Task, round_: Round, taken: Sequence[tuple[Submission, bytes]]) -> list[Answer]:
-        """Open submissions, and hold each under the id beside it."""
-        submissions = [submission for submission, _place in taken]
+    async def _take(
+        self, task: Task, round_: Round, submissions: Sequence[Submission], places: Sequence[bytes]
+    ) -> list[Answer]:
+        """Open submissions, and hold each under the id in its place of `places`."""
         keys = self._keys(round_)
         destination = Destination(task.id, round_.number, keys.key_set.hash)
         with self._queue.working(len(submissions)):
@@ -244,7 +272,7 @@ class Admission:
             plains = await self._openers.open(key, submissions)
             opened = [
                 Opened(place, digest_of(submission.envelope), plain)
-                for (submission, place), plain in zip(taken, plains, strict=True)
+                for submission, place, plain in zip(submissions, places, plains, strict=True)
                 if plain is not None
             ]
             try:
@@ -254,7 +282,11 @@ class Admission:
                 # The device may send the same bytes again: whatever the disk did, it then gets its receipt.
                 return self._not_stored(round_, len(submissions))
         return [
-            _unopenable() if plain is None else self._answer(task, round_, submission, next(outcomes))
+            _unopenable()
+            if plain is None
+            else Receipt(submission.id, round_.number)
+            if (outcome := next(outcomes)) in _HELD
+            else self._not_held(task, round_, outcome)
             for submission, plain in zip(submissions, plains, strict=True)
         ]
 
@@ -263,16 +295,14 @@ class Admission:
         refusal = Refusal(Reason.OVERLOADED, "the shuffler cannot write to its disk now; try again later", DISK_SECONDS)
         return [refusal] * count
 
-    def _answer(self, task: Task, round_: Round, submission: Submission, outcome: Held) -> Answer:
-        if outcome is Held.CONFLICT:
-            return _conflict(task)
+    def _not_held(self, task: Task, round_: Round, outcome: Held) -> Refusal:
         if outcome is Held.CUT:
             following = next_round(task.schedule, self._clock(), round_.number)
             return Refusal(Reason.TOO_LATE, f"round {round_.number} was cut meanwhile; {following}")
         if outcome is Held.FULL and task.maximum_reports is not None:
             self._say_full(task, round_)
             return full(round_.number, task.maximum_reports)
-        return Receipt(submission.id, round_.number)
+        return _conflict(task)
 
     def _say_full(self, task: Task, round_: Round) -> None:
         """Log, once, that a round has turned the first submission away."""
@@ -281,10 +311,8 @@ class Admission:
             _LOG.warning("round full", task=task.name, round=round_.number, maximum_reports=task.maximum_reports)
 
 
-def _known(task: Task, round_: Round, submission: Submission, digest: bytes | None) -> Answer | None:
+def _known(task: Task, round_: Round, submission: Submission, digest: bytes) -> Answer:
     """Answer a submission under whose id that digest is held: by its first receipt if it is the same, at any time."""
-    if digest is None:
-        return None
     if digest == digest_of(submission.envelope):
         return Receipt(submission.id, round_.number)
     return _conflict(task)

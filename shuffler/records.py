@@ -56,7 +56,7 @@ def is_over(round_: Round) -> bool:
     return round_.state in FINAL
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class Opened:
     """A submission whose outer layer is open: its id, its outer envelope's digest, its inner envelopes joined.
 
@@ -66,6 +66,11 @@ class Opened:
     id: bytes = field(repr=False)
     digest: bytes
     inners: bytes = field(repr=False)
+
+    def __init__(self, id: bytes, digest: bytes, inners: bytes) -> None:  # noqa: A002
+        # As a `Submission` is made, and as often.
+        fields = self.__dict__
+        fields["id"], fields["digest"], fields["inners"] = id, digest, inners
 
 
 class Held(Enum):

@@ -129,26 +129,37 @@ async def _answer_each(
     if len(messages) > MAXIMUM_SUBMISSIONS:
         handler.refused(destination, Reason.MALFORMED, len(messages))
         raise MessageError(f"{len(messages)} submissions in one call; send at most {MAXIMUM_SUBMISSIONS}")
-    answers: list[Answer | None] = []
-    submissions = []
-    # One for all that have the same fault: many would cost far more than it takes to send them.
-    faults: dict[int, Refusal] = {}
-    for message in messages:
-        fault = faults.get(len(message.id))
-        if fault is None:
-            try:
-                submissions.append(codec.read_submission(message))
-            except MessageError as error:
-                fault = faults[len(message.id)] = Refusal(Reason.MALFORMED, str(error))
-        answers.append(fault)
+    found = codec.submissions_of(messages)
+    submissions = [submission for submission in found if submission is not None]
     if len(submissions) < len(messages):
         handler.refused(destination, Reason.MALFORMED, len(messages) - len(submissions))
     handled = await handler.submit(destination, submissions) if submissions else []
     # Answers are matched to submissions by their place: one too few would give a device another one's receipt.
     if len(handled) != len(submissions):
         raise RuntimeError(f"{len(handled)} answers to {len(submissions)} submissions")
-    remaining = iter(handled)
-    return [next(remaining) if answer is None else answer for answer in answers]
+    if len(submissions) == len(messages):
+        return handled
+    remaining, fault = iter(handled), _Faults()
+    return [fault(message) if each is None else next(remaining) for message, each in zip(messages, found, strict=True)]
+
+
+class _Faults:
+    """Refusals of malformed submissions, one for all that have the same fault.
+
+    Many would cost far more than it takes to send them.
+    """
+
+    def __init__(self) -> None:
+        self._made: dict[int, Refusal] = {}
+
+    def __call__(self, message: submission_pb2.Submission) -> Refusal:
+        length = len(message.id)
+        if length not in self._made:
+            try:
+                codec.read_submission(message)
+            except MessageError as error:
+                self._made[length] = Refusal(Reason.MALFORMED, str(error))
+        return self._made[length]
 
 
 class _ControlServicer(control_pb2_grpc.RoundControlServiceServicer):

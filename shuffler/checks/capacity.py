@@ -5,23 +5,25 @@ So disk and memory stay bounded under any load, and whatever was sealed into the
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from hubbub.protos.messages import Submission
 from hubbub.protos.refusals import Reason, Refusal
-from hubbub.shuffler.checks.check import Arrival, Verdict, all_alike
+from hubbub.shuffler.checks.check import Arrival, Verdicts, all_alike
 
 OVERLOADED_SECONDS = 1.0
 """When a device may try again after OVERLOADED: what is in work is done by then."""
 
 
-def most(arrival: Arrival) -> Verdict:
+def most(arrival: Arrival, submissions: Sequence[Submission]) -> Verdicts:
     """ROUND_FULL, for good: nothing leaves a round before it is cut.
 
     A call may still pass with more than the round has room for; the store takes no more of it.
     """
     limit = arrival.task.maximum_reports
     if limit is None or arrival.held < limit:
-        return all_alike(None)
-    return all_alike(full(arrival.round.number, limit))
+        return all_alike(None, submissions)
+    return all_alike(full(arrival.round.number, limit), submissions)
 
 
 def full(number: int, limit: int) -> Refusal:
@@ -30,23 +32,17 @@ def full(number: int, limit: int) -> Refusal:
     return Refusal(Reason.ROUND_FULL, message)
 
 
-def disk(arrival: Arrival) -> Verdict:
+def disk(arrival: Arrival, submissions: Sequence[Submission]) -> Verdicts:
     """NO_ROOM, until there is room again."""
-    return all_alike(arrival.no_room)
+    return all_alike(arrival.no_room, submissions)
 
 
-def capacity(arrival: Arrival) -> Verdict:
+def capacity(arrival: Arrival, submissions: Sequence[Submission]) -> Verdicts:
     """OVERLOADED. It comes last: what is refused for good must not be told to try again, and takes no room."""
-    room = arrival.room
-
-    def verdict(_submission: Submission) -> Refusal | None:
-        nonlocal room
-        if room <= 0:
-            return overloaded(arrival.limit)
-        room -= 1
-        return None
-
-    return verdict
+    room = max(arrival.room, 0)
+    if len(submissions) <= room:
+        return all_alike(None, submissions)
+    return [None] * room + [overloaded(arrival.limit)] * (len(submissions) - room)
 
 
 def overloaded(limit: int) -> Refusal:

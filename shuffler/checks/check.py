@@ -1,8 +1,8 @@
-"""What a check is: it looks at a call once, and then at each of its submissions that is not a retry."""
+"""What a check is: it looks at a call, and at its submissions that are not retries."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
 from hubbub.protos.envelope import Destination
@@ -33,17 +33,19 @@ class Arrival:
     key_damaged: bool = False
 
 
-Verdict = Callable[[Submission], Refusal | None]
-"""Says of one submission why it is refused, None where it passes. It is asked only where the checks before passed."""
+Verdicts = Sequence[Refusal | None]
+"""Of submissions, in order: why each is refused, None where it passes."""
 
-Check = Callable[[Arrival], Verdict]
-"""Looks at a call, once, so that what is alike for thousands of submissions is decided once."""
-
-
-def passes(_submission: Submission) -> None:
-    """The verdict of a check that nothing of a call can fail; it need not be asked."""
+Check = Callable[[Arrival, Sequence[Submission]], Verdicts]
+"""Looks at those submissions of a call that passed the checks before it, all at once: what is alike for thousands of
+submissions is decided once, and what is not costs no call for each."""
 
 
-def all_alike(refusal: Refusal | None) -> Verdict:
-    """Return the verdict that is the same for every submission of a call."""
-    return passes if refusal is None else lambda _submission: refusal
+def all_pass(verdicts: Verdicts) -> bool:
+    """Return whether none is refused."""
+    return verdicts.count(None) == len(verdicts)
+
+
+def all_alike(refusal: Refusal | None, submissions: Sequence[Submission]) -> Verdicts:
+    """Return the verdicts where every submission of a call has the same."""
+    return [refusal] * len(submissions)

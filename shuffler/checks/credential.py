@@ -2,33 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from hubbub.protos.admission import Admission, Mode
 from hubbub.protos.credentials import authority_tag, parted
 from hubbub.protos.messages import Submission
 from hubbub.protos.refusals import Reason, Refusal
-from hubbub.shuffler.checks.check import Arrival, Verdict, all_alike
+from hubbub.shuffler.checks.check import Arrival, Verdicts, all_alike
 from hubbub.shuffler.tasks import at
 
 
-def credential(arrival: Arrival) -> Verdict:
+def credential(arrival: Arrival, submissions: Sequence[Submission]) -> Verdicts:
     """CREDENTIAL_EXPIRED, REVOKED, NOT_COUNTERSIGNED. It is asked only of submissions whose proof holds."""
     admission = arrival.task.admission
     if admission.mode is not Mode.ENROLLED:
-        return all_alike(None)
+        return all_alike(None, submissions)
     needed = None if admission.second_authority is None else authority_tag(admission.second_authority)
-
-    def verdict(submission: Submission) -> Refusal | None:
-        _, expires, authority, number = parted(submission.credential)
-        if expires <= arrival.now:
-            return expired(expires)
-        if number in arrival.revoked:
-            return revoked()
-        if needed is not None and authority != needed:
-            message = "this task wants tickets that its second authority signed too; get this device's countersigned"
-            return Refusal(Reason.NOT_COUNTERSIGNED, message)
-        return None
-
-    return verdict
+    revoked_ones, now = arrival.revoked, arrival.now
+    credentials = [parted(submission.credential) for submission in submissions]
+    return [
+        expired(expires)
+        if expires <= now
+        else revoked()
+        if number in revoked_ones
+        else not_countersigned()
+        if needed is not None and authority != needed
+        else None
+        for _, expires, authority, number in credentials
+    ]
 
 
 def not_enrolled(admission: Admission) -> Refusal:
@@ -50,3 +51,9 @@ def expired(expires: int) -> Refusal:
 def revoked() -> Refusal:
     """Return the refusal of a device that is admitted no more."""
     return Refusal(Reason.REVOKED, "the operator has revoked this device's enrolment; ask the operator why")
+
+
+def not_countersigned() -> Refusal:
+    """Return the refusal of a device whose ticket the operator alone signed."""
+    message = "this task wants tickets that its second authority signed too; get this device's countersigned"
+    return Refusal(Reason.NOT_COUNTERSIGNED, message)

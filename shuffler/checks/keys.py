@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from hubbub.protos.messages import Submission
 from hubbub.protos.refusals import Reason, Refusal
-from hubbub.shuffler.checks.check import Arrival, Verdict, all_alike
+from hubbub.shuffler.checks.check import Arrival, Verdicts, all_alike
 
 NOT_READY_SECONDS = 1.0
 """When a device may ask again for keys of a round whose analyzer has not answered yet."""
@@ -12,17 +15,20 @@ DAMAGED_SECONDS = 60.0
 """When a device may ask again for keys of a round whose key is damaged: its operator has to do something first."""
 
 
-def keys(arrival: Arrival) -> Verdict:
+def keys(arrival: Arrival, submissions: Sequence[Submission]) -> Verdicts:
     """NOT_READY, KEY_SET_DIFFERS: what is sealed for other keys would not open, here or at the analyzer."""
+    return all_alike(_unusable(arrival), submissions)
+
+
+def _unusable(arrival: Arrival) -> Refusal | None:
     held = arrival.round.keys
     if held is None:
-        return all_alike(not_ready(arrival.round.number))
+        return not_ready(arrival.round.number)
     if arrival.key_damaged:
-        return all_alike(damaged(arrival.round.number))
+        return damaged(arrival.round.number)
     if held.key_set.hash == arrival.destination.key_set_hash:
-        return all_alike(None)
-    message = "sealed for other keys than this round's; fetch the round's keys again"
-    return all_alike(Refusal(Reason.KEY_SET_DIFFERS, message))
+        return None
+    return Refusal(Reason.KEY_SET_DIFFERS, "sealed for other keys than this round's; fetch the round's keys again")
 
 
 def not_ready(number: int) -> Refusal:

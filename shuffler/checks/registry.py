@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from hubbub.protos.messages import Submission
 from hubbub.protos.refusals import Refusal
 from hubbub.shuffler.checks.capacity import capacity, disk, most
-from hubbub.shuffler.checks.check import Arrival, Check, Verdict, passes
+from hubbub.shuffler.checks.check import Arrival, Check, all_pass
 from hubbub.shuffler.checks.credential import credential
 from hubbub.shuffler.checks.keys import keys
 from hubbub.shuffler.checks.size import size
@@ -15,16 +17,16 @@ CHECKS: tuple[Check, ...] = (size, time, keys, credential, most, disk, capacity)
 """In their order: the first that refuses is the reason that is given and counted."""
 
 
-def verdict_of(arrival: Arrival) -> Verdict:
-    """Return what all checks together say of each submission of a call."""
-    verdicts = [verdict for verdict in (check(arrival) for check in CHECKS) if verdict is not passes]
-
-    def verdict(submission: Submission) -> Refusal | None:
-        # A plain loop: this runs for every submission of every call.
-        for each in verdicts:
-            refusal = each(submission)
-            if refusal is not None:
-                return refusal
-        return None
-
-    return verdict
+def refusals_of(arrival: Arrival, submissions: Sequence[Submission]) -> list[Refusal | None]:
+    """Return what all checks together say of a call's submissions, in order: why each is refused, None for the rest."""
+    refusals: list[Refusal | None] = [None] * len(submissions)
+    places, asked = list(range(len(submissions))), submissions
+    for check in CHECKS:
+        verdicts = check(arrival, asked)
+        if all_pass(verdicts):
+            continue
+        passed = [place for place, verdict in enumerate(verdicts) if verdict is None]
+        for place, verdict in zip(places, verdicts, strict=True):
+            refusals[place] = verdict
+        places, asked = [places[each] for each in passed], [asked[each] for each in passed]
+    return refusals

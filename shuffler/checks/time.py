@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from hubbub.protos.messages import RoundState
+from collections.abc import Sequence
+
+from hubbub.protos.messages import RoundState, Submission
 from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.task import Task
 from hubbub.protos.times import taken_from
-from hubbub.shuffler.checks.check import Arrival, Verdict, all_alike
+from hubbub.shuffler.checks.check import Arrival, Verdicts, all_alike
 from hubbub.shuffler.records import Round
 from hubbub.shuffler.tasks import at, next_round
 
 
-def time(arrival: Arrival) -> Verdict:
+def time(arrival: Arrival, submissions: Sequence[Submission]) -> Verdicts:
     """TOO_EARLY, and what `over` says."""
-    return all_alike(over(arrival.task, arrival.round, arrival.now) or _early(arrival))
+    return all_alike(over(arrival.task, arrival.round, arrival.now) or _early(arrival), submissions)
 
 
 def over(task: Task, round_: Round, now: float) -> Refusal | None:

@@ -346,6 +346,8 @@ class SqliteStore:
 
 
 def _tally(outcomes: Sequence[Held], unopenable: int) -> Tally:
+    if not unopenable and outcomes.count(Held.NEW) == len(outcomes):
+        return Counter()
     names = {
         Held.SAME: RETRIED,
         Held.CONFLICT: Reason.ID_CONFLICT.value,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import sqlite3
 from collections import Counter
@@ -143,7 +144,7 @@ def insert_block(
 ) -> None:
     """Append what one commit holds for a round."""
     key = _first_key(round_key, block=block)
-    entries = b"".join(part for entry in known.items() for part in entry)
+    entries = b"".join(itertools.chain.from_iterable(known.items()))
     connection.execute("INSERT INTO known (key, entries) VALUES (?, ?)", (key, entries))
     connection.execute("INSERT INTO arrived (key, inners) VALUES (?, ?)", (key, b"".join(inners)))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sqlite3
 from collections import Counter
 from collections.abc import Sequence
@@ -70,21 +71,24 @@ class Unit:
         known = self._view.ids(round_.key)
         fresh = self._fresh.setdefault(round_.key, {})
         inners = self._inners.setdefault(round_.key, [])
-        outcomes = []
-        for submission in submissions:
+        room = math.inf if most is None else most - len(known) - len(fresh)
+        outcomes, new = [], Held.NEW
+        digests = known.find([submission.id for submission in submissions])
+        for submission, held in zip(submissions, digests, strict=True):
             # Known ids come first, so that a retry after the cut still gets its receipt. `fresh` is asked too: the same
             # transaction may have brought two copies.
-            digest = known.get(submission.id) or fresh.get(submission.id)
+            digest = held or fresh.get(submission.id)
             if digest is not None:
                 outcomes.append(Held.SAME if digest == submission.digest else Held.CONFLICT)
             elif not is_open:
                 outcomes.append(Held.CUT)
-            elif most is not None and len(known) + len(fresh) >= most:
+            elif room <= 0:
                 outcomes.append(Held.FULL)
             else:
                 fresh[submission.id] = submission.digest
                 inners.append(submission.inners)
-                outcomes.append(Held.NEW)
+                outcomes.append(new)
+                room -= 1
         return outcomes
 
     def add_round(self, task_id: bytes, number: int) -> Round:
@@ -167,7 +171,9 @@ class Unit:
         """Show what was written."""
         for key, fresh in self._fresh.items():
             if fresh:
-                self._view.known.setdefault(key, Ids()).update(fresh)
+                if key not in self._view.known:  # `setdefault` would make a table, and its cipher, at every commit
+                    self._view.known[key] = Ids()
+                self._view.known[key].update(fresh)
                 self._view.next_block[key] = self._view.next_block.get(key, 0) + 1
         self._view.show_counts(self._counts, self._taken)
         for task_id, charges in self._charges.items():

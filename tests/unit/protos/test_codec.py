@@ -89,6 +89,14 @@ PAIRS: dict[str, tuple[st.SearchStrategy[Any], Callable[[Any], Message], Callabl
 }
 
 
+@given(st.lists(exactly(16), max_size=5), NUMBERS, st.lists(RECEIPTS, max_size=1))
+def test_receipts_of_a_round_are_written_as_each_by_itself(ids: list[bytes], number: int, other: list[Receipt]) -> None:
+    receipts = [*(Receipt(each, number) for each in ids), *other]
+    written = codec.write_answers(receipts)
+    assert list(written.answers) == [codec.write_answer(receipt) for receipt in receipts]
+    assert codec.read_answers(written) == receipts
+
+
 def through_bytes(message: Message) -> Any:
     again = type(message)()
     again.ParseFromString(message.SerializeToString())

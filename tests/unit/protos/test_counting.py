@@ -97,6 +97,27 @@ def test_elements_in_elements_are_counted_in_all_of_them_together() -> None:
         check_counts(b"\x12\x03\x0a\x05a\x0a\x03aaa", inner)
 
 
+@given(st.lists(st.tuples(st.sampled_from([20, 20, 21, 200, 70_000]), st.integers(1, 600)), max_size=4))
+def test_elements_that_are_alike_are_counted_as_if_one_by_one(stretches: list[tuple[int, int]]) -> None:
+    """Those of one length are counted at once: how many lie side by side, and what is between, changes no count."""
+    frames = {
+        size: submission_pb2.SubmitBatchRequest(submissions=[submission_pb2.Submission(id=bytes(size))])
+        for size, _ in stretches
+    }
+    raw = b"\x08\x01".join(
+        frames[size].SerializeToString() * min(count, 3 * 10**6 // size) for size, count in stretches
+    )
+    found = sum(min(count, 3 * 10**6 // size) for size, count in stretches)
+    others = max(len(stretches) - 1, 0)
+    assert check_counts(raw, {SUBMISSIONS: Elements(found, fewest_bytes=20)}) == found + others
+    if found:
+        with pytest.raises(TooMany) as caught:
+            check_counts(raw, {SUBMISSIONS: Elements(found - 1)})
+        assert caught.value.count == found
+        with pytest.raises(MessageError, match="ends within a field"):
+            check_counts(raw[:-1], {SUBMISSIONS: Elements(found)})
+
+
 @given(st.binary(max_size=300))
 def test_whatever_a_parser_finds_was_counted(raw: bytes) -> None:
     """Never does the parser find more than was counted: the two read the same bytes in the same way."""

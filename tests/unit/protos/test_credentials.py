@@ -13,8 +13,10 @@ from hubbub.protos.credentials import (
     authority_tag,
     bound_to,
     credential_key,
+    credential_keys,
     is_proven,
     place_of,
+    places_of,
     spent_by,
 )
 from hubbub.protos.envelope import Destination
@@ -48,6 +50,17 @@ def test_credentials_have_these_bytes_for_ever() -> None:
     }
     assert {name: value.hex() for name, value in found.items()} == GOLDEN
     assert len(HELD.id) == CREDENTIAL_BYTES == 44
+
+
+def test_what_is_keyed_once_gives_each_message_what_it_gets_alone() -> None:
+    keys, places = credential_keys(MASTER), places_of(b"p" * 32)
+    numbers = [bytes([number]) * 16 for number in range(3)]
+    ids = [replace(ID, number=number).encode() for number in numbers]
+    # By turns: no message leaves anything for the next.
+    assert [(keys.of(each), places.of(number)) for each, number in zip(ids, numbers, strict=True)] == [
+        (credential_key(MASTER, each), place_of(b"p" * 32, number)) for each, number in zip(ids, numbers, strict=True)
+    ]
+    assert keys.of(ID.encode()) == HELD.key
 
 
 def test_an_id_comes_back_as_it_was() -> None:

@@ -33,6 +33,23 @@ async def test_wrong_size_is_refused_and_its_neighbours_are_not(world: World) ->
     assert isinstance(answers[2], Receipt)
 
 
+async def test_each_of_a_call_gets_the_first_reason_and_what_is_refused_takes_no_room(tmp_path: Path) -> None:
+    """In one call: what is of the wrong size, what the limit has no room for, a retry, and what is taken."""
+    world = World(tmp_path, limit=2)
+    await world.start()
+    first, *fresh = await world.seal([(0, 0)] * 5)
+    await world.send([first])
+    short = [replace(submission, envelope=b"") for submission in await world.seal([(0, 0)] * 2)]
+    answers = await world.send([short[0], first, fresh[0], short[1], fresh[1], fresh[2], fresh[3]])
+    found = ["held" if isinstance(answer, Receipt) else reason(answer).value for answer in answers]
+    assert found == ["wrong_size", "held", "held", "wrong_size", "held", "overloaded", "overloaded"]
+    assert [answer.submission_id for answer in answers if isinstance(answer, Receipt)] == [
+        first.id, fresh[0].id, fresh[1].id,
+    ]  # fmt: skip
+    assert await world.store.tally(world.task.id, 0) == {"wrong_size": 2, "overloaded": 2, RETRIED: 1}
+    await world.stop()
+
+
 async def test_malformed_submissions_are_counted_where_they_were_meant_for(world: World) -> None:
     here = await world.destination()
     world.admission.refused(here, Reason.MALFORMED, 2)
