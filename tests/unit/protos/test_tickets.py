@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hubbub.protos.errors import SignatureError
 from hubbub.protos.keys import LATEST_TIME, Identity
 from hubbub.protos.signed import Label, canonical, check_signature
-from hubbub.protos.tickets import LONGEST_TICKET, Ticket, new_tickets
+from hubbub.protos.tickets import LONGEST_TICKET, TOGETHER, Ticket, new_tickets, written_tickets
 
 
 def identity(number: int) -> Identity:
@@ -131,6 +131,15 @@ def test_new_tickets_name_devices_of_their_own() -> None:
     tickets = new_tickets(50, SHUFFLER.public, 5, [OPERATOR, SECOND])
     assert len({ticket.device for ticket in tickets}) == 50
     for ticket in tickets:
+        ticket.check(OPERATOR.public)
+        ticket.check(SECOND.public)
+
+
+@pytest.mark.parametrize("count", [0, 1, TOGETHER, 2 * TOGETHER + 7])
+def test_written_tickets_are_as_many_and_each_of_another_device(count: int) -> None:
+    tickets = [Ticket.decode(each) for each in written_tickets(count, SHUFFLER.public, 5, [OPERATOR, SECOND])]
+    assert len({ticket.device for ticket in tickets}) == len(tickets) == count
+    for ticket in tickets[-3:]:
         ticket.check(OPERATOR.public)
         ticket.check(SECOND.public)
 
