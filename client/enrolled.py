@@ -23,7 +23,7 @@ from hubbub.client.renewing import Warnings, objection
 from hubbub.client.state import State
 from hubbub.client.submit import Link, Pacing, submit
 from hubbub.protos.admission import Mode
-from hubbub.protos.credentials import Credential
+from hubbub.protos.credentials import Credential, bound_to
 from hubbub.protos.envelope import Destination
 from hubbub.protos.errors import SignatureError
 from hubbub.protos.messages import Receipt, Redemption, Submission
@@ -148,8 +148,9 @@ class Enrolled:
         got, refused = await self._redeemed(link, found.held, {**again, **found.due}, pacing)
         held = {device: one.credential for device, one in found.held.items() if one.credential is not None}
         credentials = {device: one for device, one in {**held, **renewed, **got}.items() if device not in refused}
+        prefix = bound_to(to)
         return {
-            device: credentials[device].proven(to, submission)
+            device: credentials[device].proven_within(prefix, submission)
             for device, submission in submissions.items()
             if device in credentials
         }, {**found.refused, **refused}

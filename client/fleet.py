@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from hubbub.client.aside import aside
+from hubbub.client.enrolled import Refused
 from hubbub.client.errors import UsageError
 from hubbub.client.loads import PER_CALL, most_per_call, stretches
 from hubbub.client.memory import MemoryMoved, Step
@@ -16,7 +18,7 @@ from hubbub.client.rounds import RoundKeys
 from hubbub.client.spent import Budget
 from hubbub.client.state import DONE, ERASED_HERE, Entry, Round
 from hubbub.client.submit import explained, submit_batch
-from hubbub.protos.envelope import Destination, Sealer
+from hubbub.protos.envelope import Sealer
 from hubbub.protos.errors import HubbubError, Unreachable
 from hubbub.protos.messages import Answer, Receipt, Submission
 from hubbub.protos.refusals import Reason, Refusal
@@ -34,6 +36,9 @@ OVER_LIMIT = "over_limit"
 
 PREPARED_CALLS = 10
 """The submissions of this many calls are sealed together and stored in one transaction: a commit costs a disk sync."""
+
+STRETCHES = 2
+"""So many of these are on their way at a time, while the next one is prepared."""
 
 Answers = tuple[str, Mapping[str, Value]]
 """A device's name, which is never sent, and its answers by query."""
@@ -71,6 +76,31 @@ class _Parcel:
     device: str
     submission: Submission
     mentions: int
+
+
+class _Tally:
+    """The counts so far; each addition is reported to `progress`."""
+
+    def __init__(self, progress: Callable[[int], None] | None) -> None:
+        self.summary = Summary()
+        self._progress = progress
+
+    def add(self, summary: Summary) -> None:
+        self.summary.add(summary)
+        if self._progress is not None and summary.devices:
+            self._progress(summary.devices)
+
+
+@dataclass(frozen=True)
+class _Sending:
+    """What one call of `submit_many` does: the round, its keys, and how much of it is done at a time."""
+
+    of: Round
+    keys: RoundKeys
+    tally: _Tally
+    per_call: int
+    slots: asyncio.Semaphore
+    group: asyncio.TaskGroup
 
 
 class Fleet(Participant):
@@ -130,32 +160,26 @@ class Fleet(Participant):
             raise explained(error, "none of these answers was stored, call again later") from error
         tally = _Tally(progress)
         try:
-            await self._carry_all(of, keys, answers, tally, per_call, asyncio.Semaphore(calls))
-        except BaseExceptionGroup as group:
-            raise group.exceptions[0] from None
+            async with asyncio.TaskGroup() as group:
+                sending = _Sending(of, keys, tally, per_call, asyncio.Semaphore(calls), group)
+                await self._carry_all(sending, answers)
+        except BaseExceptionGroup as failures:
+            raise failures.exceptions[0] from None
         # Once for all of them: it takes a sync of the disk, which each call would wait for.
         await aside(self._state.empty_log)
         return tally.summary
 
-    async def _carry_all(
-        self,
-        of: Round,
-        keys: RoundKeys,
-        answers: Iterable[Answers],
-        tally: _Tally,
-        per_call: int,
-        slots: asyncio.Semaphore,
-    ) -> None:
-        """Prepare one stretch of devices after the other, while the calls with earlier ones are on their way."""
-        sealer = keys.sealer(self._clock())
-        async with asyncio.TaskGroup() as group:
-            for stretch in stretches(answers, per_call * PREPARED_CALLS):
-                parcels, settled = await aside(self._prepare, of, sealer, stretch)
-                tally.add(settled)
-                for load in stretches(parcels, per_call):
-                    # Waiting here, before the task is made, keeps at most `calls` loads in memory beside this stretch.
-                    await slots.acquire()
-                    group.create_task(self._carry(of, keys, load, tally)).add_done_callback(lambda _: slots.release())
+    async def _carry_all(self, sending: _Sending, answers: Iterable[Answers]) -> None:
+        """Prepare one stretch of devices after the other, while the ones before are on their way."""
+        sealer = sending.keys.sealer(self._clock())
+        ahead = asyncio.Semaphore(STRETCHES)
+        for stretch in stretches(answers, sending.per_call * PREPARED_CALLS):
+            parcels, settled = await aside(self._prepare, sending.of, sealer, stretch)
+            sending.tally.add(settled)
+            # Waiting here, before the task is made, keeps at most so many stretches in memory beside this one.
+            await ahead.acquire()
+            begun = sending.group.create_task(self._carry_stretch(sending, parcels))
+            begun.add_done_callback(lambda _: ahead.release())
 
     def _prepare(self, of: Round, sealer: Sealer, stretch: Sequence[Answers]) -> tuple[list[_Parcel], Summary]:
         """Return what is to be sent, all of it stored on disk, and the counts of what is settled without sending."""
@@ -206,13 +230,53 @@ class Fleet(Participant):
         # What was erased meanwhile is not on disk any more: the device is dealt with as one without an entry.
         return {device: entry for device, entry in entries.items() if device not in drawn} | sealed
 
-    async def _carry(self, of: Round, keys: RoundKeys, load: Sequence[_Parcel], tally: _Tally) -> None:
+    async def _carry_stretch(self, sending: _Sending, parcels: Sequence[_Parcel]) -> None:
+        """Have a stretch's devices prove their submissions; send them off in as many calls as it takes."""
+        # Tickets of the whole stretch are redeemed together: calls and commits cost much of what one ticket does.
+        async with sending.slots:
+            proven, refused = await self._proven(sending, parcels)
+        await self._note(sending, [each for each in parcels if each.device in refused], refused)
+        for load in stretches(proven, sending.per_call):
+            # Waiting here, before the task is made: it begins at once.
+            await sending.slots.acquire()
+            begun = sending.group.create_task(self._carry(sending, load))
+            begun.add_done_callback(lambda _: sending.slots.release())
+
+    async def _carry(self, sending: _Sending, load: Sequence[_Parcel]) -> None:
         """Send one call's submissions, and note what became of each."""
-        submissions = {parcel.device: parcel.submission for parcel in load}
-        try:
-            answers = await self._answers(keys.destination, submissions)
-        except Unreachable as error:
-            raise explained(error, "what was sealed is kept: call again to go on") from error
+        answers = await self._sent(sending, load)
+        stale = [parcel for parcel in load if _is_stale(answers[parcel.device])]
+        if stale:
+            # Once more with a credential under the master key that is active by now, and not again after that.
+            proven, refused = await self._proven(sending, stale, anew=True)
+            answers |= await self._sent(sending, proven)
+            answers.update(refused)
+        await self._note(sending, load, answers)
+
+    async def _proven(
+        self, sending: _Sending, parcels: Sequence[_Parcel], *, anew: bool = False
+    ) -> tuple[list[_Parcel], Refused]:
+        """Return the parcels with their devices' own proofs, and why others have none."""
+        submissions = {parcel.device: parcel.submission for parcel in parcels}
+        with _kept_if_unreachable():
+            proven, refused = await self._enrolled.proven(
+                self._link, sending.keys.destination, submissions, self._pacing, anew=anew
+            )
+        return [
+            _Parcel(each.device, proven[each.device], each.mentions) for each in parcels if each.device in proven
+        ], refused
+
+    async def _sent(self, sending: _Sending, load: Sequence[_Parcel]) -> dict[str, Answer]:
+        """Send submissions in one call; return the answers by device."""
+        if not load:
+            return {}
+        submissions = [parcel.submission for parcel in load]
+        with _kept_if_unreachable():
+            answers = await submit_batch(self._link.caller, sending.keys.destination, submissions, self._pacing)
+        return {parcel.device: answer for parcel, answer in zip(load, answers, strict=True)}
+
+    async def _note(self, sending: _Sending, load: Sequence[_Parcel], answers: Mapping[str, Answer]) -> None:
+        """Count what became of each submission, once that is on disk."""
         summary, outcomes = Summary(), dict[str, str]()
         for parcel in load:
             answer = answers[parcel.device]
@@ -223,37 +287,21 @@ class Fleet(Participant):
                 summary.refuse(answer.reason.value, answer.message, parcel.mentions)
                 if answer.reason in OVER:
                     outcomes[parcel.device] = answer.reason.value
-        await aside(self._state.settle, of, outcomes)
-        tally.add(summary)
+        if outcomes:
+            await aside(self._state.settle, sending.of, outcomes)
+        sending.tally.add(summary)
 
-    async def _answers(
-        self, to: Destination, submissions: Mapping[str, Submission], *, anew: bool = False
-    ) -> dict[str, Answer]:
-        """Send submissions, each with its device's own proof; return the answers by device."""
-        proven, refused = await self._enrolled.proven(self._link, to, submissions, self._pacing, anew=anew)
-        sent = list(proven.values())
-        found = await submit_batch(self._link.caller, to, sent, self._pacing) if sent else []
-        answers: dict[str, Answer] = {**refused, **dict(zip(proven, found, strict=True))}
-        stale = {device: submissions[device] for device in proven if _is_stale(answers[device])}
-        # Once more with a credential under the master key that is active by now, and not again after that.
-        return answers if anew or not stale else answers | await self._answers(to, stale, anew=True)
+
+@contextmanager
+def _kept_if_unreachable() -> Iterator[None]:
+    try:
+        yield
+    except Unreachable as error:
+        raise explained(error, "what was sealed is kept: call again to go on") from error
 
 
 def _is_stale(answer: Answer) -> bool:
     return isinstance(answer, Refusal) and answer.reason is Reason.NOT_ENROLLED
-
-
-class _Tally:
-    """The counts so far; each addition is reported to `progress`."""
-
-    def __init__(self, progress: Callable[[int], None] | None) -> None:
-        self.summary = Summary()
-        self._progress = progress
-
-    def add(self, summary: Summary) -> None:
-        self.summary.add(summary)
-        if self._progress is not None and summary.devices:
-            self._progress(summary.devices)
 
 
 def _by_device(stretch: Sequence[Answers], settled: Summary) -> tuple[dict[str, Mapping[str, Value]], Counter[str]]:

@@ -6,6 +6,7 @@ import os
 import sqlite3
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
 from types import TracebackType
@@ -159,14 +160,19 @@ class Participant:
         return forgotten_after(self.task.schedule, self.task.schedule.rounds - 1)
 
     def _sealed(self, sealer: Sealer, drawn: Drawn) -> Submission:
-        ends = list(accumulate(query.report_bytes for query in self.task.queries))
-        if len(drawn.reports) != ends[-1]:
+        *cuts, whole = self._cuts
+        if len(drawn.reports) != whole.stop:
             raise StateError(
-                f"the state file holds {len(drawn.reports)} bytes of reports, this task's have {ends[-1]}; it is "
+                f"the state file holds {len(drawn.reports)} bytes of reports, this task's have {whole.stop}; it is "
                 "damaged, nothing was sent"
             )
-        reports = [drawn.reports[begin:end] for begin, end in zip([0, *ends], ends, strict=False)]
-        return seal(sealer, reports, drawn.submission_id)
+        return seal(sealer, [drawn.reports[cut] for cut in cuts], drawn.submission_id)
+
+    @cached_property
+    def _cuts(self) -> list[slice]:
+        """Where each query's report is among a device's reports, and where all of them are: the same in every round."""
+        ends = list(accumulate(query.report_bytes for query in self.task.queries))
+        return [*(slice(begin, end) for begin, end in zip([0, *ends], ends, strict=False)), slice(0, ends[-1])]
 
     async def _keys(self, link: Link, of: Round, pacing: Pacing) -> RoundKeys:
         """Return the round's keys: those it was first seen with, else the shuffler's, checked and kept."""

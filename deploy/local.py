@@ -33,7 +33,7 @@ from hubbub.protos.refusals import Reason, Refusal
 from hubbub.protos.results import RoundResults
 from hubbub.protos.signed_task import SignedTask
 from hubbub.protos.task import Draft, Identities, Task
-from hubbub.protos.tickets import new_tickets
+from hubbub.protos.tickets import written_tickets
 from hubbub.protos.times import DAY
 from hubbub.protos.transport import MAXIMUM_RESULTS_BYTES, TLS, open_channel
 from hubbub.protos.wire import ControlCaller, ResultsCaller
@@ -278,7 +278,7 @@ class LocalPipeline:
         """Make tickets for so many devices, good for a year, as the operator."""
         operator = Identity.load(self.folder.identity(Role.OPERATOR))
         expires = int(time.time()) + 365 * DAY
-        return [ticket.encode() for ticket in new_tickets(count, self.shuffler_key, expires, [operator])]
+        return written_tickets(count, self.shuffler_key, expires, [operator])
 
     def ticket(self, name: str) -> bytes:
         """Return the ticket of the device of that name, which is made when it is first asked for.

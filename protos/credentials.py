@@ -91,8 +91,11 @@ class Credential:
 
     def proven(self, to: Destination, submission: Submission) -> Submission:
         """Return the submission with the proof that this device makes it."""
-        proof = proof_of(self.key, bound_to(to), submission)
-        return Submission(submission.id, submission.envelope, self.id, proof)
+        return self.proven_within(bound_to(to), submission)
+
+    def proven_within(self, prefix: bytes, submission: Submission) -> Submission:
+        """Do as `proven` does, for a destination that has this prefix (`bound_to`)."""
+        return Submission(submission.id, submission.envelope, self.id, proof_of(self.key, prefix, submission))
 
 
 def parted(credential: bytes) -> tuple[int, int, bytes, bytes]:

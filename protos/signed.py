@@ -17,6 +17,7 @@ import re
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 from typing import Any, Literal, NoReturn
 
 import rfc8785
@@ -236,12 +237,18 @@ def check_signature(label: Label, body: bytes, signature: bytes, identity: bytes
         SignatureError: otherwise.
     """
     try:
-        Ed25519PublicKey.from_public_bytes(identity).verify(signature, _message(label, body))
+        _public_key(identity).verify(signature, _message(label, body))
     except (InvalidSignature, ValueError) as error:
         what = label.value.partition(" ")[2]
         raise SignatureError(
             f"the {what}'s signature is not by {fingerprint(identity)}; it was changed, or somebody else signed it"
         ) from error
+
+
+@lru_cache(maxsize=64)
+def _public_key(identity: bytes) -> Ed25519PublicKey:
+    """The library's form of an identity; a few sign all that a party reads, such as thousands of tickets."""
+    return Ed25519PublicKey.from_public_bytes(identity)
 
 
 def _message(label: Label, body: bytes) -> bytes:

@@ -8,9 +8,12 @@ the device's place, so it is handed over as a password is.
 from __future__ import annotations
 
 import os
+import re
+from binascii import unhexlify
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from typing import Any
+from itertools import pairwise
 
 from hubbub.protos.errors import SignatureError
 from hubbub.protos.keys import LATEST_TIME, Identity
@@ -18,9 +21,7 @@ from hubbub.protos.signed import (
     IDENTITY_BYTES,
     SIGNATURE_BYTES,
     Label,
-    canonical,
     check_signature,
-    from_hex,
     parse_canonical,
     sign,
 )
@@ -35,6 +36,25 @@ LONGEST_TICKET = 1024
 
 MOST_SIGNATURES = 2
 """The operator's and a second authority's."""
+
+TOGETHER = 1000
+"""Tickets that one thread makes at a time."""
+
+# A ticket has one canonical form (RFC 8785), which can be written down: digits between words. So it is written and read
+# as that one form, in a fifth of the time that JSON takes: a shuffler reads thousands of them a second.
+
+_BODY = b'{"device":"%b","expires":%d,"format":"' + TICKET_FORMAT.encode() + b'","shuffler":"%b"}'
+
+
+def _digits(length: int) -> bytes:
+    return b'"([0-9a-f]{%d})"' % (2 * length)
+
+
+_SIGNED = _digits(IDENTITY_BYTES) + b":" + _digits(SIGNATURE_BYTES)
+_FORM = re.compile(
+    rb'\{"body":\{"device":%b,"expires":(0|[1-9][0-9]{0,14}),"format":"%b","shuffler":%b\},"signatures":\{(?:%b(?:,%b)?)?\}\}'
+    % (_digits(DEVICE_BYTES), re.escape(TICKET_FORMAT.encode()), _digits(IDENTITY_BYTES), _SIGNED, _SIGNED)
+)
 
 
 @dataclass(frozen=True)
@@ -51,13 +71,9 @@ class Ticket:
     signatures: tuple[tuple[bytes, bytes], ...] = field(default=(), repr=False)
 
     @property
-    def _body(self) -> dict[str, Any]:
-        return {
-            "device": self.device.hex(),
-            "expires": self.expires,
-            "format": TICKET_FORMAT,
-            "shuffler": self.shuffler.hex(),
-        }
+    def _body(self) -> bytes:
+        """What is signed."""
+        return _BODY % (self.device.hex().encode(), self.expires, self.shuffler.hex().encode())
 
     def signed_by(self, identity: Identity) -> Ticket:
         """Add a signature; one by the same identity is replaced.
@@ -68,7 +84,7 @@ class Ticket:
         others = [each for each in self.signatures if each[0] != identity.public]
         if len(others) >= MOST_SIGNATURES:
             raise SignatureError("two others have signed the ticket already; the operator and one authority sign")
-        signature = sign(Label.TICKET, canonical(self._body), identity.key)
+        signature = sign(Label.TICKET, self._body, identity.key)
         return replace(self, signatures=tuple(sorted([*others, (identity.public, signature)])))
 
     def check(self, signer: bytes) -> None:
@@ -80,12 +96,12 @@ class Ticket:
         signature = dict(self.signatures).get(signer)
         if signature is None:
             raise SignatureError(f"the ticket is not signed by {signer.hex()[:16]}")
-        check_signature(Label.TICKET, canonical(self._body), signature, signer)
+        check_signature(Label.TICKET, self._body, signature, signer)
 
     def encode(self) -> bytes:
         """Return the canonical bytes of the ticket: what its file holds."""
-        signatures = {signer.hex(): signature.hex() for signer, signature in self.signatures}
-        return canonical({"body": self._body, "signatures": signatures})
+        pairs = [f'"{signer.hex()}":"{signature.hex()}"' for signer, signature in sorted(self.signatures)]
+        return b'{"body":%b,"signatures":{%b}}' % (self._body, ",".join(pairs).encode())
 
     @classmethod
     def decode(cls, document: bytes) -> Ticket:
@@ -96,26 +112,22 @@ class Ticket:
         """
         if len(document) > LONGEST_TICKET:
             raise SignatureError(f"not a ticket: it has {len(document)} bytes, a ticket at most {LONGEST_TICKET}")
-        value = parse_canonical(document)
-        try:
-            ticket = cls._read(value["body"], value["signatures"])
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise SignatureError(f"not a ticket of {TICKET_FORMAT}; `hubbub enroll` makes one") from error
-        if ticket.encode() != document:
-            raise SignatureError(f"not a ticket of {TICKET_FORMAT}: it has members of another version")
-        return ticket
+        found = _FORM.fullmatch(document)
+        if found is None:
+            # Says what is wrong where it is no canonical JSON at all.
+            parse_canonical(document)
+            raise SignatureError(f"not a ticket of {TICKET_FORMAT}; `hubbub enroll` makes one")
+        device, expires, shuffler, *signed = found.groups()
+        parts = [unhexlify(each) for each in signed if each is not None]
+        pairs = tuple(zip(parts[::2], parts[1::2], strict=True))
+        if int(expires) > LATEST_TIME or not _in_order(pairs):
+            raise SignatureError(f"not a ticket of {TICKET_FORMAT}: a time or its signers are not as they are written")
+        return cls(unhexlify(device), unhexlify(shuffler), int(expires), pairs)
 
-    @classmethod
-    def _read(cls, body: Any, signatures: Any) -> Ticket:
-        expires = body["expires"]
-        if type(expires) is not int or not 0 <= expires <= LATEST_TIME or len(signatures) > MOST_SIGNATURES:
-            raise ValueError("expires is not a time, or more have signed than do")
-        pairs = [
-            (from_hex(signer, IDENTITY_BYTES, "a signer"), from_hex(signature, SIGNATURE_BYTES, "a signature"))
-            for signer, signature in signatures.items()
-        ]
-        device = from_hex(body["device"], DEVICE_BYTES, "device")
-        return cls(device, from_hex(body["shuffler"], IDENTITY_BYTES, "shuffler"), expires, tuple(sorted(pairs)))
+
+def _in_order(pairs: Sequence[tuple[bytes, bytes]]) -> bool:
+    """Whether each signer is named once, and in the one order that is canonical."""
+    return all(first < second for (first, _), (second, _) in pairwise(pairs))
 
 
 def new_tickets(count: int, shuffler: bytes, expires: int, signers: Sequence[Identity]) -> list[Ticket]:
@@ -124,3 +136,18 @@ def new_tickets(count: int, shuffler: bytes, expires: int, signers: Sequence[Ide
     for signer in signers:
         tickets = [ticket.signed_by(signer) for ticket in tickets]
     return tickets
+
+
+def written_tickets(count: int, shuffler: bytes, expires: int, signers: Sequence[Identity]) -> list[bytes]:
+    """Make tickets as `new_tickets` does, on all cores, and return them as their file holds them.
+
+    As objects, those of a million devices would take a gigabyte.
+    """
+
+    def made(some: int) -> list[bytes]:
+        return [ticket.encode() for ticket in new_tickets(some, shuffler, expires, signers)]
+
+    whole, rest = divmod(count, TOGETHER)
+    # OpenSSL signs without the interpreter's lock, so threads do it at the same time.
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        return [ticket for tickets in pool.map(made, [*[TOGETHER] * whole, rest]) for ticket in tickets]

@@ -31,15 +31,20 @@ def uniform(count: int, random: Random, width: int = DRAW_BYTES) -> int:
 
 
 def happens(probability: Fraction, random: Random, width: int = DRAW_BYTES) -> bool:
-    """Return True with exactly `probability`, a rational in [0, 1).
+    """Return True with exactly `probability`, a rational in [0, 1)."""
+    return happens_in(probability.numerator, probability.denominator, random, width)
+
+
+def happens_in(count: int, whole: int, random: Random, width: int = DRAW_BYTES) -> bool:
+    """Return True with exactly the probability `count` / `whole`, in [0, 1); they may have common factors.
 
     The digits of a uniform real number in base 256 ** `width` are drawn until one differs from the probability's digit
     at that place: it is then known whether the real number is below the probability. One draw is nearly always enough.
     """
-    rest: int = probability.numerator
+    rest = count
     span: int = 256**width
     while True:
-        digit, rest = divmod(rest * span, probability.denominator)
+        digit, rest = divmod(rest * span, whole)
         drawn = draw(random, width)
         if drawn != digit:
             return drawn < digit

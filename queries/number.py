@@ -9,7 +9,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from hubbub.queries.draws import Random, happens
+from hubbub.queries.draws import Random, happens_in
 from hubbub.queries.errors import FieldError, TaskError, shown
 from hubbub.queries.fields import (
     AUTO,
@@ -126,10 +126,12 @@ class Number:
             return 0
         if number >= self.upper:
             return levels
-        # Fractions: rounding in floats would shift the probabilities, and with them the estimate's mean.
-        scaled = (Fraction(number) - Fraction(self.lower)) * _scale(self.lower, self.upper, levels)
-        below = math.floor(scaled)
-        return below + happens(scaled - below, random)
+        # In whole numbers: rounding in floats would shift the probabilities, and with them the estimate's mean.
+        begin, begin_part, scale, scale_part = _scale(self.lower, self.upper, levels)
+        above, part = number.as_integer_ratio()
+        whole = part * begin_part * scale_part
+        below, rest = divmod((above * begin_part - begin * part) * scale, whole)
+        return below + happens_in(rest, whole, random)
 
     def telling(self) -> tuple[Value, ...]:
         """Return both ends, and their middle where there is a symbol between them."""
@@ -222,6 +224,8 @@ def _worst_in_cell(low: float, high: float, levels: int) -> float:
 
 
 @lru_cache(maxsize=64)
-def _scale(lower: float, upper: float, levels: int) -> Fraction:
-    # Kept between answers: exact fractions are slow to make.
-    return levels / (Fraction(upper) - Fraction(lower))
+def _scale(lower: float, upper: float, levels: int) -> tuple[int, int, int, int]:
+    """Return `lower`, and the steps in a unit, exactly: numerator and denominator of each."""
+    # Kept between answers, and not as fractions: exact ones are slow to make, and slower to calculate with.
+    scale = levels / (Fraction(upper) - Fraction(lower))
+    return *Fraction(lower).as_integer_ratio(), *scale.as_integer_ratio()

@@ -33,6 +33,10 @@ RETRY_SECONDS = 1.0
 RATE = 2000
 """Tickets in a second by default: checking as many takes a quarter of a core, so that a flood leaves the rest."""
 
+ASIDE = 20
+"""From so many tickets on they are checked in a thread: OpenSSL checks them without the interpreter's lock, so that who
+submits meanwhile does not wait for all of them."""
+
 _LOG = structlog.get_logger(__name__)
 
 
@@ -90,7 +94,9 @@ class Issuing:
 
     async def enrol(self, redemptions: Sequence[Redemption]) -> list[Enrolled]:
         """Answer each ticket, in order; a credential means that it is on disk by whom the ticket was spent."""
-        checked = [self._checked(each) for each in redemptions]
+        signed = await self._signed(redemptions)
+        # What may change meanwhile is looked at after that, in one go with the store's turn: `manage` counts on it.
+        checked = [self._checked(*each) for each in zip(redemptions, signed, strict=True)]
         good = [each for each in checked if not isinstance(each, Refusal)]
         try:
             stored = iter(await self._store.spend([spent for _ticket, spent in good]) if good else [])
@@ -105,15 +111,28 @@ class Issuing:
             self._store.count(b"", ANY_ROUND, refused)
         return answers
 
-    def _checked(self, redemption: Redemption) -> tuple[Ticket, Spent] | Refusal:
-        """Return a ticket that holds, and what is noted if it is not spent yet."""
-        if not self._rate.takes():
+    async def _signed(self, redemptions: Sequence[Redemption]) -> list[Ticket | Refusal]:
+        """Return the tickets whose signatures hold, and why others are refused."""
+        taken = [self._rate.takes() for _ in redemptions]
+        pairs = list(zip(redemptions, taken, strict=True))
+        if len(redemptions) < ASIDE:
+            return [self._read(*each) for each in pairs]
+        return await asyncio.to_thread(lambda: [self._read(*each) for each in pairs])
+
+    def _read(self, redemption: Redemption, taken: bool) -> Ticket | Refusal:
+        if not taken:
             return Refusal(Reason.OVERLOADED, "many devices enrol at this moment; come again shortly", RETRY_SECONDS)
         try:
             ticket = Ticket.decode(redemption.ticket)
             self._check_signatures(ticket)
         except SignatureError as error:
             return Refusal(Reason.BAD_TICKET, f"{error}; ask the operator for a ticket")
+        return ticket
+
+    def _checked(self, redemption: Redemption, ticket: Ticket | Refusal) -> tuple[Ticket, Spent] | Refusal:
+        """Return a ticket that holds, and what is noted if it is not spent yet."""
+        if isinstance(ticket, Refusal):
+            return ticket
         if ticket.expires <= self._clock():
             text = f"the ticket was good until {at(ticket.expires)}; ask the operator for a new one"
             return Refusal(Reason.TICKET_EXPIRED, text)

@@ -70,11 +70,17 @@ def forget(connection: sqlite3.Connection, now: int) -> None:
 
 def spend(connection: sqlite3.Connection, tickets: Sequence[Spent]) -> list[Spent]:
     """Note tickets as spent, those that are not yet; return what is then known of each, in order."""
+    noted = connection.executemany(
+        "INSERT INTO ticket (device, spent_by, number, expires) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING",
+        [(ticket.device, ticket.spent_by, ticket.number, ticket.expires) for ticket in tickets],
+    )
+    if noted.rowcount == len(tickets):
+        # As nearly always: none of them was there before.
+        return list(tickets)
     # The first stands. The same device may come with a ticket that lasts longer, and keeps its number then.
     connection.executemany(
-        "INSERT INTO ticket (device, spent_by, number, expires) VALUES (?, ?, ?, ?) "
-        "ON CONFLICT DO UPDATE SET expires = max(expires, excluded.expires) WHERE spent_by = excluded.spent_by",
-        [(ticket.device, ticket.spent_by, ticket.number, ticket.expires) for ticket in tickets],
+        "UPDATE ticket SET expires = max(expires, ?) WHERE device = ? AND spent_by = ?",
+        [(ticket.expires, ticket.device, ticket.spent_by) for ticket in tickets],
     )
     query = "SELECT device, spent_by, number, expires FROM ticket WHERE device = ?"
     return [Spent(*connection.execute(query, (ticket.device,)).fetchone()) for ticket in tickets]

@@ -62,6 +62,7 @@ class FakeShuffler:
         self.generation = 1
         self.spent: dict[bytes, bytes] = {}
         self.redeemed: list[Redemption] = []
+        self.redeemed_together: list[int] = []
         self._keys: dict[int, tuple[bytes, bytes, KeySet]] = {}
 
     def keys(self, round_number: int) -> tuple[bytes, bytes, KeySet]:
@@ -131,6 +132,7 @@ class FakeShuffler:
     async def enrol(self, redemptions: Sequence[Redemption]) -> list[Enrolled]:
         """Give one credential a ticket, under the master key of this generation."""
         self.redeemed += redemptions
+        self.redeemed_together.append(len(redemptions))
         if self.failures and self.failures[0] == "lost":
             self.failures.popleft()
             for each in redemptions:

@@ -187,6 +187,15 @@ async def test_a_fleet_carries_each_devices_own_proof(
     assert (await late.submit_many([("without a ticket", ANSWERS)])).accepted == 1
 
 
+async def test_a_fleet_redeems_the_tickets_of_many_calls_together(
+    fleet: MakeFleet, shuffler: FakeShuffler, parties: Parties
+) -> None:
+    held = {str(number): each.encode() for number, each in enumerate(tickets(parties, 45))}
+    await fleet(tickets=held).submit_many([(name, ANSWERS) for name in held], per_call=3)
+    assert sorted(shuffler.redeemed_together) == [15, 30]
+    assert shuffler.sizes == [3] * 15
+
+
 async def test_a_fleet_renews_what_a_forgotten_master_key_made(
     fleet: MakeFleet, shuffler: FakeShuffler, parties: Parties, clock: Any
 ) -> None:

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hubbub.protos.errors import SignatureError
-from hubbub.protos.keys import Identity
+from hubbub.protos.keys import LATEST_TIME, Identity
 from hubbub.protos.signed import Label, canonical, check_signature
-from hubbub.protos.tickets import LONGEST_TICKET, Ticket, new_tickets
+from hubbub.protos.tickets import LONGEST_TICKET, TOGETHER, Ticket, new_tickets, written_tickets
 
 
 def identity(number: int) -> Identity:
@@ -42,6 +42,29 @@ def test_a_ticket_comes_back_as_it_was(ticket: Ticket) -> None:
     assert Ticket.decode(ticket.encode()) == ticket
     assert len(ticket.encode()) <= LONGEST_TICKET
     ticket.check(OPERATOR.public)
+
+
+PAIRS = st.dictionaries(st.binary(min_size=32, max_size=32), st.binary(min_size=64, max_size=64), max_size=2)
+
+
+@given(st.binary(min_size=16, max_size=16), st.binary(min_size=32, max_size=32), st.integers(0, LATEST_TIME), PAIRS)
+def test_a_ticket_is_the_canonical_json_of_its_members(
+    device: bytes, shuffler: bytes, expires: int, pairs: dict[bytes, bytes]
+) -> None:
+    ticket = Ticket(device, shuffler, expires, tuple(sorted(pairs.items())))
+    body = {"device": device.hex(), "expires": expires, "format": "hubbub-ticket/1", "shuffler": shuffler.hex()}
+    signatures = {signer.hex(): signature.hex() for signer, signature in pairs.items()}
+    assert ticket.encode() == canonical({"body": body, "signatures": signatures})
+    assert Ticket.decode(ticket.encode()) == ticket
+
+
+def test_signers_in_another_order_or_twice_are_refused() -> None:
+    pairs = sorted(BOTH.signatures)
+    for wrong in ([pairs[1], pairs[0]], [pairs[0], pairs[0]]):
+        members = ",".join(f'"{signer.hex()}":"{signature.hex()}"' for signer, signature in wrong)
+        document = TICKET.encode().partition(b'"signatures"')[0] + b'"signatures":{' + members.encode() + b"}}"
+        with pytest.raises(SignatureError, match="its signers are not as they are written"):
+            Ticket.decode(document)
 
 
 def test_who_has_not_signed_does_not_count() -> None:
@@ -108,6 +131,15 @@ def test_new_tickets_name_devices_of_their_own() -> None:
     tickets = new_tickets(50, SHUFFLER.public, 5, [OPERATOR, SECOND])
     assert len({ticket.device for ticket in tickets}) == 50
     for ticket in tickets:
+        ticket.check(OPERATOR.public)
+        ticket.check(SECOND.public)
+
+
+@pytest.mark.parametrize("count", [0, 1, TOGETHER, 2 * TOGETHER + 7])
+def test_written_tickets_are_as_many_and_each_of_another_device(count: int) -> None:
+    tickets = [Ticket.decode(each) for each in written_tickets(count, SHUFFLER.public, 5, [OPERATOR, SECOND])]
+    assert len({ticket.device for ticket in tickets}) == len(tickets) == count
+    for ticket in tickets[-3:]:
         ticket.check(OPERATOR.public)
         ticket.check(SECOND.public)
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import os
 from fractions import Fraction
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from hubbub.queries.errors import AnswerError, TaskError
@@ -80,6 +81,27 @@ def test_a_symbol_is_always_next_to_the_scaled_number(answer: float, one: float,
     scaled = (clipped - Fraction(lower)) * levels / (Fraction(upper) - Fraction(lower))
     assert 0 <= symbol <= levels
     assert abs(symbol - scaled) < 1
+
+
+BOUNDS = st.floats(-1e300, 1e300)
+
+
+@given(
+    st.floats(allow_nan=False, allow_infinity=False) | st.integers(-(10**20), 10**20),
+    *(BOUNDS, BOUNDS, st.integers(1, 2**20), st.integers(0, 2**32 - 1)),
+)
+def test_a_number_is_rounded_as_in_exact_fractions(
+    answer: float, one: float, other: float, levels: int, drawn: int
+) -> None:
+    lower, upper = min(one, other), max(one, other)
+    assume(lower < upper)
+    clipped = min(max(Fraction(answer), Fraction(lower)), Fraction(upper))
+    scaled = (clipped - Fraction(lower)) * levels / (Fraction(upper) - Fraction(lower))
+    below = math.floor(scaled)
+    # A draw that equals the probability's first digit leaves it to the next ones.
+    assume(drawn != math.floor((scaled - below) * 2**32) or scaled == below)
+    encoded = Number("n", lower, upper, levels=levels).encode(answer, lambda _: drawn.to_bytes(4, "big"))
+    assert encoded == below + (drawn < (scaled - below) * 2**32)
 
 
 def test_a_number_without_levels_encodes_nothing() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -21,7 +22,7 @@ from hubbub.protos.signers import followed
 from hubbub.protos.successions import Succession
 from hubbub.protos.tickets import Ticket, new_tickets
 from hubbub.protos.times import prepared_from
-from hubbub.shuffler.enrolment import Enrolment, Rate
+from hubbub.shuffler.enrolment import ASIDE, Enrolment, Rate
 from hubbub.shuffler.records import ANY_ROUND
 from hubbub.shuffler.sqlite.enrolled import KEPT_SECONDS
 from support.samples import START, Parties
@@ -93,6 +94,34 @@ async def running(folder: Path, stated: Admission) -> AsyncIterator[World]:
 async def world(tmp_path: Path) -> AsyncIterator[World]:
     async with running(tmp_path, ENROLLED) as found:
         yield found
+
+
+# Many tickets in one call
+
+
+async def test_many_tickets_are_answered_in_their_order(world: World) -> None:
+    kiosks = [kiosk(world) for _ in range(2 * ASIDE)]
+    forged = kiosk(world, signers=[SECOND])
+    answers = await world.enrolment.enrol([each.redemption for each in (*kiosks[:ASIDE], forged, *kiosks)])
+    assert [reason(answer) for answer in answers if isinstance(answer, Refusal)] == [Reason.BAD_TICKET]
+    credentials = [answer.id for answer in answers if isinstance(answer, Credential)]
+    # Those that came twice got the same credential both times.
+    assert credentials[:ASIDE] == credentials[ASIDE : 2 * ASIDE]
+    assert len(set(credentials)) == len(kiosks)
+
+
+async def test_who_is_revoked_while_tickets_are_checked_is_admitted_no_more(world: World) -> None:
+    kiosks = [kiosk(world) for _ in range(2 * ASIDE)]
+    enrolling = asyncio.create_task(world.enrolment.enrol([each.redemption for each in kiosks]))
+    # The check has begun: it is in a thread.
+    await asyncio.sleep(0)
+    await world.enrolment.manage(Step.REVOKE, [each.ticket.device for each in kiosks])
+    for each, answer in zip(kiosks, await enrolling, strict=True):
+        if isinstance(answer, Credential):
+            each.credential = answer
+            assert reason(await each.send()) is Reason.REVOKED
+        else:
+            assert reason(answer) is Reason.REVOKED
 
 
 # Submissions

@@ -51,14 +51,14 @@ def test_services_listen_on_loopback_by_default(tmp_path: Path) -> None:
             ('data = "data"', 'data = "data"\ndatas = 1'),
             "datas is not a setting of the shuffler; did you mean data? It",
         ),
-        (('data = "data"', 'date = "data"'), "date is not a setting of the shuffler; did you mean data? It knows ana"),
+        (('data = "data"', 'date = "data"'), "date is not a setting of the shuffler; did you mean data? It knows acc"),
         (
             ('data = "data"', 'data = "data"\nlevel = "info"'),
             "level is not a setting of the shuffler; did you mean log.l",
         ),
         (
             ('data = "data"', 'data = "data"\ncolour = 1'),
-            "colour is not a setting of the shuffler; it knows analyzer, ",
+            "colour is not a setting of the shuffler; it knows acceptors, ",
         ),
         (
             ("[tls]", "[tls]\nauthorty = 1"),
