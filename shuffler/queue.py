@@ -3,7 +3,9 @@
 A service that takes whatever comes is as slow for everybody as the longest queue makes it, and no device is served
 sooner for having waited in it. So what would wait too long is refused, with a time to come again. How long it would
 wait follows from the calls before it (Little's law): one that found so many submissions in work, and took so long,
-tells how many are done in a second. That bounds the time in the queue on machines of any speed, which a number of
+tells how many are done in a second. One that found few tells only that it is at least its own: what a service does
+that has little to do is less than what it can, and whoever comes at once after a quiet hour must not be refused for
+that. That bounds the time in the queue on machines of any speed, which a number of
 submissions does not: a thousand are a second of work here, and a hundredth of one there.
 """
 
@@ -34,8 +36,7 @@ class Queue:
         self._monotonic = monotonic
         self._in_work = 0
         self._calls = 0
-        # Submissions a second; endless before the first call tells it. Of a service that has little to do it is less
-        # than what it can do, and rises as soon as there is more.
+        # Submissions a second; endless before the first call tells it.
         self._pace = math.inf
 
     @property
@@ -64,7 +65,15 @@ class Queue:
         finally:
             self._in_work -= count
             self._calls -= 1
-            took = self._monotonic() - begun
-            if took > 0:
-                pace = found / took
-                self._pace = pace if math.isinf(self._pace) else self._pace + WEIGHT * (pace - self._pace)
+            self._learn(count, found, self._monotonic() - begun)
+
+    def _learn(self, count: int, found: int, took: float) -> None:
+        """Take a call of so many submissions for what it tells, which found so many in work, itself among them."""
+        if took <= 0:
+            return
+        if math.isinf(self._pace):
+            self._pace = found / took
+        elif found > FEWEST:
+            self._pace += WEIGHT * (found / took - self._pace)
+        else:
+            self._pace = max(self._pace, count / took)

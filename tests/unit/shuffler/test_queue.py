@@ -28,10 +28,10 @@ def test_room_is_what_is_left_of_the_most() -> None:
 
 
 def teach(queue: Queue, clock: Clock, pace: float) -> None:
-    """Have many calls take as long as that many submissions a second take."""
+    """Have many calls, of which each finds enough to do, take as long as that many submissions a second take."""
     for _ in range(100):
-        with queue.working(100):
-            clock.now += 100 / pace
+        with queue.working(2 * FEWEST):
+            clock.now += 2 * FEWEST / pace
 
 
 @pytest.mark.parametrize("pace", [20_000.0, 2_000_000.0])
@@ -55,6 +55,30 @@ def test_the_pace_follows_the_service(clock: Clock) -> None:
     with queue.working(600), queue.working(600):
         assert queue.is_late
     teach(queue, clock, 20_000.0)
+    with queue.working(600), queue.working(600):
+        assert not queue.is_late
+
+
+def test_a_quiet_hour_makes_no_service_slow(clock: Clock) -> None:
+    queue = Queue(10**6, 0.5, clock)
+    teach(queue, clock, 20_000.0)
+    for _ in range(1000):
+        with queue.working(1):
+            clock.now += 0.01
+    with queue.working(5000), queue.working(5000):
+        assert not queue.is_late
+        with queue.working(1):
+            assert queue.is_late
+
+
+def test_few_submissions_tell_that_a_service_is_faster_than_was_known(clock: Clock) -> None:
+    queue = Queue(10**6, 0.5, clock)
+    with queue.working(1):
+        clock.now += 0.01
+    with queue.working(600), queue.working(600):
+        assert queue.is_late
+    with queue.working(FEWEST):
+        clock.now += 0.1
     with queue.working(600), queue.working(600):
         assert not queue.is_late
 
