@@ -98,6 +98,8 @@ class LocalCluster(LocalPipeline):
         self._set(Role.ANALYZER, "store", self._databases.analyzer)
         self._set(Role.SHUFFLER, "role", "keeper")
         self._set(Role.SHUFFLER, "keeper_listen", self._keepers[0])
+        # From the start: one that was replaced follows the other without being started again.
+        change(self.folder.of(Role.SHUFFLER) / "shuffler.toml", "keepers", self._keepers[1:])
         self._set(Role.SHUFFLER, "standbys", 1)
         if self._spark_from is not None:
             for party in (Role.SHUFFLER, Role.ANALYZER):
@@ -115,7 +117,6 @@ class LocalCluster(LocalPipeline):
             change(settings, name, FREE)
         change(settings, "keeper_listen", self._keepers[1])
         change(settings, "keepers", self._keepers[:1])
-        change(first / "shuffler.toml", "keepers", self._keepers[1:])
         await asyncio.to_thread(create_store, shuffler.load(settings))
         log = self.logs / f"{STANDBY}.log"
         self._standby = Service("shuffler", settings, log, patience=STANDING_BY_SECONDS)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 from hubbub.protos.admitted import VERSION_BYTES, Admitted, Master, Revoked, RoundSecrets, Spent
 from hubbub.protos.messages import RoundState
 from hubbub.protos.refusals import Reason, Refusal
+from hubbub.service.errors import StoreError
 from hubbub.shuffler.postgres.secrets import Secrets
 from hubbub.shuffler.records import Round, is_over
 from hubbub.shuffler.store import Store
@@ -32,9 +34,11 @@ class Sharing:
         """Return a round's secrets: all of them while it is OPEN, and what tells retries until it is over.
 
         Raises:
-            Refusal: UNKNOWN_ROUND, NOT_READY where it has no keys that can be used, ERASED where it is over.
+            Refusal: UNKNOWN_ROUND, NOT_READY where it has no keys that can be used, ERASED where it is over, OVERLOADED
+                where the store cannot now, as in the other calls.
         """
-        round_ = await self._store.find(task_id, round_number)
+        with _refused_for_now():
+            round_ = await self._store.find(task_id, round_number)
         if round_ is None:
             raise Refusal(Reason.UNKNOWN_ROUND, f"round {round_number} was not begun")
         secrets = self._secrets_of(round_)
@@ -49,13 +53,15 @@ class Sharing:
 
     async def get_admitted(self, version: bytes) -> Admitted | None:
         """Return the master keys, and who is admitted no more; None where that is the version that is known."""
-        masters, revoked = await self._store.masters(), await self._store.revoked()
+        with _refused_for_now():
+            masters, revoked = await self._store.masters(), await self._store.revoked()
         found = self._version(masters, revoked)
         return None if found == version else Admitted(found, tuple(masters), revoked)
 
     async def spend(self, tickets: Sequence[Spent]) -> list[Spent]:
         """Note tickets as spent, and return what is then known of each device, in order."""
-        return await self._store.spend(tickets)
+        with _refused_for_now():
+            return await self._store.spend(tickets)
 
     def _version(self, masters: Sequence[Master], revoked: Revoked) -> bytes:
         told = hashlib.blake2b(key=self._key, digest_size=VERSION_BYTES)
@@ -64,3 +70,12 @@ class Sharing:
         for part in (revoked.devices, revoked.numbers):
             told.update(b"".join([len(part).to_bytes(8, "big"), *sorted(part)]))
         return told.digest()
+
+
+@contextlib.contextmanager
+def _refused_for_now() -> Iterator[None]:
+    """Have replicas told why the store cannot: they ask whoever else may keep the rounds, and come again."""
+    try:
+        yield
+    except StoreError as error:
+        raise Refusal(Reason.OVERLOADED, str(error), AGAIN_SECONDS) from error

@@ -257,6 +257,24 @@ async def test_a_round_that_was_not_begun_or_has_no_keys_is_looked_for_again(kee
         assert found.keys is not None
 
 
+async def test_replicas_are_told_why_a_keeper_cannot_and_it_is_no_failed_call(
+    keeper: Setting, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def lacking(*_: object) -> None:
+        raise StoreError("0 of the 1 standbys have the keyring's last change")
+
+    for call in ("spend", "find", "masters"):
+        monkeypatch.setattr(keeper.store, call, lacking)
+    async with closing(keeper.replica()) as replica:
+        with pytest.raises(StoreError, match="0 of the 1 standbys have"):
+            await replica.spend([Spent(bytes(16), bytes(32), bytes(16), 2**33)])
+        for call in (keeper.store.sharing.get_secrets(TASK, 0), keeper.store.sharing.get_admitted(b"")):
+            with pytest.raises(Refusal, match="standbys") as refused:
+                await call
+            assert refused.value.reason is Reason.OVERLOADED
+    assert "a call failed" not in caplog.text
+
+
 async def test_a_round_whose_key_is_damaged_is_told_to_nobody(keeper: Setting) -> None:
     round_ = await keeper.round()
     assert sharing_of(keeper.store, {round_.key}) is keeper.store.sharing
