@@ -48,6 +48,7 @@ REPLICAS = frozenset({"replica"})
 """Common names that may be told the secrets that a replica needs."""
 
 _CANNOT = "cannot take over"
+_ALONE = "the keyring does not follow"
 _STANDS_BY = "this shuffler stands by: another is the keeper of its rounds; ask that one"
 
 _LOG = structlog.get_logger(__name__)
@@ -156,6 +157,11 @@ async def _at_once(settings: Settings, troubles: Troubles) -> Term | None:
 async def _following(settings: Settings, troubles: Troubles) -> AsyncIterator[Keyring | None]:
     """Have the keyring follow the others', and give it, open; None where it is one that all of them open in turn."""
     if not settings.keepers:
+        if settings.standbys:
+            text = f"standbys is {settings.standbys}, so keyrings differ, and keepers is empty: name the others there"
+            troubles.meet(
+                _ALONE, Kind.PEER, _ALONE, f"{text}, and start this one again; it takes over nothing till then"
+            )
         yield None
         return
     from hubbub.shuffler.postgres.following import Following

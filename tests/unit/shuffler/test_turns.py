@@ -148,6 +148,17 @@ async def test_one_acts_and_the_other_says_that_it_stands_by_until_it_is_its_tur
     assert (first.announced, second.announced) == (1, 0)
 
 
+@pytest.mark.parametrize("standbys", [0, 1])
+async def test_one_that_knows_nobody_to_follow_says_so_where_keyrings_differ(
+    pair: tuple[Shuffler, Shuffler], standbys: int
+) -> None:
+    troubles = Troubles()
+    settings = pair[0].settings.model_copy(update={"keepers": (), "standbys": standbys})
+    async with turns._following(settings, troubles) as kept:
+        assert kept is None
+    assert ["keepers is empty" in trouble.text for trouble in troubles.now()] == [True] * standbys
+
+
 def test_the_metrics_say_who_keeps_rounds_and_in_which_term() -> None:
     acting, standing = CoarseRegistry(Counts(100), is_exact), CollectorRegistry()
     turns.keeper_gauge(acting, 3)
