@@ -32,6 +32,10 @@ FIRST_SECONDS = 10.0
 WRITE_SECONDS = 30.0
 """How long an answer may go untaken before its connection is closed."""
 
+PIECE_BYTES = 64 * 1024
+"""How much of an answer TLS is given at a time: it enciphers into memory that it keeps as long as the connection, so a
+megabyte at once would be a megabyte for each connection that ever had such an answer."""
+
 _PHRASES = {status.value: status.phrase for status in HTTPStatus} | {499: "Client Closed Request"}
 
 
@@ -283,8 +287,9 @@ class Connection(asyncio.Protocol):
                 self._transport.pause_reading()
 
     def _write(self, data: bytes) -> None:
-        if self._transport is not None:
-            self._transport.write(data)
+        for begin in range(0, len(data), PIECE_BYTES):
+            if self._transport is not None:
+                self._transport.write(data[begin : begin + PIECE_BYTES])
 
     # What the door asks for
 

@@ -26,7 +26,7 @@ from hubbub.protos.wire.intake import Intake
 from hubbub.protos.wire.places import Limit, Limits
 from hubbub.protos.wire.statuses import STATUS
 from hubbub.service.doors import Door, Hall
-from hubbub.service.http_connection import MOST_HEAD_BYTES
+from hubbub.service.http_connection import MOST_HEAD_BYTES, PIECE_BYTES
 from hubbub.service.listening import Connections
 from support import doors
 from support.doors import SUBMIT, asked, opened, raw, written
@@ -443,3 +443,24 @@ async def test_answers_that_nobody_takes_are_bounded(tls: TLS) -> None:
         async with asyncio.timeout(doors.SECONDS):
             while intake.places._bytes:  # noqa: ASYNC110 - nothing tells of it
                 await asyncio.sleep(0)
+
+
+async def test_a_large_answer_is_given_to_tls_in_pieces_and_arrives_whole(
+    tls: TLS, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What TLS enciphers into is kept as long as a connection: a megabyte at once, and each would keep a megabyte."""
+    pieces, write = [], ssl.SSLObject.write
+
+    def noted(self: ssl.SSLObject, data: bytes) -> int:
+        pieces.append(len(data))
+        return write(self, data)
+
+    monkeypatch.setattr(ssl.SSLObject, "write", noted)
+    request = submission_pb2.SubmitBatchRequest(destination=codec.write_destination(HERE))
+    request.submissions.extend([submission_pb2.Submission(id=bytes(17))] * 5000)
+    sent = written("POST", "/hubbub.v1.SubmissionService/SubmitBatch", request.SerializeToString(), connection="close")
+    answer = await tried(tls, Recorder(), lambda port: asked(port, tls, sent))
+    body = answer.partition(b"\r\n\r\n")[2]
+    assert len(submission_pb2.SubmitBatchResponse.FromString(body).answers) == 5000
+    assert sum(pieces) == len(answer) > 4 * PIECE_BYTES
+    assert max(pieces) <= PIECE_BYTES
